@@ -1,0 +1,157 @@
+/**
+ * Messages as every door shows them, and the media records around them.
+ *
+ * Plain TypeBox (never Elysia's `t`): the same JSON Schema goes to OpenAPI, to MCP and to our own checks.
+ * Ids are strings all the way: upstream's are uint64 and exceed 2^53.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+
+const literals = <const T extends string[]>(values: T, options: { description?: string } = {}) =>
+  Type.Unsafe<T[number]>({ type: 'string', enum: values, ...options })
+
+export const Direction = literals(['received', 'sent'])
+export type Direction = Static<typeof Direction>
+
+/** `accepted` is what upstream promises: taken by its API layer, which is not a delivery receipt. */
+export const SentStatus = literals(['queued', 'sending', 'accepted', 'suspect', 'refused', 'unknown'], {
+  description:
+    'Of a sent message. accepted: taken by WeChat with a server id (not a delivery receipt); suspect: taken without an id; refused: certainly not sent; unknown: no answer came, it may have arrived.',
+})
+export type SentStatus = Static<typeof SentStatus>
+
+export const MessageKind = literals(['TEXT', 'IMAGE', 'VOICE', 'FILE', 'VIDEO', 'UNKNOWN'])
+export type MessageKind = Static<typeof MessageKind>
+
+/** The kinds of media a caller can send. */
+export const MediaKind = literals(['image', 'voice', 'file', 'video'])
+export type MediaKind = Static<typeof MediaKind>
+
+/** The public fields of one item of a message, in upstream's order. */
+export const MessageItem = Type.Object({
+  kind: MessageKind,
+  text: Type.Optional(Type.String({ description: 'Of a TEXT item.' })),
+  file_name: Type.Optional(Type.String()),
+  size: Type.Optional(Type.Integer({ description: 'Bytes, as WeChat states them.' })),
+  width: Type.Optional(Type.Integer()),
+  height: Type.Optional(Type.Integer()),
+  playtime: Type.Optional(Type.Integer({ description: 'Voice: milliseconds. Video: as WeChat sends it.' })),
+  transcript: Type.Optional(Type.String({ description: "WeChat's own transcript of a voice message." })),
+  has_media: Type.Boolean({ description: 'True when download can fetch this item.' }),
+})
+export type MessageItem = Static<typeof MessageItem>
+
+/** What a message answers to: resolved from the store when upstream sends only an id. */
+export const QuotedMessage = Type.Object({
+  message_id: Type.Optional(Type.String()),
+  msg_type: Type.Optional(MessageKind),
+  text: Type.Optional(Type.String({ description: 'The quoted text; of a partial quote, only that part.' })),
+  partial: Type.Optional(Type.Boolean({ description: 'True when only a part of the text was quoted.' })),
+  from_user: Type.Optional(Type.String()),
+  timestamp: Type.Optional(Type.Integer()),
+})
+export type QuotedMessage = Static<typeof QuotedMessage>
+
+const FirstOfKind = (description: string) => Type.Optional(Type.Composite([MessageItem], { description }))
+
+export const Message = Type.Object(
+  {
+    id: Type.Integer({ description: 'Row id: the position in the message log.' }),
+    message_id: Type.String(),
+    session: Type.String(),
+    bot_id: Type.String(),
+    direction: Direction,
+    status: Type.Optional(SentStatus),
+    from_user: Type.String(),
+    to_user: Type.String(),
+    msg_type: MessageKind,
+    text: Type.String({ description: 'All text items, joined by a newline; "" when there is none.' }),
+    timestamp: Type.Integer({ description: 'Unix milliseconds.' }),
+    items: Type.Array(MessageItem),
+    ref_msg: Type.Optional(QuotedMessage),
+    group_id: Type.Optional(Type.String()),
+    redelivered: Type.Optional(
+      Type.Boolean({ description: 'True when this message was handed out before and may have been seen.' }),
+    ),
+    image: FirstOfKind('The first item, when it is an image.'),
+    voice: FirstOfKind('The first item, when it is a voice message.'),
+    file: FirstOfKind('The first item, when it is a file.'),
+    video: FirstOfKind('The first item, when it is a video.'),
+  },
+  { description: 'A received or sent message.' },
+)
+export type Message = Static<typeof Message>
+
+/** One piece of media to send: exactly one of path, url, data, upload_id. */
+export const MediaContent = Type.Object(
+  {
+    kind: MediaKind,
+    path: Type.Optional(
+      Type.String({ description: 'A file on the machine of the service, inside its media root.' }),
+    ),
+    url: Type.Optional(Type.String({ description: 'A public http or https address.' })),
+    data: Type.Optional(Type.String({ description: 'Base64, at most 16 MiB when decoded.' })),
+    upload_id: Type.Optional(Type.String({ description: 'From POST /media.' })),
+    file_name: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false, description: 'Exactly one of path, url, data, upload_id.' },
+)
+export type MediaContent = Static<typeof MediaContent>
+
+/** Where upstream keeps a piece of media. Never leaves through any surface: it carries the key. */
+export interface MediaInfo {
+  encrypt_query_param?: string
+  /** In any of upstream's three spellings. */
+  aes_key?: string
+  encrypt_type?: number
+  full_url?: string
+}
+
+/** What an upload to the CDN gave; enough to build a message item. Never leaves through any surface. */
+export interface UploadedMedia {
+  media_type: MediaKind
+  filekey: string
+  /** From the CDN's `x-encrypted-param` header. */
+  download_param: string
+  aes_key_hex: string
+  /** Plaintext bytes. */
+  file_size: number
+  /** Ciphertext bytes. */
+  cipher_size: number
+  file_name: string
+}
+
+/** What became of one part of a send. */
+export const SendPart = Type.Object({
+  kind: literals(['text', 'image', 'voice', 'file', 'video']),
+  sent_as: literals(['text', 'image', 'file', 'video'], {
+    description: 'voice goes as a file: WeChat never shows voice bubbles of a bot.',
+  }),
+  status: SentStatus,
+  message_id: Type.Optional(Type.String()),
+  error: Type.Optional(
+    Type.Object({
+      code: Type.String(),
+      detail: Type.String(),
+      hint: Type.Optional(Type.String()),
+      retry_after: Type.Optional(Type.Number()),
+    }),
+  ),
+})
+export type SendPart = Static<typeof SendPart>
+
+export const SendResult = Type.Object({
+  success: Type.Boolean({ description: 'True when every part was accepted.' }),
+  status: literals(['accepted', 'queued', 'partial', 'refused', 'unknown'], {
+    description: 'accepted means taken by WeChat, which is not a delivery receipt.',
+  }),
+  message_id: Type.Optional(Type.String({ description: 'Of the last accepted part.' })),
+  suspect: Type.Optional(Type.Boolean({ description: 'True when WeChat accepted without giving an id.' })),
+  session: Type.String(),
+  parts: Type.Array(SendPart),
+  remaining: Type.Integer({ description: 'Answers left until the user writes again.' }),
+  window_expires_at: Type.Optional(
+    Type.Integer({ description: 'Unix milliseconds; absent when this user never wrote to this session.' }),
+  ),
+  outbox_id: Type.Optional(Type.String()),
+})
+export type SendResult = Static<typeof SendResult>

@@ -1,0 +1,118 @@
+/** Sessions (messaging accounts), their credentials, the right to answer a user, and logging in. */
+import { type Static, Type } from '@sinclair/typebox'
+import { SvcError } from './error.ts'
+
+export const SessionStatus = Type.Unsafe<'connected' | 'expired' | 'disconnected' | 'logging_in'>({
+  type: 'string',
+  enum: ['connected', 'expired', 'disconnected', 'logging_in'],
+  description:
+    'expired: WeChat no longer accepts the token, log in again. disconnected: its files cannot be used, see the log.',
+})
+export type SessionStatus = Static<typeof SessionStatus>
+
+/** A session as the doors show it. */
+export const Session = Type.Object({
+  name: Type.String(),
+  bot_id: Type.Optional(Type.String()),
+  user_id: Type.Optional(Type.String({ description: 'The WeChat user who scanned.' })),
+  connected: Type.Boolean(),
+  status: SessionStatus,
+  is_default: Type.Boolean(),
+  created_at: Type.Optional(Type.Integer({ description: 'Unix milliseconds.' })),
+  last_poll_at: Type.Optional(
+    Type.Integer({ description: 'Unix milliseconds of the last answer to a poll.' }),
+  ),
+  user_count: Type.Integer({ description: 'Users who have written to this session.' }),
+})
+export type Session = Static<typeof Session>
+
+/** Credentials and cursor of a session: the content of `<session>/token.json`. Never leaves through any surface. */
+export interface BotInfo {
+  bot_id: string
+  token: string
+  base_url: string
+  /** The WeChat user who scanned the QR code. */
+  user_id?: string
+  /** Upstream's opaque position; '' on first contact. */
+  cursor: string
+  /** Unix ms of the login. */
+  created_at: number
+}
+
+/** What `<session>/contexts.json` keeps of one user. Never leaves through any surface as it is. */
+export interface UserContext {
+  /** The newest context token; answers carry it. Absent after a re-login until the user writes. */
+  token?: string
+  /** Unix ms when the newest inbound message was received: the window counts from here. */
+  received_at?: number
+  /** Sends reserved or spent since then. */
+  used: number
+  /** Unix ms of the last send. */
+  last_sent_at?: number
+  /** Unix ms. */
+  first_seen: number
+}
+
+/** Upstream accepts answers for about this long after a user's last message (protocol notes 5.1). */
+export const windowMs = 24 * 60 * 60 * 1000
+/** Upstream accepts about this many sends per inbound message (protocol notes 5.1). */
+export const quotaPerInbound = 10
+
+export const LoginState = Type.Unsafe<
+  'waiting' | 'scaned' | 'confirmed' | 'expired' | 'need_verifycode' | 'verify_code_blocked' | 'already_bound'
+>({
+  type: 'string',
+  enum: [
+    'waiting',
+    'scaned',
+    'confirmed',
+    'expired',
+    'need_verifycode',
+    'verify_code_blocked',
+    'already_bound',
+  ],
+})
+export type LoginState = Static<typeof LoginState>
+
+export const LoginStatus = Type.Object({
+  status: LoginState,
+  session: Type.String(),
+  qr_url: Type.Optional(Type.String({ description: 'The text to show as a QR code.' })),
+  qr_text: Type.Optional(
+    Type.String({ description: 'The QR code drawn with text, scannable in a terminal.' }),
+  ),
+  bot_id: Type.Optional(Type.String()),
+  message: Type.String({ description: 'What to do next.' }),
+})
+export type LoginStatus = Static<typeof LoginStatus>
+
+/** The session that the empty name means. */
+export const defaultSessionName = 'default'
+
+const reserved = /^(media|sandbox|messages\.db.*|api_token|con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?$/i
+const pattern = /^[\p{L}\p{M}\p{N}_-][\p{L}\p{M}\p{N}._-]*$/u
+
+/**
+ * The one form of a session name: NFC, 1–64 characters and at most 200 bytes of letters of any script, digits, `.`, `_`, `-`,
+ * without a leading or trailing dot. The empty name is `default`.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export function sessionName(input: string): string {
+  const name = input.normalize('NFC')
+  if (name === '') return defaultSessionName
+  const bad = (why: string) =>
+    new SvcError('invalid_arguments', `session name: ${why}`, {
+      hint: 'Use 1 to 64 letters (any script), digits, ".", "_" or "-", not starting with a dot.',
+    })
+  if ([...name].length > 64) throw bad('longer than 64 characters')
+  if (new TextEncoder().encode(name).length > 200) throw bad('longer than 200 bytes')
+  if (name.startsWith('.')) throw bad('starts with a dot')
+  if (name.endsWith('.')) throw bad('ends with a dot, which some file systems drop')
+  if (!pattern.test(name)) throw bad('has a character that is not a letter, digit, ".", "_" or "-"')
+  if (reserved.test(name)) throw bad('is reserved')
+  return name
+}
+
+/** Two names that a case-insensitive file system would confuse have the same key. */
+export const sessionKey = (name: string): string => name.normalize('NFC').toLowerCase()

@@ -1,0 +1,81 @@
+/**
+ * Levelled lines to stderr, since stdout belongs to results. A line is an event and fields, not prose.
+ * Secrets are masked here, not at the call sites: whatever field looks like one never leaves.
+ */
+import process from 'node:process'
+
+export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+/** error: someone must look; warn: it healed; info: a state changed; debug: each request. */
+export interface Log {
+  debug(event: string, fields?: LogFields): void
+  info(event: string, fields?: LogFields): void
+  warn(event: string, fields?: LogFields): void
+  error(event: string, fields?: LogFields): void
+  /** The same log with a room name, and fields that every line carries. */
+  child(room: string, fields?: LogFields): Log
+}
+export type LogFields = Record<string, unknown>
+
+const secretKey =
+  /token|secret|authorization|cookie|aes_?key|password|qr_?(code|url|text)|verify_?code|encrypt|upload_(full_)?url|full_url|upload_param/i
+// A bot token (`<id>@im.bot:<secret>`), a bearer header, or a signed CDN parameter inside a text.
+const secretText =
+  /(@im\.bot:)[^\s"',}]+|(Bearer\s+)[^\s"',}]+|((?:encrypted_query_param|qrcode|verify_code|taskid|token)=)[^\s"'&,}]+/gi
+
+/** The text without the secrets it may carry: for log lines and for error texts from elsewhere. */
+export const maskText = (text: string): string =>
+  text.replace(secretText, (_all, a?: string, b?: string, c?: string) => `${a ?? b ?? c ?? ''}***`)
+
+function shown(key: string, value: unknown, depth = 0): unknown {
+  if (value === undefined || value === null || typeof value === 'number' || typeof value === 'boolean')
+    return value
+  if (secretKey.test(key)) return '***'
+  if (typeof value === 'string') return maskText(value)
+  if (value instanceof Error)
+    return maskText(value.cause ? `${value.message} (${shown('', value.cause, depth + 1)})` : value.message)
+  if (typeof value !== 'object' || depth > 3) return maskText(String(value))
+  if (Array.isArray(value)) return value.map(entry => shown('', entry, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shown(k, v, depth + 1)]))
+}
+
+function formatted(value: unknown): string {
+  if (typeof value === 'string') return /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value)
+  return JSON.stringify(value) ?? 'undefined'
+}
+
+export function createLog(
+  level: LogLevel,
+  write: (line: string) => void = line => void process.stderr.write(line),
+): Log {
+  const least = logLevels.indexOf(level)
+  const make = (room: string, bound: LogFields): Log => {
+    const at = (rank: number) => (event: string, fields?: LogFields) => {
+      if (rank < least) return
+      const rest = Object.entries({ ...bound, ...fields })
+        .filter(([, value]) => value !== undefined)
+        .map(([key, value]) => ` ${key}=${formatted(shown(key, value))}`)
+      write(
+        `${new Date().toISOString()} ${logLevels[rank]} ${room ? `${room}: ` : ''}${maskText(event)}${rest.join('')}\n`,
+      )
+    }
+    return {
+      debug: at(0),
+      info: at(1),
+      warn: at(2),
+      error: at(3),
+      child: (name, fields) => make(room ? `${room}.${name}` : name, { ...bound, ...fields }),
+    }
+  }
+  return make('', {})
+}
+
+/** For tests and for library callers that want no log. */
+export const silentLog: Log = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => silentLog,
+}

@@ -1,0 +1,108 @@
+/**
+ * One small database interface over bun:sqlite and node:sqlite (Deno, Node): the only place that knows which runs.
+ * Integers that may exceed 2^53 are kept as TEXT by their owners, so neither engine's number limits matter.
+ */
+import process from 'node:process'
+
+export type SqlValue = string | number | null | Uint8Array
+export type Row = Record<string, SqlValue>
+
+export interface Statement {
+  all(...params: SqlValue[]): Row[]
+  /** The first row, or undefined. */
+  get(...params: SqlValue[]): Row | undefined
+  run(...params: SqlValue[]): { changes: number; lastInsertRowid: number }
+}
+
+export interface Database {
+  exec(sql: string): void
+  /** Compiled once per text and kept. */
+  prepare(sql: string): Statement
+  /** BEGIN IMMEDIATE … COMMIT; rolls back when `work` throws. Nested calls join the outer one. */
+  transaction<T>(work: () => T): T
+  close(): void
+}
+
+interface Engine {
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  close(): void
+}
+
+async function openEngine(path: string, readonly: boolean): Promise<Engine> {
+  if (process.versions.bun) {
+    const { Database: BunDatabase } = await import('bun:sqlite')
+    const db = new BunDatabase(path, readonly ? { readonly: true } : { create: true, readwrite: true })
+    return {
+      exec: sql => void db.run(sql),
+      prepare(sql) {
+        const statement = db.prepare<Row, SqlValue[]>(sql)
+        return {
+          all: (...params) => statement.all(...params),
+          get: (...params) => statement.get(...params) ?? undefined,
+          run(...params) {
+            const { changes, lastInsertRowid } = statement.run(...params)
+            return { changes, lastInsertRowid: Number(lastInsertRowid) }
+          },
+        }
+      },
+      close: () => db.close(),
+    }
+  }
+  const { DatabaseSync } = await import('node:sqlite')
+  const db = new DatabaseSync(path, { readOnly: readonly })
+  return {
+    exec: sql => db.exec(sql),
+    prepare(sql) {
+      const statement = db.prepare(sql)
+      return {
+        all: (...params) => statement.all(...params) as Row[],
+        get: (...params) => statement.get(...params) as Row | undefined,
+        run(...params) {
+          const { changes, lastInsertRowid } = statement.run(...params)
+          return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
+        },
+      }
+    },
+    close: () => db.close(),
+  }
+}
+
+/** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
+export async function openDatabase(path: string, options: { readonly?: boolean } = {}): Promise<Database> {
+  const engine = await openEngine(path, options.readonly ?? false)
+  const statements = new Map<string, Statement>()
+  let depth = 0
+  return {
+    exec: sql => engine.exec(sql),
+    prepare(sql) {
+      let statement = statements.get(sql)
+      if (!statement) {
+        statement = engine.prepare(sql)
+        statements.set(sql, statement)
+      }
+      return statement
+    },
+    transaction(work) {
+      if (depth > 0) return work()
+      // IMMEDIATE: a deferred transaction that read first fails at once when another process wrote meanwhile.
+      engine.exec('BEGIN IMMEDIATE')
+      depth = 1
+      try {
+        const result = work()
+        engine.exec('COMMIT')
+        return result
+      } catch (error) {
+        try {
+          engine.exec('ROLLBACK')
+        } catch {
+          // A full disk already rolled back; the first error is the one to tell.
+        }
+        throw error
+      } finally {
+        depth = 0
+      }
+    },
+    close: () => engine.close(),
+  }
+}
