@@ -1,0 +1,134 @@
+/**
+ * The gateway's public face: the verbs that tools and doors call. The parts behind it are the gateway's own business.
+ *
+ * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
+ */
+import type {
+  Direction,
+  MediaContent,
+  MediaKind,
+  Message,
+  MessageKind,
+  SendResult,
+} from '../model/message.ts'
+import type { LoginStatus, Session } from '../model/session.ts'
+import type { Call } from './call.ts'
+
+export interface RecvRequest {
+  /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
+  timeout: number
+  limit: number
+  consumer: string
+  /** Read what follows this row id, without moving the consumer. */
+  after?: number
+  session?: string
+}
+
+export interface SendRequest {
+  to: string
+  text?: string
+  media: MediaContent[]
+  session?: string
+}
+
+export interface DownloadRequest {
+  message_id: string
+  save_dir?: string
+  /** Which media of the message, counted from 0 over the items that have media. */
+  item: number
+}
+
+export interface Downloaded {
+  path: string
+  size: number
+  file_name: string
+  content_type: string
+  sha256: string
+}
+
+/** Decrypted media on its way out. The stream must be read to its end or cancelled. */
+export interface OpenedMedia {
+  stream: ReadableStream<Uint8Array>
+  file_name: string
+  content_type: string
+  /** Bytes, where upstream told. */
+  size?: number
+}
+
+export interface AcceptedUpload {
+  upload_id: string
+  size: number
+  sha256: string
+  /** Unix ms. */
+  expires_at: number
+}
+
+export interface HistoryRequest {
+  /** On either side of the conversation. */
+  user_id?: string
+  bot_id?: string
+  session?: string
+  msg_type?: MessageKind
+  direction?: Direction
+  /** Unix ms, inclusive. */
+  since?: number
+  /** Unix ms, exclusive. */
+  until?: number
+  text_contains?: string
+  limit: number
+  offset: number
+  /** Row id: only what stands before it. */
+  before?: number
+}
+
+export interface HistoryPage {
+  messages: Message[]
+  total: number
+  total_is_lower_bound: boolean
+  limit: number
+  offset: number
+  /** Row id to pass as `before` for the next page; absent on the last one. */
+  next_before?: number
+}
+
+export interface LoginRequest {
+  session_name: string
+  /** Longest wait in seconds for a change. */
+  timeout: number
+  force: boolean
+  verify_code?: string
+}
+
+export interface Health {
+  status: 'ok' | 'degraded'
+  version: string
+  role: 'poller' | 'watcher'
+  sessions: number
+  connected: number
+  store: 'ok' | 'unavailable'
+}
+
+export interface Gateway {
+  readonly inbox: { recv(request: RecvRequest, call: Call): Promise<Message[]> }
+  readonly sender: { send(request: SendRequest, call: Call): Promise<SendResult> }
+  readonly media: {
+    download(request: DownloadRequest, call: Call): Promise<Downloaded>
+    /** Streams the decrypted bytes without keeping a file. */
+    open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia>
+    /** Takes an upload for a later send, streamed to disk and kept for 24 h. */
+    accept(
+      upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: MediaKind },
+      signal: AbortSignal,
+    ): Promise<AcceptedUpload>
+  }
+  readonly history: { page(request: HistoryRequest): Promise<HistoryPage> }
+  readonly accounts: {
+    list(): Promise<Session[]>
+    /** '' is the default session. */
+    logout(name: string): Promise<{ success: true; session: string }>
+    rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }>
+    setDefault(name: string): Promise<{ success: true; default_session: string }>
+  }
+  readonly logins: { login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> }
+  health(): Promise<Health>
+}
