@@ -1,0 +1,256 @@
+/**
+ * Files that survive a crash and folders that only their owner reads.
+ *
+ * Modes are set explicitly, so a generous umask changes nothing. Durable means: a reader after a power cut sees the
+ * whole old content or the whole new one, and what was reported as written is there.
+ */
+import { Buffer } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
+import type { Stats } from 'node:fs'
+import {
+  chmod,
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  readFile,
+  realpath,
+  rename,
+  stat,
+  unlink,
+} from 'node:fs/promises'
+import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import process from 'node:process'
+import { SvcError } from '../model/error.ts'
+
+const privateDir = 0o700
+const privateFile = 0o600
+
+/** The system's code of a failed call (`ENOENT`, `EACCES` …), if it is one. */
+export const errorCodeOf = (error: unknown): string | undefined =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+
+const isAbsent = (error: unknown) => errorCodeOf(error) === 'ENOENT'
+
+/** Creates the folder with its parents, and makes it (not the parents that existed) readable by its owner only. */
+export async function ensurePrivateDir(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: privateDir })
+  if (process.platform === 'win32') return
+  // Looking first: a folder of somebody else that is private already need not be changed.
+  if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
+}
+
+/** Takes group's and others' rights from an existing file; an absent one is fine. */
+export async function makePrivate(path: string): Promise<void> {
+  const found = await statOf(path)
+  if (found && process.platform !== 'win32' && (found.mode & 0o077) !== 0) await chmod(path, privateFile)
+}
+
+async function syncDir(path: string): Promise<void> {
+  // Windows cannot open a folder for syncing, and needs not: its renames are journalled.
+  if (process.platform === 'win32') return
+  const dir = await open(path, 'r')
+  try {
+    await dir.sync()
+  } finally {
+    await dir.close()
+  }
+}
+
+async function writeTemporary(path: string, text: string): Promise<string> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  const handle = await open(temporary, 'wx', privateFile)
+  try {
+    // The mode given to open passes the umask, which may take rights away, never add any.
+    await handle.chmod(privateFile)
+    await handle.writeFile(text)
+    await handle.sync()
+  } catch (error) {
+    await handle.close()
+    await removeQuietly(temporary)
+    throw error
+  }
+  await handle.close()
+  return temporary
+}
+
+/** Replaces the file by `text` in one step, 0600, on the disk when this resolves. */
+export async function writeDurably(path: string, text: string): Promise<void> {
+  await writeDurablyInOrder([{ path, text }])
+}
+
+/**
+ * The same for several files of one folder, at little more than the price of one: a crash leaves none, or the first,
+ * or the first two … replaced, never a later one without the earlier ones.
+ */
+export async function writeDurablyInOrder(files: readonly { path: string; text: string }[]): Promise<void> {
+  const first = files[0]
+  if (!first) return
+  const folder = dirname(first.path)
+  if (files.some(file => dirname(file.path) !== folder))
+    throw new Error('files written in order share one folder')
+  const written = await Promise.allSettled(files.map(file => writeTemporary(file.path, file.text)))
+  const left = written.map(result => (result.status === 'fulfilled' ? result.value : undefined))
+  try {
+    const failed = written.find(result => result.status === 'rejected')
+    if (failed) throw failed.reason
+    for (const [i, file] of files.entries()) {
+      await rename(left[i]!, file.path)
+      left[i] = undefined
+    }
+    await syncDir(folder)
+  } finally {
+    for (const temporary of left) if (temporary) await removeQuietly(temporary)
+  }
+}
+
+/** The file's text; undefined when there is no such file. */
+export async function readText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}
+
+/** What `stat` says of the path after symlinks; undefined when nothing is there. */
+export async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}
+
+export const fileExists = async (path: string): Promise<boolean> => (await statOf(path)) !== undefined
+
+/** Removes the file; a file that is gone already, or cannot be removed, is no reason to fail. */
+export async function removeQuietly(path: string): Promise<void> {
+  await unlink(path).catch(() => {})
+}
+
+/** Renames a damaged file to `<path>.corrupt-<unix ms>`, so that it is neither used nor lost. @returns the new path */
+export async function setAside(path: string): Promise<string> {
+  for (let at = Date.now(), tries = 0; tries < 1000; at++, tries++) {
+    const aside = `${path}.corrupt-${at}`
+    if (await lstatOf(aside)) continue
+    await rename(path, aside)
+    await syncDir(dirname(path))
+    return aside
+  }
+  throw new Error(`no free name to set ${basename(path)} aside`)
+}
+
+async function lstatOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path)
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}
+
+const longestNameBytes = 200
+const longestExtensionBytes = 32
+const deviceName = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|$)/i
+// Control and invisible formatting characters (bidi overrides make "gpj.exe" read "exe.jpg"), lone surrogates and
+// line separators. The zero-width joiner and the variation selectors stay: emoji are made of them.
+const unseen =
+  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu
+
+/**
+ * A name from a stranger as a base name that every file system takes: no separators, control characters, bidi
+ * overrides, leading dots, trailing dots or spaces, device names; at most 200 bytes, cut between characters, with its
+ * extension kept.
+ */
+export function safeBaseName(name: string, fallback: string): string {
+  const clean = cleaned(name) || cleaned(fallback) || 'file'
+  return deviceName.test(clean) ? `_${clean}` : clean
+}
+
+function cleaned(name: string): string {
+  // A name never needs more than this; the rest of a megabyte is not worth looking at.
+  const text = (name.length > 4096 ? name.slice(-4096) : name).replace(unseen, '').normalize('NFC')
+  const base = text
+    .slice(Math.max(text.lastIndexOf('/'), text.lastIndexOf('\\')) + 1)
+    .replace(/[<>:"|?*]/g, '_')
+    .trim()
+    .replace(/^[. ]+|[. ]+$/g, '')
+  if (Buffer.byteLength(base) <= longestNameBytes) return base
+  const found = extname(base)
+  const extension = Buffer.byteLength(found) <= longestExtensionBytes ? found : ''
+  const stem = extension ? base.slice(0, -extension.length) : base
+  return cutBytes(stem, longestNameBytes - Buffer.byteLength(extension)).replace(/[. ]+$/, '') + extension
+}
+
+/** The longest beginning of at most `limit` bytes that does not cut a character, as a reader sees it. */
+function cutBytes(text: string, limit: number): string {
+  let bytes = 0
+  let kept = ''
+  for (const { segment } of new Intl.Segmenter(undefined, { granularity: 'grapheme' }).segment(text)) {
+    bytes += Buffer.byteLength(segment)
+    if (bytes > limit) return kept
+    kept += segment
+  }
+  return kept
+}
+
+/**
+ * Creates a new file, 0600, open for writing; when the name is taken, `name (1).ext`, `name (2).ext` … Never
+ * overwrites and never follows a link.
+ */
+export async function createUnique(dir: string, name: string): Promise<{ path: string; handle: FileHandle }> {
+  const extension = extname(name)
+  const stem = extension ? name.slice(0, -extension.length) : name
+  for (let tries = 0; tries < 200; tries++) {
+    // After a hundred neighbours counting on is slow and pointless.
+    const mark = tries === 0 ? '' : ` (${tries < 100 ? tries : randomBytes(4).toString('hex')})`
+    const path = join(dir, `${stem}${mark}${extension}`)
+    try {
+      const handle = await open(path, 'wx', privateFile)
+      await handle.chmod(privateFile)
+      return { path, handle }
+    } catch (error) {
+      if (errorCodeOf(error) !== 'EEXIST') throw error
+    }
+  }
+  throw new Error(`no free name for ${name}`)
+}
+
+/**
+ * The real path of `path` (relative ones start at `root`) after all symlinks, if it lies in `root`. What does not
+ * exist yet is judged by its nearest existing parent. Work on the returned path, not on the given one.
+ *
+ * @throws SvcError `forbidden` when it lies outside, or cannot be followed
+ */
+export async function insideDir(root: string, path: string): Promise<string> {
+  const outside = (cause?: unknown) =>
+    new SvcError('forbidden', 'the path lies outside the media root', {
+      hint: 'Name a file inside the media root, or upload the file with POST /media and pass its upload_id.',
+      cause,
+    })
+  if (path.includes('\0')) throw outside()
+  const realRoot = await realpath(root)
+  let existing = resolve(realRoot, path)
+  const missing: string[] = []
+  for (;;) {
+    try {
+      const real = join(await realpath(existing), ...missing.reverse())
+      const way = relative(realRoot, real)
+      if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) throw outside()
+      return real
+    } catch (error) {
+      if (error instanceof SvcError) throw error
+      if (errorCodeOf(error) !== 'ENOENT' && errorCodeOf(error) !== 'ENOTDIR') throw outside(error)
+      // A link to nothing exists as a link: creating "it" would create its target, wherever that is.
+      const found = await lstatOf(existing).catch(() => undefined)
+      if (found) throw outside(error)
+      const parent = dirname(existing)
+      if (parent === existing) throw outside(error)
+      missing.push(basename(existing))
+      existing = parent
+    }
+  }
+}

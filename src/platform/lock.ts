@@ -1,0 +1,289 @@
+/**
+ * Exclusion between processes that share a data directory, by lock files that are never deleted.
+ *
+ * The kernel's flock where there is one: free within milliseconds when its holder dies, and never lost by a holder
+ * that is merely slow. Elsewhere (Windows, file systems without flock) proper-lockfile, which is neither. Two kinds do
+ * not exclude each other, so the kind is recorded in the lock file's first line, and a process that cannot use it
+ * refuses.
+ */
+import { randomBytes } from 'node:crypto'
+import { link, readFile, writeFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import process from 'node:process'
+import { SvcError } from '../model/error.ts'
+import { systemClock } from './clock.ts'
+import { errorCodeOf, makePrivate, readText, removeQuietly } from './files.ts'
+import { flockWorks, type LockEngine, type LockKind, openEngine } from './lock-engine.ts'
+
+export type { LockKind } from './lock-engine.ts'
+
+/** One lock, shared by everybody in this process: calls in it are served in their order. Not re-entrant. */
+export interface FileLock {
+  /** Takes the lock if nobody has it or waits for it in this process, and no other process has it. */
+  tryLock(): Promise<boolean>
+  /**
+   * Waits for the lock, at most `timeoutMs` (10 s).
+   *
+   * @throws SvcError `store_unavailable` when another process keeps it longer; the signal's reason when it aborts
+   */
+  lock(options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<void>
+  /** Gives the lock back; nothing happens when it is not held. */
+  unlock(): Promise<void>
+  /** `work` between lock and unlock. */
+  run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T>
+  /** Whether this process holds the lock, as far as it knows. */
+  readonly held: boolean
+  /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
+  readonly lost: AbortSignal
+  /** Gives the lock back and refuses whoever waits. */
+  close(): Promise<void>
+}
+
+const defaultTimeoutMs = 10_000
+/** A process that goes on taking the lock in one breath lets others have a try after this long. */
+const breathMs = 8
+const checkEveryMs = 5000
+
+/**
+ * Opens (and creates) a lock file.
+ *
+ * @param options.kind the kind to record in a new file; by default flock where it works
+ * @throws SvcError `store_unavailable` when the file's recorded kind cannot be used here
+ */
+export async function openLock(path: string, options: { kind?: LockKind } = {}): Promise<FileLock> {
+  const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
+  await makePrivate(path)
+  const refuse = (why: string, cause?: unknown) =>
+    new SvcError('store_unavailable', `the lock file ${basename(path)} ${why}`, {
+      hint: 'Use one kind of machine for one data directory; if no other process uses it, stop svc, remove the lock files and start again.',
+      cause,
+    })
+  if (recorded !== 'flock' && recorded !== 'lockfile') {
+    throw refuse(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
+  }
+  if (options.kind && options.kind !== recorded) {
+    throw refuse(`records the lock kind "${recorded}", and "${options.kind}" was asked for`)
+  }
+  try {
+    return new SharedLock(path, await openEngine(recorded, path))
+  } catch (error) {
+    throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
+  }
+}
+
+/** The first line of the lock file; undefined when there is no such file. */
+async function recordedKind(path: string): Promise<string | undefined> {
+  // A file that is still empty is being written by another process right now, or was left so by a crash.
+  for (let tries = 0; tries < 20; tries++) {
+    const text = await readText(path)
+    if (text === undefined) return undefined
+    const line = /^([^\n]*)\n/.exec(text)?.[1]
+    if (line) return line
+    await systemClock.sleep(5)
+  }
+  await writeFile(path, `${await bestKind(path)}\n`)
+  return (await readFile(path, 'utf8')).split('\n')[0]
+}
+
+const bestKind = async (path: string): Promise<LockKind> =>
+  (await flockWorks(`${path}.${randomBytes(6).toString('hex')}.tmp`)) ? 'flock' : 'lockfile'
+
+/** Creates the lock file with its kind; whoever comes first decides. */
+async function recordKind(path: string, kind?: LockKind): Promise<string> {
+  const line = `${kind ?? (await bestKind(path))}\n`
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    await writeFile(temporary, line, { flag: 'wx', mode: 0o600 })
+    // A link appears with its content in one step, unlike a file that is created and then written.
+    await link(temporary, path).catch(async error => {
+      if (errorCodeOf(error) !== 'EEXIST') await writeFile(path, line, { flag: 'wx', mode: 0o600 })
+    })
+  } catch (error) {
+    if (errorCodeOf(error) !== 'EEXIST') throw error
+  } finally {
+    await removeQuietly(temporary)
+  }
+  const recorded = await recordedKind(path)
+  if (recorded === undefined) throw new Error(`the lock file ${basename(path)} vanished`)
+  return recorded
+}
+
+interface Waiter {
+  go(): void
+  refuse(error: Error): void
+}
+
+class SharedLock implements FileLock {
+  readonly #path: string
+  readonly #engine: LockEngine
+  readonly #waiters: Waiter[] = []
+  readonly #watch: ReturnType<typeof setInterval>
+  /** Somebody in this process holds the lock or is trying to. */
+  #busy = false
+  #held = false
+  #closed = false
+  #lost = new AbortController()
+  #freedAt = Number.NEGATIVE_INFINITY
+  #breathFrom = 0
+
+  constructor(path: string, engine: LockEngine) {
+    this.#path = path
+    this.#engine = engine
+    this.#watch = setInterval(() => this.#check(), checkEveryMs)
+    this.#watch.unref?.()
+  }
+
+  get held(): boolean {
+    return this.#held
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  async tryLock(): Promise<boolean> {
+    this.#refuseClosed()
+    if (this.#busy) return false
+    this.#busy = true
+    return this.#take().then(
+      taken => {
+        if (!taken) this.#next()
+        return taken
+      },
+      error => {
+        this.#next()
+        throw error
+      },
+    )
+  }
+
+  async lock(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<void> {
+    const { timeoutMs = defaultTimeoutMs, signal } = options
+    const deadline = performance.now() + timeoutMs
+    this.#refuseClosed()
+    signal?.throwIfAborted()
+    if (this.#busy) await this.#turn(timeoutMs, signal)
+    this.#busy = true
+    try {
+      await this.#breathe(signal)
+      for (;;) {
+        this.#refuseClosed()
+        signal?.throwIfAborted()
+        if (await this.#take()) return
+        const left = deadline - performance.now()
+        if (left <= 0) throw await this.#timedOut()
+        // Holders keep it for milliseconds. The jitter keeps waiters of several processes out of step.
+        await systemClock.sleep(Math.min(left, 1 + Math.random() * 2), signal)
+      }
+    } catch (error) {
+      this.#next()
+      throw error
+    }
+  }
+
+  async unlock(): Promise<void> {
+    if (!this.#held) return
+    this.#held = false
+    try {
+      await this.#engine.release()
+    } finally {
+      this.#freedAt = performance.now()
+      this.#next()
+    }
+  }
+
+  async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T> {
+    await this.lock(options)
+    try {
+      return await work()
+    } finally {
+      await this.unlock()
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    clearInterval(this.#watch)
+    for (const waiter of this.#waiters.splice(0)) waiter.refuse(this.#closedError())
+    await this.unlock()
+    await this.#engine.close()
+  }
+
+  async #take(): Promise<boolean> {
+    const note = `taken by process ${process.pid} at ${new Date().toISOString()}`
+    if (!(await this.#engine.take(note))) return false
+    if (this.#closed) {
+      await this.#engine.release()
+      throw this.#closedError()
+    }
+    if (this.#lost.signal.aborted) this.#lost = new AbortController()
+    this.#held = true
+    return true
+  }
+
+  /** Waits until the ones before in this process are done. */
+  #turn(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', onAbort)
+        const at = this.#waiters.indexOf(waiter)
+        if (at >= 0) this.#waiters.splice(at, 1)
+        act()
+      }
+      const waiter: Waiter = { go: () => settle(resolve), refuse: error => settle(() => reject(error)) }
+      const onAbort = () => settle(() => reject(signal?.reason))
+      const timer = setTimeout(() => void this.#timedOut().then(waiter.refuse), timeoutMs)
+      signal?.addEventListener('abort', onAbort, { once: true })
+      this.#waiters.push(waiter)
+    })
+  }
+
+  /** Hands the turn to the next one in this process; it stays busy, so nobody can step in between. */
+  #next(): void {
+    const waiter = this.#waiters[0]
+    if (waiter) waiter.go()
+    else this.#busy = false
+  }
+
+  /**
+   * The kernel gives a free lock to whoever asks first, and a process that has just freed it always asks first: after
+   * a while in one breath it steps back for as long as the others sleep between two tries.
+   */
+  async #breathe(signal?: AbortSignal): Promise<void> {
+    const now = performance.now()
+    if (now - this.#freedAt > 1) this.#breathFrom = now
+    else if (now - this.#breathFrom > breathMs) {
+      await systemClock.sleep(3, signal)
+      this.#breathFrom = performance.now()
+    }
+  }
+
+  #check(): void {
+    if (!this.#held || this.#engine.intact()) return
+    this.#held = false
+    this.#lost.abort(new SvcError('store_unavailable', `the lock ${basename(this.#path)} was lost`))
+    void this.#engine.release().finally(() => this.#next())
+  }
+
+  async #timedOut(): Promise<SvcError> {
+    const note = (await readText(this.#path).catch(() => undefined))?.split('\n')[1]?.trim()
+    return new SvcError(
+      'store_unavailable',
+      `the lock ${basename(this.#path)} stays held${note ? ` (${note})` : ''}`,
+      {
+        hint: 'Another process that uses this data directory hangs; look at it, or stop it, then try again.',
+        retryAfter: 1,
+      },
+    )
+  }
+
+  #closedError(): SvcError {
+    return new SvcError('shutting_down', `the lock ${basename(this.#path)} is closed`)
+  }
+
+  #refuseClosed(): void {
+    if (this.#closed) throw this.#closedError()
+  }
+}

@@ -1,0 +1,49 @@
+/** The process itself: how it was started, how it is stopped. */
+import process from 'node:process'
+
+interface BunRuntime {
+  isStandaloneExecutable?: boolean
+}
+
+/** Whether this is the compiled binary. */
+export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isStandaloneExecutable === true
+
+/** The arguments after the program's name, run or compiled. */
+export const commandArguments = (): string[] => process.argv.slice(2)
+
+const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+
+/**
+ * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
+ * process replaces itself once (same pid, same terminal, about 5 ms). To be called first. Returns where there is
+ * nothing to do: not Bun, already raised, or no execve (Windows).
+ */
+export function raiseFetchLimit(): void {
+  if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
+  const args = isCompiled
+    ? [process.execPath, ...process.argv.slice(2)]
+    : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+}
+
+/**
+ * Calls `stop` on the first SIGINT or SIGTERM; a second one ends the process at once.
+ *
+ * @returns takes the handlers away again
+ */
+export function onStopSignals(stop: (signal: 'SIGINT' | 'SIGTERM') => void): () => void {
+  let stopping = false
+  const handlers = (['SIGINT', 'SIGTERM'] as const).map(signal => {
+    const handler = () => {
+      // 128 + the signal's number, as a shell would report it.
+      if (stopping) process.exit(signal === 'SIGINT' ? 130 : 143)
+      stopping = true
+      stop(signal)
+    }
+    process.on(signal, handler)
+    return () => process.off(signal, handler)
+  })
+  return () => {
+    for (const remove of handlers) remove()
+  }
+}

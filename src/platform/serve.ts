@@ -1,0 +1,99 @@
+/**
+ * A fetch handler as a listening server, on Bun or Deno: no idle cut (long polls are silent for minutes), request
+ * bodies streamed with back-pressure, and a stop that ends.
+ */
+import process from 'node:process'
+
+export interface ServeOptions {
+  hostname: string
+  /** 0 picks a free one. */
+  port: number
+  /** The answer; must not throw. `remoteAddress` is the peer's IP, absent when it is gone already. */
+  fetch(request: Request, peer: { remoteAddress?: string }): Response | Promise<Response>
+  /** Refused by the server itself (413, no body) above this; unlimited by default, since the doors count for themselves. */
+  maxBodyBytes?: number
+}
+
+export interface RunningServer {
+  /** `http://host:port`, the host as one may type it. */
+  readonly url: string
+  readonly hostname: string
+  readonly port: number
+  /** Accepts no more, lets what runs finish for `graceMs`, then cuts it off. */
+  stop(graceMs: number): Promise<void>
+}
+
+/** @throws Error with `code` EADDRINUSE, EACCES, EADDRNOTAVAIL … when it cannot listen */
+export const serve = (options: ServeOptions): Promise<RunningServer> =>
+  process.versions.bun ? serveOnBun(options) : serveOnDeno(options)
+
+const shownUrl = (hostname: string, port: number) =>
+  `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
+
+/** RFC 9112 3.2: a request without a usable Host is answered with 400. Without one the request has no URL either. */
+const refused = (request: Request): Response | undefined =>
+  request.headers.get('host') && URL.canParse(request.url)
+    ? undefined
+    : new Response('400 Bad Request: the Host header is missing or malformed\n', {
+        status: 400,
+        headers: { 'content-type': 'text/plain; charset=utf-8', connection: 'close' },
+      })
+
+async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
+  const server = Bun.serve({
+    hostname: options.hostname,
+    port: options.port,
+    idleTimeout: 0,
+    development: false,
+    maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
+    fetch: (request, running) =>
+      refused(request) ?? options.fetch(request, { remoteAddress: running.requestIP(request)?.address }),
+  })
+  const port = server.port ?? options.port
+  let stopped: Promise<void> | undefined
+  const stop = async (graceMs: number) => {
+    const cut = setTimeout(() => void server.stop(true), graceMs)
+    await server.stop(false)
+    clearTimeout(cut)
+  }
+  return {
+    url: shownUrl(options.hostname, port),
+    hostname: options.hostname,
+    port,
+    stop: graceMs => (stopped ??= stop(graceMs)),
+  }
+}
+
+interface DenoServer {
+  readonly addr: { port: number }
+  shutdown(): Promise<void>
+}
+interface DenoRuntime {
+  serve(
+    options: { hostname: string; port: number; signal: AbortSignal; onListen(): void },
+    handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
+  ): DenoServer
+}
+
+async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
+  const { Deno } = globalThis as { Deno?: DenoRuntime }
+  if (!Deno) throw new Error('svc runs on Bun or Deno')
+  const cut = new AbortController()
+  const server = Deno.serve(
+    { hostname: options.hostname, port: options.port, signal: cut.signal, onListen() {} },
+    (request, info) =>
+      refused(request) ?? options.fetch(request, { remoteAddress: info.remoteAddr.hostname }),
+  )
+  let stopped: Promise<void> | undefined
+  const stop = async (graceMs: number) => {
+    const timer = setTimeout(() => cut.abort(), graceMs)
+    await server.shutdown()
+    clearTimeout(timer)
+  }
+  return {
+    url: shownUrl(options.hostname, server.addr.port),
+    hostname: options.hostname,
+    port: server.addr.port,
+    stop: graceMs => (stopped ??= stop(graceMs)),
+  }
+}
