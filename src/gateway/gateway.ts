@@ -1,1 +1,203 @@
+/** Opens, starts and closes everything between upstream and memory; holds the parts and nothing else. */
+
+import { realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { type Account, createApi } from '../ilink/api.ts'
+import { createCdn } from '../ilink/cdn.ts'
+import type { BotInfo } from '../model/session.ts'
+import { systemClock } from '../platform/clock.ts'
+import { apiFetch } from '../platform/fetch.ts'
+import { ensurePrivateDir } from '../platform/files.ts'
+import { openLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { openState } from '../state/state.ts'
+import { Store } from '../store/store.ts'
+import { Accounts } from './accounts.ts'
+import { Dispatcher } from './dispatcher.ts'
+import type { Gateway, Health } from './face.ts'
+import { History } from './history.ts'
+import { Inbox } from './inbox.ts'
+import { Logins } from './logins.ts'
+import { Media } from './media.ts'
+import { Turnstile } from './pace.ts'
+import { Poller } from './poller.ts'
+import { Sender } from './sender.ts'
+
 export type { Gateway } from './face.ts'
+
+export interface GatewayOptions {
+  config: Config
+  log: Log
+  version: string
+  /** Address of a running sandbox: every session then talks to it, whatever its token.json says. */
+  sandboxUrl?: string
+}
+
+/** A gateway and its life. */
+export interface RunningGateway extends Gateway, AsyncDisposable {
+  /** Begins to poll, or to follow the store when another process polls. */
+  start(): Promise<void>
+  /** Ends polling and logins, commits what is in hand, closes the files. Safe to call twice. */
+  close(): Promise<void>
+}
+
+/** Rows are pruned this often. */
+const pruneEveryMs = 10 * 60_000
+/** A message still "sending" after this belongs to a process that died in the middle. */
+const abandonedAfterMs = 10 * 60_000
+
+/**
+ * Opens the data directory.
+ *
+ * @throws SvcError `store_unavailable` when the directory cannot be used, `invalid_arguments` for a bad setting
+ */
+export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
+  const { config, log, version, sandboxUrl } = options
+  const clock = systemClock
+  await ensurePrivateDir(config.basePath)
+  await ensurePrivateDir(config.mediaRoot)
+  const mediaRoot = await realpath(config.mediaRoot)
+  const dataLock = await openLock(join(config.basePath, '.data.lock'))
+  const pollLock = await openLock(join(config.basePath, '.poll.lock'))
+  const { sessions, contexts, commitBatch } = await openState({
+    dir: config.basePath,
+    lock: dataLock,
+    log: log.child('state'),
+    clock,
+  })
+  const store = await Store.open({
+    path: join(config.basePath, 'messages.db'),
+    log: log.child('store'),
+    clock,
+    maxAgeDays: config.storeMaxAgeDays,
+    maxCount: config.storeMaxCount,
+  })
+
+  const upstreamUrl = sandboxUrl ?? config.upstreamUrl
+  const cdnUrl = sandboxUrl ? `${sandboxUrl}/c2c` : config.cdnUrl
+  const trustedHosts = new Set([new URL(upstreamUrl).host, new URL(cdnUrl).host])
+  const trusted = (url: URL) => trustedHosts.has(url.host)
+  const account = (bot: BotInfo): Account => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token })
+  const api = createApi({ fetch: apiFetch, channelVersion: config.channelVersion, version })
+  const cdn = createCdn({ fetch: apiFetch, trusted })
+
+  const poller = new Poller({
+    api,
+    sessions,
+    store,
+    commit: commitBatch,
+    account,
+    clock,
+    log: log.child('poller'),
+  })
+  const dispatcher = new Dispatcher({ lock: pollLock, poller, clock, log: log.child('dispatcher') })
+  const logins = new Logins({
+    api,
+    clock,
+    log: log.child('logins'),
+    loginUrl: upstreamUrl,
+    record: name => sessions.get(name),
+    tokens: async except => {
+      const records = (await sessions.list()).filter(record => record.name !== except)
+      return records
+        .flatMap(({ bot }) => (bot && bot.expired_at === undefined ? [bot] : []))
+        .sort((a, b) => b.created_at - a.created_at)
+        .slice(0, 10)
+        .map(bot => bot.token)
+    },
+    save: async (name, bot) => {
+      await sessions.save(name, bot)
+      poller.changed()
+    },
+  })
+  const accounts = new Accounts({
+    sessions,
+    contexts,
+    store,
+    lastPollAt: name => poller.lastPollAt(name),
+    loggingIn: () => logins.pending(),
+    changed: () => poller.changed(),
+    forgetLogin: name => logins.cancel(name),
+  })
+  const media = new Media({
+    api,
+    cdn,
+    store,
+    clock,
+    log: log.child('media'),
+    mediaRoot,
+    cdnUrl,
+    maxUploadBytes: config.maxUploadBytes,
+    trusted,
+  })
+  const sender = new Sender({
+    api,
+    accounts,
+    sessions,
+    contexts,
+    store,
+    media,
+    pace: new Turnstile(config.pace, clock),
+    account,
+    clock,
+    log: log.child('sender'),
+  })
+
+  const stop = new AbortController()
+  const prune = async () => {
+    while (!stop.signal.aborted) {
+      try {
+        store.settleAbandoned(clock.now() - abandonedAfterMs)
+        await store.prune()
+      } catch (error) {
+        log.error('store not pruned', { error })
+      }
+      await clock.sleep(pruneEveryMs, stop.signal)
+    }
+  }
+  let pruning: Promise<void> | undefined
+  let closing: Promise<void> | undefined
+
+  const gateway: RunningGateway = {
+    inbox: new Inbox(store, clock),
+    sender,
+    media,
+    history: new History(store),
+    accounts,
+    logins,
+    async health(): Promise<Health> {
+      const listed = await accounts.connected()
+      const all = await sessions.list()
+      const storeOk = store.works()
+      return {
+        status: storeOk && listed.length === all.length ? 'ok' : 'degraded',
+        version,
+        role: dispatcher.role,
+        sessions: all.length,
+        connected: listed.length,
+        store: storeOk ? 'ok' : 'unavailable',
+      }
+    },
+    async start() {
+      await dispatcher.start()
+      pruning = prune()
+    },
+    close() {
+      closing ??= (async () => {
+        stop.abort()
+        logins.close()
+        await dispatcher.stop()
+        await pruning
+        store.close()
+        await pollLock.close()
+        await dataLock.close()
+      })()
+      return closing
+    },
+    [Symbol.asyncDispose]() {
+      return gateway.close()
+    },
+  }
+  return gateway
+}

@@ -37,6 +37,8 @@ export interface BotInfo {
   cursor: string
   /** Unix ms of the login. */
   created_at: number
+  /** Unix ms since when upstream refuses the token (-14); a new login clears it. */
+  expired_at?: number
 }
 
 /** What `<session>/contexts.json` keeps of one user. Never leaves through any surface as it is. */

@@ -1,0 +1,68 @@
+/**
+ * Who polls: the one process of a data directory that holds the poll lock. Any other follows the store, and takes
+ * over when the lock frees. Readers are the same in both: they read the log.
+ */
+import type { Clock } from '../platform/clock.ts'
+import type { FileLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Poller } from './poller.ts'
+
+/** A watcher tries the lock this often. */
+const tryEveryMs = 1000
+
+export class Dispatcher {
+  readonly #lock: FileLock
+  readonly #poller: Poller
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #stop = new AbortController()
+  #role: 'poller' | 'watcher' = 'watcher'
+  #running: Promise<void> | undefined
+
+  constructor(parts: { lock: FileLock; poller: Poller; clock: Clock; log: Log }) {
+    this.#lock = parts.lock
+    this.#poller = parts.poller
+    this.#clock = parts.clock
+    this.#log = parts.log
+  }
+
+  get role(): 'poller' | 'watcher' {
+    return this.#role
+  }
+
+  /** Resolves when the role is known; polling or watching goes on until `stop`. */
+  async start(): Promise<void> {
+    const polling = await this.#lock.tryLock()
+    if (polling) this.#role = 'poller'
+    else this.#log.info('another process polls; following the store')
+    this.#running = this.#run(polling)
+  }
+
+  /** Ends polling; batches in hand are committed first. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #run(polling: boolean): Promise<void> {
+    const { signal } = this.#stop
+    for (let locked = polling; !signal.aborted; ) {
+      if (locked) {
+        this.#role = 'poller'
+        await this.#poller.run(AbortSignal.any([signal, this.#lock.lost]))
+        await this.#lock.unlock()
+        this.#role = 'watcher'
+        if (!signal.aborted) this.#log.warn('poll lock lost; following the store')
+      }
+      await this.#clock.sleep(tryEveryMs, signal)
+      if (signal.aborted) return
+      try {
+        locked = await this.#lock.tryLock()
+        if (locked) this.#log.info('the poller is gone; polling from here')
+      } catch (error) {
+        locked = false
+        this.#log.error('poll lock cannot be tried', { error })
+      }
+    }
+  }
+}
