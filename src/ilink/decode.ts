@@ -1,0 +1,285 @@
+/**
+ * A wire message → what the store indexes (`summary`), what the doors show (`decodeMessage`), where its media lies
+ * (`mediaOf`). None of them ever throws: a malformed message is an UNKNOWN one with whatever is there.
+ */
+import { createHash } from 'node:crypto'
+import type {
+  Direction,
+  MediaInfo,
+  MediaKind,
+  Message,
+  MessageItem,
+  MessageKind,
+  SentStatus,
+} from '../model/message.ts'
+import { parseAesKey } from './crypto.ts'
+import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
+import { parseLossless } from './lossless.ts'
+import { type KnownMessage, quoteOf } from './quote.ts'
+import { messageType, type WeixinMessage } from './wire.ts'
+
+type Fields = Record<string, unknown>
+
+/** What a message says of itself, for the store's columns and the poller's decisions. */
+export interface Summary {
+  /** Upstream's id; undefined when it sent none (then see `derivedId`). */
+  message_id?: string
+  from_user: string
+  to_user: string
+  msg_type: MessageKind
+  /** All text items, joined by a newline. */
+  text: string
+  /** Unix ms: upstream's create time, else the `receivedAt` given. */
+  timestamp: number
+  /** True when the timestamp is upstream's: only then may it serve to recognise a repeat. */
+  timed: boolean
+  group_id?: string
+  /** Secret. */
+  contextToken?: string
+  /** Equal for the same content delivered again under a new id or token; see `contentHash`. */
+  contentHash: string
+}
+
+export function summary(message: WeixinMessage, receivedAt: number): Summary {
+  const items = itemsOf(message)
+  const created = timeOf(message.create_time_ms)
+  return {
+    message_id: idOf(message.message_id),
+    from_user: textOf(message.from_user_id) ?? '',
+    to_user: textOf(message.to_user_id) ?? '',
+    msg_type: kindOfFirst(items),
+    text: joinedText(items),
+    timestamp: created ?? receivedAt,
+    timed: created !== undefined,
+    group_id: filledOf(message.group_id),
+    contextToken: filledOf(message.context_token),
+    contentHash: contentHash(items),
+  }
+}
+
+/** False for what the bot itself or another bot wrote: those come back on some servers and must not be dispatched. */
+export function isFromUser(message: WeixinMessage, botId: string): boolean {
+  const type = countOf(message.message_type) ?? messageType.none
+  // 0 is what a server leaves out or fills in by default.
+  if (type !== messageType.user && type !== messageType.none) return false
+  return message.from_user_id !== botId
+}
+
+/**
+ * `derived:<hash>` for a received message without an id: the same message delivered again gives the same id, whatever
+ * its context token. Item ids, `client_id` and `seq` tell equal messages apart where upstream sends them.
+ */
+export function derivedId(message: WeixinMessage): string {
+  const items = itemsOf(message)
+  const hash = createHash('sha256')
+  hash.update(
+    JSON.stringify([
+      message.from_user_id,
+      message.to_user_id,
+      message.group_id,
+      message.create_time_ms,
+      message.client_id,
+      idOf(message.seq),
+      items.map(item => idOf(item.msg_id)),
+      contentHash(items),
+    ]),
+  )
+  return `derived:${hash.digest('hex').slice(0, 32)}`
+}
+
+export interface DecodeContext {
+  /** Row id. */
+  id: number
+  session: string
+  bot_id: string
+  direction: Direction
+  status?: SentStatus
+  /** As the store knows it. */
+  message_id: string
+  /** Unix ms for messages that carry no create time (all sent ones). */
+  timestamp?: number
+  /** Looks up, by upstream id, a message that a quote names. */
+  quoted?: (messageId: string) => KnownMessage | undefined
+}
+
+/** The public form of a wire message, or of its JSON text. Tokens, keys and media references stay behind. */
+export function decodeMessage(raw: WeixinMessage | string, context: DecodeContext): Message {
+  const wire = wireOf(raw)
+  const items = itemsOf(wire)
+  const shown = items.map(publicItem)
+  const first = shown[0]
+  const sent = context.direction === 'sent'
+  const message: Message = {
+    id: context.id,
+    message_id: context.message_id,
+    session: context.session,
+    bot_id: context.bot_id,
+    direction: context.direction,
+    from_user: filledOf(wire.from_user_id) ?? (sent ? context.bot_id : ''),
+    to_user: filledOf(wire.to_user_id) ?? (sent ? '' : context.bot_id),
+    msg_type: first?.kind ?? 'UNKNOWN',
+    text: joinedText(items),
+    timestamp: timeOf(wire.create_time_ms) ?? context.timestamp ?? 0,
+    items: shown,
+  }
+  if (context.status !== undefined) message.status = context.status
+  const quote = quoteOf(wire, context.quoted)
+  if (quote) message.ref_msg = quote
+  const group = filledOf(wire.group_id)
+  if (group !== undefined) message.group_id = group
+  if (first?.kind === 'IMAGE') message.image = first
+  else if (first?.kind === 'VOICE') message.voice = first
+  else if (first?.kind === 'FILE') message.file = first
+  else if (first?.kind === 'VIDEO') message.video = first
+  return message
+}
+
+/** Where one piece of media of a message lies. Secret: it carries the key. */
+export interface MediaReference {
+  info: MediaInfo
+  kind: MediaKind
+  /** As the sender named it: not safe as a path. */
+  fileName?: string
+  /** Bytes as upstream states them: plaintext of a file, unreliable for the rest. */
+  size?: number
+  /** MD5 of the plaintext, lower-case hex, where upstream states one. */
+  md5?: string
+}
+
+/** The `index`-th piece of media of a message, counted from 0 over the items that have media (`has_media`). */
+export function mediaOf(raw: WeixinMessage | string, index: number): MediaReference | undefined {
+  const item = itemsOf(wireOf(raw)).filter(hasMedia)[index]
+  if (!item) return undefined
+  const kind = kindOfItem(item)
+  const payload = payloadOf(item, kind)
+  const media = objectOf(payload?.media)
+  if (!payload || !media || !isMediaKind(kind)) return undefined
+  const md5 = filledOf(payload.md5) ?? filledOf(payload.video_md5)
+  return {
+    info: {
+      encrypt_query_param: filledOf(media.encrypt_query_param),
+      aes_key: keyOf(payload),
+      encrypt_type: countOf(media.encrypt_type),
+      full_url: filledOf(media.full_url),
+    },
+    kind: mediaKind[kind],
+    fileName: filledOf(payload.file_name),
+    size: sizeOf(payload),
+    md5: md5 && /^[0-9a-f]{32}$/i.test(md5) ? md5.toLowerCase() : undefined,
+  }
+}
+
+/**
+ * A hash of what was said, equal when upstream delivers the message again: order and kind of the items, texts, names,
+ * sizes, quotes. Left out is what redelivery is known to change (ids, context token) or may renew (signed addresses,
+ * times). The media key counts: it belongs to the file, and of two pictures sent in the same second often nothing
+ * else differs; better a message twice than one lost.
+ */
+export function contentHash(items: readonly Fields[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify(items.map(canonical)))
+    .digest('base64url')
+}
+
+/** Properties of an item that say nothing about its content. */
+const passing = new Set(['msg_id', 'create_time_ms', 'update_time_ms', 'is_completed'])
+
+function canonical(item: Fields): unknown {
+  const kind = kindOfItem(item)
+  const ref = objectOf(item.ref_msg)
+  const quote = ref && [
+    idOf(ref.svr_id),
+    idOf(objectOf(ref.message_item)?.msg_id),
+    ref.title,
+    ref.partial_text,
+  ]
+  if (kind === 'UNKNOWN') return [kind, Object.entries(item).filter(([name]) => !passing.has(name)), quote]
+  const payload = payloadOf(item, kind)
+  if (!payload) return [kind, quote]
+  if (kind === 'TEXT') return [kind, payload.text, quote]
+  const { media, thumb_media, aeskey, url, ...stated } = payload
+  return [kind, stated, keyHex(payload) ?? objectOf(media)?.encrypt_query_param, quote]
+}
+
+const mediaKind = { IMAGE: 'image', VOICE: 'voice', FILE: 'file', VIDEO: 'video' } as const
+
+const isMediaKind = (kind: MessageKind): kind is keyof typeof mediaKind => kind in mediaKind
+
+/** The objects of the item list; anything else in it is an empty item, so that positions stay. */
+const itemsOf = (message: WeixinMessage): Fields[] =>
+  Array.isArray(message.item_list) ? message.item_list.map(item => objectOf(item) ?? {}) : []
+
+const kindOfFirst = (items: readonly Fields[]): MessageKind => (items[0] ? kindOfItem(items[0]) : 'UNKNOWN')
+
+const payloadOf = (item: Fields, kind: MessageKind): Fields | undefined =>
+  kind === 'UNKNOWN' ? undefined : objectOf(item[payloadOfKind[kind]])
+
+function joinedText(items: readonly Fields[]): string {
+  let joined: string | undefined
+  for (const item of items) {
+    if (kindOfItem(item) !== 'TEXT') continue
+    const text = textOf(payloadOf(item, 'TEXT')?.text)
+    if (text !== undefined) joined = joined === undefined ? text : `${joined}\n${text}`
+  }
+  return joined ?? ''
+}
+
+/** An image's own `aeskey` goes before the one in its media reference (protocol notes 4.1). */
+const keyOf = (payload: Fields): string | undefined =>
+  filledOf(payload.aeskey) ?? filledOf(objectOf(payload.media)?.aes_key)
+
+function keyHex(payload: Fields): string | undefined {
+  const key = keyOf(payload)
+  if (key === undefined) return undefined
+  try {
+    return parseAesKey(key).toString('hex')
+  } catch {
+    return key
+  }
+}
+
+function hasMedia(item: Fields): boolean {
+  const kind = kindOfItem(item)
+  if (!isMediaKind(kind)) return false
+  const media = objectOf(payloadOf(item, kind)?.media)
+  return Boolean(filledOf(media?.encrypt_query_param) ?? filledOf(media?.full_url))
+}
+
+const sizeOf = (payload: Fields): number | undefined =>
+  countOf(payload.len) ??
+  countOf(payload.video_size) ??
+  countOf(payload.mid_size) ??
+  countOf(payload.hd_size) ??
+  countOf(payload.size)
+
+function publicItem(item: Fields): MessageItem {
+  const kind = kindOfItem(item)
+  const payload = payloadOf(item, kind)
+  const shown: MessageItem = { kind, has_media: hasMedia(item) }
+  if (!payload) return shown
+  if (kind === 'TEXT') {
+    const text = textOf(payload.text)
+    if (text !== undefined) shown.text = text
+    return shown
+  }
+  const set = <K extends keyof MessageItem>(name: K, value: MessageItem[K]) => {
+    if (value !== undefined) shown[name] = value
+  }
+  set('file_name', filledOf(payload.file_name))
+  set('size', sizeOf(payload))
+  // Upstream states no other dimensions than those of the preview, which has the shape of the original.
+  set('width', countOf(payload.thumb_width))
+  set('height', countOf(payload.thumb_height))
+  set('playtime', countOf(payload.playtime) ?? countOf(payload.play_length))
+  if (kind === 'VOICE') set('transcript', filledOf(payload.text))
+  return shown
+}
+
+function wireOf(raw: WeixinMessage | string): WeixinMessage {
+  if (typeof raw !== 'string') return objectOf(raw) ? raw : {}
+  try {
+    return (objectOf(parseLossless(raw)) ?? {}) as WeixinMessage
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,57 @@
+/** Readers for fields that may be missing, null or of another type: each gives the value, or undefined. */
+import type { MessageKind } from '../model/message.ts'
+import { itemType } from './wire.ts'
+
+/** An object with unknown fields; not an array. */
+export const objectOf = (value: unknown): Record<string, unknown> | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined
+
+export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
+
+/** A string with something in it. */
+export const filledOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined
+
+/** An upstream id as a string, whichever way it was spelled; 0 and '' mean none. */
+export function idOf(value: unknown): string | undefined {
+  if (typeof value === 'string') return value === '' || value === '0' ? undefined : value
+  if (typeof value !== 'number' || !Number.isFinite(value) || value === 0) return undefined
+  return Number.isInteger(value) ? BigInt(value).toString() : String(value)
+}
+
+/** A whole number that is not negative, also from a decimal string. */
+export function countOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
+}
+
+/** Unix milliseconds; 0 means none. */
+export const timeOf = (value: unknown): number | undefined => countOf(value) || undefined
+
+const kindOfType: Record<number, MessageKind> = {
+  [itemType.text]: 'TEXT',
+  [itemType.image]: 'IMAGE',
+  [itemType.voice]: 'VOICE',
+  [itemType.file]: 'FILE',
+  [itemType.video]: 'VIDEO',
+}
+
+/** The payload property of each kind. */
+export const payloadOfKind = {
+  TEXT: 'text_item',
+  IMAGE: 'image_item',
+  VOICE: 'voice_item',
+  FILE: 'file_item',
+  VIDEO: 'video_item',
+} as const satisfies Partial<Record<MessageKind, string>>
+
+/** The kind of an item by its type; where that is missing or 0, by the payload it carries. */
+export function kindOfItem(item: Record<string, unknown>): MessageKind {
+  const type = countOf(item.type)
+  if (type) return kindOfType[type] ?? 'UNKNOWN'
+  for (const [kind, payload] of Object.entries(payloadOfKind))
+    if (objectOf(item[payload])) return kind as MessageKind
+  return 'UNKNOWN'
+}

@@ -1,0 +1,80 @@
+/** What a message answers to, from the little that upstream sends of it (protocol notes 3.3). */
+import { createHash } from 'node:crypto'
+import type { Message, QuotedMessage } from '../model/message.ts'
+import { idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
+import type { WeixinMessage } from './wire.ts'
+
+/** What the store knows of a message that a quote names by id. */
+export type KnownMessage = Pick<Message, 'message_id'> &
+  Partial<Pick<Message, 'msg_type' | 'text' | 'from_user' | 'timestamp'>>
+
+/**
+ * The quote of a message: of the first item that has one. Content comes from the quote itself where it carries any, else
+ * from `quoted`, which looks an upstream message id up in the store; `from_user` is known from there only.
+ */
+export function quoteOf(
+  message: WeixinMessage,
+  quoted?: (messageId: string) => KnownMessage | undefined,
+): QuotedMessage | undefined {
+  for (const item of Array.isArray(message.item_list) ? message.item_list : []) {
+    const ref = objectOf(objectOf(item)?.ref_msg)
+    if (!ref) continue
+    const inner = objectOf(ref.message_item)
+    const id = idOf(ref.svr_id) ?? idOf(inner?.msg_id)
+    const known = id === undefined ? undefined : quoted?.(id)
+    // Stripped quotes say type 0 or 8, or nothing: then only the store knows what it was.
+    const kind = inner && kindOfItem(inner)
+    const whole = textOf(objectOf(inner?.text_item)?.text) || known?.text || textOf(ref.title)
+    const part = whole === undefined ? undefined : partialQuote(whole, ref.partial_text)
+
+    const quote: QuotedMessage = {}
+    const messageId = known?.message_id ?? id
+    if (messageId !== undefined) quote.message_id = messageId
+    const msgType = kind && kind !== 'UNKNOWN' ? kind : known?.msg_type
+    if (msgType !== undefined) quote.msg_type = msgType
+    const text = part ?? whole
+    if (text !== undefined) quote.text = text
+    if (part !== undefined && part !== whole) quote.partial = true
+    if (known?.from_user !== undefined) quote.from_user = known.from_user
+    const timestamp = timeOf(inner?.create_time_ms) ?? known?.timestamp
+    if (timestamp !== undefined) quote.timestamp = timestamp
+    if (Object.keys(quote).length > 0) return quote
+  }
+  return undefined
+}
+
+/**
+ * The part of `whole` that was quoted: from the `startindex`-th occurrence of `start` to the end of the `endindex`-th of
+ * `end`. Upstream counts `endindex` over the whole text or from after `start`: both are tried, and the MD5 decides.
+ * Without an MD5 the whole-text reading stands. Undefined when nothing matches.
+ */
+export function partialQuote(whole: string, partialText: unknown): string | undefined {
+  const partial = objectOf(partialText)
+  const start = textOf(partial?.start)
+  const end = textOf(partial?.end)
+  if (!partial || !start || !end) return undefined
+  const from = nthOccurrence(whole, start, indexOf(partial.startindex), 0)
+  if (from < 0) return undefined
+  const upTo = (searchFrom: number) => {
+    const at = nthOccurrence(whole, end, indexOf(partial.endindex), searchFrom)
+    return at < 0 || at + end.length <= from ? undefined : whole.slice(from, at + end.length)
+  }
+  const readings = [upTo(0), upTo(from + start.length)]
+  const wanted = textOf(partial.quotemd5)?.trim().toLowerCase()
+  if (!wanted) return readings[0]
+  return readings.find(text => text !== undefined && md5(text) === wanted)
+}
+
+const md5 = (text: string) => createHash('md5').update(text, 'utf8').digest('hex')
+
+const indexOf = (value: unknown): number => {
+  const index = Number(value ?? 0)
+  return Number.isSafeInteger(index) && index > 0 ? index : 0
+}
+
+/** Start of the `n`-th (0-based) occurrence of `part`, not overlapping; -1 when there are fewer. */
+function nthOccurrence(text: string, part: string, n: number, from: number): number {
+  let at = text.indexOf(part, from)
+  for (let seen = 0; seen < n && at >= 0; seen++) at = text.indexOf(part, at + part.length)
+  return at
+}
