@@ -1,0 +1,284 @@
+/** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
+import type { MediaKind } from '../model/message.ts'
+import { uploadTypeOf } from './encode.ts'
+import { countOf, filledOf, idOf, objectOf } from './fields.ts'
+import {
+  clientVersionOf,
+  exchange,
+  type Fetch,
+  ILinkError,
+  isILinkError,
+  joinUrl,
+  type Reply,
+  randomUin,
+} from './http.ts'
+import { sliceArray } from './lossless.ts'
+import type { BaseInfo, GetUploadUrlRequest, QrcodeReply, QrcodeStatusReply, WeixinMessage } from './wire.ts'
+
+/** Whom a request is for. */
+export interface Account {
+  base_url: string
+  token: string
+}
+
+export interface ReceivedWire {
+  /** The message's own JSON text: a slice of the reply in which long integers are quoted, all else as it came. */
+  raw: string
+  message: WeixinMessage
+}
+
+export interface Updates {
+  /** Oldest first. */
+  messages: ReceivedWire[]
+  /** To store with the messages; undefined: keep yours. */
+  cursor?: string
+  /** How long upstream wants to hold the next poll. */
+  nextHoldMs?: number
+}
+
+export interface UploadRequest {
+  filekey: string
+  mediaType: MediaKind
+  to: string
+  rawSize: number
+  /** Lower-case hex. */
+  rawMd5: string
+  cipherSize: number
+  aesKeyHex: string
+}
+
+/** Where an upload goes; one of the two is there. */
+export interface UploadTarget {
+  url?: string
+  uploadParam?: string
+}
+
+export interface ApiOptions {
+  fetch: Fetch
+  /** The client version told upstream, such as 2.4.9. */
+  channelVersion: string
+  /** Ours, for `bot_agent`. */
+  version: string
+}
+
+/** Past the hold a reply may still be on its way: the official client's missing slack loses messages (notes 2.4, 6). */
+const holdSlackMs = 8000
+/** A longer hold than this is not believed. */
+const holdLimitMs = 300_000
+const createMs = 20_000
+const statusMs = 40_000
+const sendMs = 15_000
+const briefMs = 10_000
+
+export type Api = ReturnType<typeof createApi>
+
+export function createApi({ fetch, channelVersion, version }: ApiOptions) {
+  const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
+  const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
+
+  /** @param token absent on the QR call, which also carries no `base_info` */
+  function post(
+    host: string,
+    path: string,
+    body: Record<string, unknown>,
+    options: { token?: string; timeoutMs: number; signal?: AbortSignal; emptyOk?: boolean },
+  ): Promise<Reply> {
+    const { token, ...rest } = options
+    return exchange(fetch, {
+      endpoint: path.split('?', 1)[0] ?? path,
+      url: joinUrl(host, `ilink/bot/${path}`),
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        AuthorizationType: 'ilink_bot_token',
+        'X-WECHAT-UIN': randomUin(),
+        ...appHeaders,
+        ...(token !== undefined && { Authorization: `Bearer ${token.trim()}` }),
+      },
+      body: JSON.stringify(token === undefined ? body : { ...body, base_info }),
+      ...rest,
+    })
+  }
+
+  return {
+    /**
+     * A new QR code to scan.
+     *
+     * @param host the login host
+     * @param localTokens bot tokens we hold, newest first; lets upstream tell when the scanned bot is one of them
+     * @throws ILinkError; `malformed` also when the reply has no code
+     */
+    async getBotQrcode(
+      host: string,
+      localTokens: readonly string[],
+      signal?: AbortSignal,
+    ): Promise<QrcodeReply & { qrcode: string; qrcode_img_content: string }> {
+      const { fields } = await post(
+        host,
+        'get_bot_qrcode?bot_type=3',
+        { local_token_list: localTokens.slice(0, 10) },
+        { timeoutMs: createMs, signal },
+      )
+      const qrcode = filledOf(fields.qrcode)
+      const content = filledOf(fields.qrcode_img_content)
+      if (qrcode === undefined || content === undefined)
+        throw new ILinkError('malformed', 'get_bot_qrcode: the reply has no QR code')
+      return { qrcode, qrcode_img_content: content }
+    },
+
+    /**
+     * The state of a QR code; upstream holds the question for up to about 30 s.
+     *
+     * Never throws: whatever goes wrong (timeouts, HTML of a gateway, an abort) means "wait, and ask again". Such a
+     * reply carries the error, so that it is not taken for upstream's word.
+     */
+    async getQrcodeStatus(
+      host: string,
+      qrcode: string,
+      verifyCode?: string,
+      signal?: AbortSignal,
+    ): Promise<QrcodeStatusReply & { error?: ILinkError }> {
+      const query = new URLSearchParams({ qrcode })
+      if (verifyCode) query.set('verify_code', verifyCode)
+      try {
+        const { fields } = await exchange(fetch, {
+          endpoint: 'get_qrcode_status',
+          url: joinUrl(host, `ilink/bot/get_qrcode_status?${query}`),
+          method: 'GET',
+          headers: appHeaders,
+          timeoutMs: statusMs,
+          signal,
+        })
+        return {
+          status: filledOf(fields.status) ?? 'wait',
+          redirect_host: filledOf(fields.redirect_host),
+          bot_token: filledOf(fields.bot_token),
+          ilink_bot_id: filledOf(fields.ilink_bot_id),
+          baseurl: filledOf(fields.baseurl),
+          ilink_user_id: filledOf(fields.ilink_user_id),
+        }
+      } catch (error) {
+        const known = isILinkError(error) ? error : new ILinkError('network', 'get_qrcode_status: cancelled')
+        return { status: 'wait', error: known }
+      }
+    },
+
+    /**
+     * What came after `cursor`; returns at once when there is something, else when upstream ends the hold.
+     *
+     * @param cursor opaque, from the last reply; '' on first contact
+     * @param holdMs how long upstream is expected to hold; no reply some seconds later means no messages, not an error
+     * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted
+     */
+    async getUpdates(
+      account: Account,
+      cursor: string,
+      holdMs: number,
+      signal?: AbortSignal,
+    ): Promise<Updates> {
+      const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
+      try {
+        const options = { token: account.token, timeoutMs, signal }
+        return updatesOf(await post(account.base_url, 'getupdates', { get_updates_buf: cursor }, options))
+      } catch (error) {
+        // A reply that has begun may carry messages: its failure is an error, silence is not.
+        if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
+        throw error
+      }
+    },
+
+    /**
+     * Hands one message over. `message_id` is missing on older servers, and suspect on newer ones.
+     *
+     * @param message from `outgoing`
+     * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
+     */
+    async sendMessage(
+      account: Account,
+      message: WeixinMessage,
+      signal?: AbortSignal,
+    ): Promise<{ message_id?: string }> {
+      const options = { token: account.token, timeoutMs: sendMs, signal, emptyOk: true }
+      const { fields } = await post(account.base_url, 'sendmessage', { msg: message }, options)
+      return { message_id: idOf(fields.message_id) }
+    },
+
+    /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
+    async getConfig(
+      account: Account,
+      userId: string,
+      contextToken?: string,
+      signal?: AbortSignal,
+    ): Promise<{ typing_ticket?: string }> {
+      const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
+      const options = { token: account.token, timeoutMs: briefMs, signal }
+      const { fields } = await post(account.base_url, 'getconfig', body, options)
+      return { typing_ticket: filledOf(fields.typing_ticket) }
+    },
+
+    /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
+    async sendTyping(
+      account: Account,
+      typing: { userId: string; ticket: string; typing: boolean },
+      signal?: AbortSignal,
+    ): Promise<void> {
+      const body = {
+        ilink_user_id: typing.userId,
+        typing_ticket: typing.ticket,
+        status: typing.typing ? 1 : 2,
+      }
+      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      await post(account.base_url, 'sendtyping', body, options)
+    },
+
+    /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
+    async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
+      const body: GetUploadUrlRequest = {
+        filekey: upload.filekey,
+        media_type: uploadTypeOf(upload.mediaType),
+        to_user_id: upload.to,
+        rawsize: upload.rawSize,
+        rawfilemd5: upload.rawMd5.toLowerCase(),
+        filesize: upload.cipherSize,
+        aeskey: upload.aesKeyHex,
+        no_need_thumb: true,
+      }
+      const options = { token: account.token, timeoutMs: sendMs, signal }
+      const { fields } = await post(account.base_url, 'getuploadurl', { ...body }, options)
+      const url = filledOf(fields.upload_full_url)
+      const uploadParam = filledOf(fields.upload_param)
+      if (url !== undefined) return { url }
+      if (uploadParam !== undefined) return { uploadParam }
+      throw new ILinkError('malformed', 'getuploadurl: the reply has no upload address')
+    },
+
+    /** Says that polling begins; best effort. @throws ILinkError */
+    async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
+      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      await post(account.base_url, 'msg/notifystart', {}, options)
+    },
+
+    /** Says that polling ends; best effort. @throws ILinkError */
+    async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
+      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      await post(account.base_url, 'msg/notifystop', {}, options)
+    },
+  }
+}
+
+function updatesOf({ fields, text }: Reply): Updates {
+  const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
+  const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
+  // The slices stand for the messages in order; where something else is in the array, they would not.
+  const texts = found.length === all.length && found.length > 0 ? sliceArray(text, 'msgs') : undefined
+  const messages = found.map((message, at) => ({
+    raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),
+    message,
+  }))
+  const hold = countOf(fields.longpolling_timeout_ms)
+  return {
+    messages,
+    cursor: filledOf(fields.get_updates_buf),
+    nextHoldMs: hold ? Math.min(hold, holdLimitMs) : undefined,
+  }
+}

@@ -1,0 +1,267 @@
+/** Media up to the CDN and down from it, as streams in bounded memory (protocol notes 2.9, 2.10). */
+import { SvcError } from '../model/error.ts'
+import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
+import { fetchPublic } from '../platform/fetch.ts'
+import { maskText } from '../platform/log.ts'
+import { type ByteSource, decryptStream, paddedSize, parseAesKey } from './crypto.ts'
+import type { MediaReference } from './decode.ts'
+import { type Fetch, ILinkError, isILinkError, joinUrl } from './http.ts'
+import { complete, exactly, streamOf, watchIdle } from './progress.ts'
+
+export interface CdnUpload {
+  /** `upload_full_url` of getuploadurl; else the address is built of the next three. */
+  url?: string
+  uploadParam?: string
+  cdnUrl: string
+  filekey: string
+  cipherSize: number
+  /** The ciphertext from its beginning; called anew for each attempt. */
+  body: () => AsyncIterable<Uint8Array>
+  signal?: AbortSignal
+}
+
+export interface CdnDownload {
+  cdnUrl: string
+  signal?: AbortSignal
+}
+
+/** Plaintext on its way. The stream must be read to its end or cancelled. */
+export interface OpenedDownload {
+  stream: ReadableStream<Uint8Array>
+  /** Plaintext bytes, only where certain. */
+  size?: number
+}
+
+export interface CdnOptions {
+  /** For the CDN and other addresses for which `trusted` says yes. */
+  fetch: Fetch
+  /** Whether an address is ours by configuration: upstream or CDN. */
+  trusted: (url: URL) => boolean
+  /** For all other addresses to download from: they come out of messages, so anybody may have written them. */
+  guarded?: typeof fetchPublic
+  clock?: Clock
+  /** Longest silence of the other side. */
+  idleMs?: number
+}
+
+/** Spec says PUT, this CDN wants POST and answers PUT with 404 (notes 2.9). */
+const postHosts = new Set(['novac2c.cdn.weixin.qq.com'])
+const attempts = 3
+const defaultIdleMs = 120_000
+/** What may still lie in the buffers between us and the CDN when our last byte has gone out. */
+const bufferedBytes = 4 * 1024 * 1024
+/** The slowest upload reported (notes 2.9). */
+const slowestBytesPerMs = 10
+/** Of a server that is not ours by configuration, more is not read. */
+const guardedLimitBytes = 4 * 1024 ** 3
+const guardedLimitMs = 6 * 60 * 60_000
+/** Hosts remembered with the method they take. */
+const rememberedHosts = 200
+
+type Method = 'PUT' | 'POST'
+
+export type Cdn = ReturnType<typeof createCdn>
+
+export function createCdn(options: CdnOptions) {
+  const { fetch, trusted, guarded = fetchPublic, clock = systemClock, idleMs = defaultIdleMs } = options
+  const methods = new Map<string, Method>()
+
+  /** Runs `attempt` up to three times, pausing between; errors that a repeat cannot mend end it at once. */
+  async function persist<T>(signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      signal?.throwIfAborted()
+      try {
+        return await attempt()
+      } catch (error) {
+        if (signal?.aborted) throw signal.reason
+        if (!isILinkError(error) || isFinal(error) || tried >= attempts) throw error
+        await clock.sleep(backoffMs(tried - 1, 500, 4000), signal)
+      }
+    }
+  }
+
+  async function uploadOnce(url: string, method: Method, upload: CdnUpload): Promise<string> {
+    const { cipherSize, signal } = upload
+    const allowedMs = idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
+    const watch = watchIdle(allowedMs, clock, signal)
+    const source = { failed: undefined as unknown }
+    const body = exactly(upload.body(), cipherSize, watch, source)
+    try {
+      const response = await fetch(url, {
+        method,
+        headers: { 'Content-Type': 'application/octet-stream', 'Content-Length': String(cipherSize) },
+        body,
+        signal: watch.signal,
+      })
+      const param =
+        response.headers.get('x-encrypted-param') ?? response.headers.get('x-encrypted-query-param')
+      if (response.status === 200 && param) {
+        await response.body?.cancel().catch(() => {})
+        return param
+      }
+      throw await answeredBadly('upload', response)
+    } catch (error) {
+      // What stopped the source stops the request, whose own error then says less.
+      throw source.failed ?? watch.translated(error, 'CDN upload')
+    } finally {
+      watch.stop()
+      // A server that answers early leaves the source half read: its file is to be closed all the same.
+      void body.return(undefined).catch(() => {})
+    }
+  }
+
+  return {
+    /**
+     * Uploads ciphertext and gives the parameter it can be downloaded by.
+     *
+     * POST for WeChat's own CDN; elsewhere PUT, and once the other method on 404 or 405, remembered per host.
+     *
+     * @throws ILinkError: `http` on 4xx at once (get a new upload address then), else the last of three failures;
+     *   the source's own error when reading it failed; the signal's reason when aborted
+     */
+    async upload(upload: CdnUpload): Promise<{ downloadParam: string }> {
+      const url = upload.url ?? uploadUrl(upload)
+      const { host } = new URL(url)
+      const fixed = postHosts.has(host)
+      let method = fixed ? 'POST' : (methods.get(host) ?? 'PUT')
+      let switched = fixed
+      const once = async (): Promise<string> => {
+        try {
+          return await uploadOnce(url, method, upload)
+        } catch (error) {
+          if (
+            switched ||
+            !isILinkError(error, 'http') ||
+            !(error.httpStatus === 404 || error.httpStatus === 405)
+          )
+            throw error
+          switched = true
+          method = method === 'PUT' ? 'POST' : 'PUT'
+          return uploadOnce(url, method, upload)
+        }
+      }
+      const downloadParam = await persist(upload.signal, once)
+      if (!fixed) {
+        const [oldest] = methods.keys()
+        if (oldest !== undefined && methods.size >= rememberedHosts) methods.delete(oldest)
+        methods.set(host, method)
+      }
+      return { downloadParam }
+    },
+
+    /**
+     * Opens media as decrypted bytes. An image without any key is plain already.
+     *
+     * @throws SvcError `no_media` (no address), `media_expired` (4xx), `forbidden` (the address is not public),
+     *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or the key
+     *   does not fit, and with the signal's reason when aborted
+     */
+    async download(media: MediaReference, { cdnUrl, signal }: CdnDownload): Promise<OpenedDownload> {
+      const key = keyOf(media)
+      const url = downloadUrl(media, cdnUrl)
+      const watch = watchIdle(idleMs, clock, signal)
+      const open = async (): Promise<{ body: ByteSource; size: number | undefined }> => {
+        const response = await fetch(url.href, { method: 'GET', signal: watch.signal })
+        if (response.status !== 200) throw await answeredBadly('download', response)
+        const stated = Number(response.headers.get('content-length') ?? Number.NaN)
+        const exact = stated >= 0 && !response.headers.get('content-encoding')
+        return { body: response.body ?? [], size: exact ? stated : undefined }
+      }
+      const openGuarded = async (): Promise<{ body: ByteSource; size: number | undefined }> => {
+        const limits = { maxBytes: guardedLimitBytes, timeoutMs: guardedLimitMs, idleMs }
+        const { body, size } = await guarded(url.href, { ...limits, signal: watch.signal, allow: trusted })
+        return { body, size }
+      }
+      const direct = trusted(url) || url.host === new URL(cdnUrl).host
+      try {
+        const { body, size } = await persist(signal, async () => {
+          try {
+            return await (direct ? open() : openGuarded())
+          } catch (error) {
+            throw watch.translated(error, 'CDN download')
+          }
+        })
+        const cipher = complete(body, size, watch)
+        return {
+          stream: streamOf(key ? decryptStream(cipher, key) : cipher, watch.stop),
+          size: plainSize(media, size, key !== undefined),
+        }
+      } catch (error) {
+        watch.stop()
+        throw downloadError(error)
+      }
+    },
+  }
+}
+
+/** 4xx is upstream's last word; the rest may pass. */
+const isFinal = (error: ILinkError) =>
+  error.kind === 'http' && error.httpStatus !== undefined && error.httpStatus >= 400 && error.httpStatus < 500
+
+function uploadUrl({ cdnUrl, uploadParam, filekey }: CdnUpload): string {
+  if (uploadParam === undefined) throw new ILinkError('malformed', 'CDN upload: no upload address')
+  const query = `encrypted_query_param=${encodeURIComponent(uploadParam)}&filekey=${encodeURIComponent(filekey)}`
+  return joinUrl(cdnUrl, `upload?${query}`)
+}
+
+function downloadUrl({ info }: MediaReference, cdnUrl: string): URL {
+  const full = info.full_url
+  if (full && /^https?:/i.test(full) && URL.canParse(full)) return new URL(full)
+  if (info.encrypt_query_param) {
+    const query = `encrypted_query_param=${encodeURIComponent(info.encrypt_query_param)}`
+    return new URL(joinUrl(cdnUrl, `download?${query}`))
+  }
+  throw new SvcError('no_media', 'This item names no place to download from')
+}
+
+function keyOf({ info, kind }: MediaReference) {
+  if (info.aes_key) return parseAesKey(info.aes_key)
+  // Images without a key exist and are plain (protocol notes 4.1); for the rest it is a hole in the message.
+  if (kind === 'image') return undefined
+  throw new SvcError('upstream_error', 'This item came without its key', {
+    hint: 'Ask the user to send it again.',
+  })
+}
+
+/** Known for certain when plain, or when upstream's stated size fits the ciphertext; within its last block otherwise. */
+function plainSize(media: MediaReference, cipherSize: number | undefined, encrypted: boolean) {
+  if (!encrypted) return cipherSize
+  return media.size !== undefined && paddedSize(media.size) === cipherSize ? media.size : undefined
+}
+
+async function answeredBadly(what: string, response: Response): Promise<ILinkError> {
+  const said = response.headers.get('x-error-message')
+  await response.body?.cancel().catch(() => {})
+  const lacking = response.status === 200 ? ' without its download parameter' : ''
+  const errmsg = said ? maskText(said).slice(0, 200) : undefined
+  return new ILinkError(
+    'http',
+    `CDN ${what}: HTTP ${response.status}${lacking}${errmsg ? `: ${errmsg}` : ''}`,
+    {
+      status: response.status,
+      errmsg,
+    },
+  )
+}
+
+/** A failed download in the words of the catalogue. */
+function downloadError(error: unknown): unknown {
+  const status = isILinkError(error)
+    ? error.httpStatus
+    : error instanceof SvcError
+      ? Number(error.details?.http_status)
+      : undefined
+  if (status && status >= 400 && status < 500) {
+    return new SvcError('media_expired', 'WeChat no longer has this media', {
+      details: { http_status: status },
+      cause: error,
+    })
+  }
+  // The guard speaks of URLs that a caller gave; this one came from WeChat.
+  if (error instanceof SvcError && error.code === 'invalid_arguments') {
+    return new SvcError('upstream_error', 'The media cannot be fetched from where WeChat says it is', {
+      cause: error,
+    })
+  }
+  return error
+}

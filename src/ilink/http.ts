@@ -1,0 +1,267 @@
+/**
+ * One request to upstream and its reply, or a typed error. Upstream answers most failures with HTTP 200 and a code in
+ * `ret` or `errcode`, and leaves out either at will (protocol notes 2.0), so both are looked at on every endpoint.
+ */
+import { type ErrorCode, SvcError } from '../model/error.ts'
+import { maskText } from '../platform/log.ts'
+import { filledOf, objectOf } from './fields.ts'
+import { quoteLongIntegers } from './lossless.ts'
+import type { Outcome } from './wire.ts'
+
+export { parseLossless } from './lossless.ts'
+
+/** What goes into a request; deadlines are set through the signal. */
+export interface FetchInit {
+  method: 'GET' | 'POST' | 'PUT'
+  headers?: Record<string, string>
+  body?: string | AsyncIterable<Uint8Array>
+  signal?: AbortSignal
+}
+
+/** `fetch`, as far as upstream needs it: `apiFetch` of the platform, or a test's. */
+export type Fetch = (url: string, init: FetchInit) => Promise<Response>
+
+/**
+ * - expired: -14, the bot token is no longer valid
+ * - refused: upstream says no (another code in `ret` or `errcode`)
+ * - http: a status other than 2xx
+ * - network: no connection, or it broke
+ * - timeout: no reply in time
+ * - malformed: a reply that is not a JSON object, or is too large
+ */
+export type ILinkErrorKind = 'expired' | 'refused' | 'http' | 'network' | 'timeout' | 'malformed'
+
+export interface ILinkErrorFacts {
+  ret?: number
+  errcode?: number
+  /** Upstream's own words, masked and cut. */
+  errmsg?: string
+  /** HTTP status, once a reply has begun. */
+  status?: number
+  /** True when the request certainly did not reach upstream. */
+  neverSent?: boolean
+  cause?: unknown
+}
+
+const codeOfKind: Record<ILinkErrorKind, ErrorCode> = {
+  expired: 'session_expired',
+  refused: 'upstream_error',
+  http: 'upstream_error',
+  network: 'upstream_error',
+  timeout: 'upstream_timeout',
+  malformed: 'upstream_error',
+}
+
+/** What went wrong between us and upstream. A member of the catalogue, so it may leave through a door as it is. */
+export class ILinkError extends SvcError {
+  readonly kind: ILinkErrorKind
+  readonly ret: number | undefined
+  readonly errcode: number | undefined
+  readonly errmsg: string | undefined
+  /** HTTP status of the reply, once it had begun (`status` is the one of our own door). */
+  readonly httpStatus: number | undefined
+  readonly neverSent: boolean
+
+  /** @param detail made of the endpoint's name and upstream's words; never of URLs or tokens */
+  constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
+    const { ret, errcode, errmsg, status, neverSent = false, cause } = facts
+    const details = Object.fromEntries(
+      Object.entries({ ret, errcode, errmsg, http_status: status }).filter(
+        ([, value]) => value !== undefined,
+      ),
+    )
+    super(codeOfKind[kind], maskText(detail), {
+      cause,
+      ...(Object.keys(details).length > 0 && { details }),
+    })
+    this.kind = kind
+    this.ret = ret
+    this.errcode = errcode
+    this.errmsg = errmsg
+    this.httpStatus = status
+    this.neverSent = neverSent
+  }
+}
+
+/** Whether an error is an ILinkError, of that kind if one is given. */
+export const isILinkError = (error: unknown, kind?: ILinkErrorKind): error is ILinkError =>
+  error instanceof ILinkError && (kind === undefined || error.kind === kind)
+
+/** `base` + `path`; a path prefix in `base` survives, and so does one trailing slash too many. */
+export const joinUrl = (base: string, path: string): string => `${base.trim().replace(/\/+$/, '')}/${path}`
+
+/** `iLink-App-ClientVersion` of a version: (major<<16)|(minor<<8)|patch, each 8 bits; 2.4.9 is 132105. */
+export function clientVersionOf(version: string): string {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(part => Number.parseInt(part, 10) & 0xff)
+  return String((major << 16) | (minor << 8) | patch)
+}
+
+/** `X-WECHAT-UIN`: base64 of the decimal digits of a random uint32, fresh for each request. */
+export function randomUin(): string {
+  const [uin = 0] = crypto.getRandomValues(new Uint32Array(1))
+  return btoa(String(uin))
+}
+
+export interface Request {
+  /** For error texts: the endpoint's name. */
+  endpoint: string
+  url: string
+  method: 'GET' | 'POST'
+  headers: Record<string, string>
+  body?: string
+  /** Until the reply begins. */
+  timeoutMs: number
+  signal?: AbortSignal
+  /** An empty body counts as `{}`; some servers answer sends so. */
+  emptyOk?: boolean
+}
+
+export interface Reply {
+  /** The reply's fields, none of them checked. Ids are strings. */
+  fields: Record<string, unknown>
+  /** The JSON text behind them, long integers quoted. */
+  text: string
+}
+
+/** Once a reply has begun, it gets this long to end: it may carry messages that upstream will not send again. */
+const bodyMs = 30_000
+const replyLimitBytes = 64 * 1024 * 1024
+const errorLimitBytes = 64 * 1024
+
+/**
+ * Sends a request and reads the reply to its end.
+ *
+ * @throws ILinkError; or the signal's reason when the caller aborted
+ */
+export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
+  const { endpoint, signal } = request
+  // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.
+  const ended = new AbortController()
+  const follow = () => ended.abort(signal?.reason)
+  if (signal?.aborted) throw signal.reason
+  signal?.addEventListener('abort', follow, { once: true })
+  const late = new DOMException('The deadline passed', 'TimeoutError')
+  let timer = setTimeout(() => ended.abort(late), request.timeoutMs)
+  let response: Response | undefined
+  try {
+    response = await fetch(request.url, {
+      method: request.method,
+      headers: request.headers,
+      signal: ended.signal,
+      ...(request.body !== undefined && { body: request.body }),
+    })
+    clearTimeout(timer)
+    timer = setTimeout(() => ended.abort(late), bodyMs)
+    if (!response.ok) throw await httpError(endpoint, response)
+    const text = quoteLongIntegers(await readText(endpoint, response, replyLimitBytes))
+    const fields = text === '' && request.emptyOk ? {} : parsed(endpoint, text)
+    const problem = outcomeError(endpoint, fields, response.status)
+    if (problem) throw problem
+    return { fields, text }
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason
+    if (error instanceof ILinkError) throw error
+    if (ended.signal.aborted) {
+      const what = response ? 'the reply did not end in time' : 'no reply in time'
+      throw new ILinkError('timeout', `${endpoint}: ${what}`, { status: response?.status, cause: error })
+    }
+    throw networkError(endpoint, error)
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', follow)
+  }
+}
+
+/** The codes of failures before the first byte of a request went out, as node and Bun spell them. */
+const neverSentCode =
+  /^(ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL|.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_\w+)$/
+
+/** Any failure of `fetch` itself as an ILinkError of kind network. */
+export function networkError(endpoint: string, cause: unknown): ILinkError {
+  const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
+  return new ILinkError('network', `${endpoint}: ${code ?? 'the connection failed'}`, {
+    neverSent: code !== undefined && neverSentCode.test(code),
+    cause,
+  })
+}
+
+const codeOf = (error: unknown): string | undefined =>
+  filledOf((error as { code?: unknown } | undefined)?.code)
+
+/** The error that `ret` and `errcode` state, or undefined for success. */
+function outcomeError(endpoint: string, fields: Record<string, unknown>, status: number) {
+  const { ret, errcode, errmsg } = outcomeOf(fields)
+  if (!ret && !errcode) return undefined
+  const kind = ret === -14 || errcode === -14 ? 'expired' : 'refused'
+  const said = errmsg ? `: ${errmsg}` : ''
+  const numbers = [ret && `ret ${ret}`, errcode && errcode !== ret && `errcode ${errcode}`].filter(Boolean)
+  return new ILinkError(kind, `${endpoint}: ${numbers.join(', ')}${said}`, {
+    ret,
+    errcode,
+    errmsg,
+    ...(status >= 300 && { status }),
+  })
+}
+
+function outcomeOf(fields: Record<string, unknown>): Outcome {
+  return {
+    ret: resultCode(fields.ret),
+    errcode: resultCode(fields.errcode),
+    errmsg: filledOf(fields.errmsg) && maskText(String(fields.errmsg)).slice(0, 200),
+  }
+}
+
+/** null and missing mean success; a code in quotes is still a code. */
+function resultCode(value: unknown): number | undefined {
+  if (value === null || value === undefined || value === '') return undefined
+  const code = Number(value)
+  return Number.isFinite(code) ? code : undefined
+}
+
+async function httpError(endpoint: string, response: Response): Promise<ILinkError> {
+  const text = await readText(endpoint, response, errorLimitBytes).catch(() => '')
+  const fields = parsedOrNothing(text)
+  // Some deployments put a status beside the code; -14 means the same there, and other codes are refusals below 500.
+  const stated = fields && outcomeError(endpoint, fields, response.status)
+  if (stated && (stated.kind === 'expired' || response.status < 500)) return stated
+  return new ILinkError('http', `${endpoint}: HTTP ${response.status}`, {
+    status: response.status,
+    ...(fields && outcomeOf(fields)),
+  })
+}
+
+function parsed(endpoint: string, text: string): Record<string, unknown> {
+  const fields = parsedOrNothing(text)
+  if (fields) return fields
+  const what = text.trim() === '' ? 'an empty reply' : /^\s*</.test(text) ? 'HTML instead of JSON' : undefined
+  throw new ILinkError('malformed', `${endpoint}: ${what ?? 'the reply is not a JSON object'}`)
+}
+
+function parsedOrNothing(text: string): Record<string, unknown> | undefined {
+  try {
+    return objectOf(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+async function readText(endpoint: string, response: Response, limitBytes: number): Promise<string> {
+  const stated = Number(response.headers.get('content-length') ?? Number.NaN)
+  const tooLarge = () =>
+    new ILinkError('malformed', `${endpoint}: the reply is larger than ${limitBytes} bytes`)
+  if (stated > limitBytes) {
+    await response.body?.cancel().catch(() => {})
+    throw tooLarge()
+  }
+  // A stated length bounds the body, unless it is compressed.
+  if (stated >= 0 && !response.headers.get('content-encoding')) return response.text()
+  const decoder = new TextDecoder()
+  let text = ''
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength
+    if (size > limitBytes) throw tooLarge()
+    text += decoder.decode(chunk, { stream: true })
+  }
+  return text + decoder.decode()
+}

@@ -1,0 +1,127 @@
+/** Streams that notice when the other side falls silent, and when bytes are missing. */
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { ByteSource } from './crypto.ts'
+import { ILinkError, networkError } from './http.ts'
+
+/** Watches one exchange: aborts its signal when the caller does, or when the other side is silent for too long. */
+export interface IdleWatch {
+  readonly signal: AbortSignal
+  /** The other side did something; `waiting`: from now on it is its turn. */
+  progress(waiting: boolean): void
+  /** A failure of the exchange: the caller's reason when it aborted, an ILinkError otherwise. */
+  translated(error: unknown, what: string): unknown
+  /** Ends the watch; to be called once the exchange is over, may be called twice. */
+  stop(): void
+}
+
+export function watchIdle(idleMs: number, clock: Clock, caller?: AbortSignal): IdleWatch {
+  const ended = new AbortController()
+  const follow = () => ended.abort(caller?.reason)
+  let since = clock.monotonic()
+  let waiting = true
+  // One timer, re-armed when it rings: per chunk only the time is noted.
+  const look = () => {
+    const leftMs = waiting ? idleMs - (clock.monotonic() - since) : idleMs
+    if (leftMs <= 0) ended.abort(new DOMException('The other side fell silent', 'TimeoutError'))
+    else timer = setTimeout(look, leftMs)
+  }
+  let timer = setTimeout(look, idleMs)
+  const stop = () => {
+    clearTimeout(timer)
+    caller?.removeEventListener('abort', follow)
+  }
+  if (caller?.aborted) follow()
+  else caller?.addEventListener('abort', follow, { once: true })
+  return {
+    signal: ended.signal,
+    progress(nowWaiting) {
+      waiting = nowWaiting
+      since = clock.monotonic()
+    },
+    translated(error, what) {
+      if (caller?.aborted) return caller.reason
+      if (error instanceof SvcError) return error
+      if (ended.signal.aborted)
+        return new ILinkError('timeout', `${what}: the other side fell silent`, { cause: error })
+      return networkError(what, error)
+    },
+    stop,
+  }
+}
+
+/**
+ * The source's bytes, which must be exactly `size`. Waiting for the source does not count as silence of the network.
+ * What fails in here, and not in the network, is noted in `source.failed`.
+ */
+export async function* exactly(
+  chunks: AsyncIterable<Uint8Array>,
+  size: number,
+  watch: IdleWatch,
+  source: { failed: unknown },
+): AsyncGenerator<Uint8Array> {
+  let sent = 0
+  try {
+    watch.progress(false)
+    for await (const chunk of chunks) {
+      sent += chunk.length
+      if (sent > size) break
+      watch.progress(true)
+      yield chunk
+      watch.progress(false)
+    }
+    watch.progress(true)
+    if (sent !== size)
+      throw new SvcError('invalid_arguments', 'media: the file changed while it was uploaded')
+  } catch (error) {
+    source.failed = error
+    throw error
+  }
+}
+
+/** The bytes of a reply; fails when the network does, when it falls silent, and when it ends before `size`. */
+export async function* complete(
+  body: ByteSource,
+  size: number | undefined,
+  watch: IdleWatch,
+): AsyncGenerator<Uint8Array> {
+  let received = 0
+  try {
+    watch.progress(true)
+    for await (const chunk of body) {
+      received += chunk.length
+      watch.progress(false)
+      yield chunk
+      watch.progress(true)
+    }
+  } catch (error) {
+    throw watch.translated(error, 'CDN download')
+  }
+  if (size !== undefined && received !== size) {
+    throw new SvcError('upstream_error', `The media ended early: ${received} of ${size} bytes arrived`)
+  }
+}
+
+/** A stream that reads ahead nothing; `done` is called once, whatever the end. */
+export function streamOf(chunks: AsyncGenerator<Uint8Array>, done: () => void): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { value, done: ended } = await chunks.next()
+          if (!ended) return controller.enqueue(value)
+          done()
+          controller.close()
+        } catch (error) {
+          done()
+          controller.error(error)
+        }
+      },
+      async cancel() {
+        done()
+        await chunks.return(undefined)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
