@@ -1,6 +1,6 @@
 /** The two ways to hold a lock file between processes: the kernel's flock, and proper-lockfile where there is none. */
 import { closeSync, fstatSync, openSync, statSync, writeSync } from 'node:fs'
-import { unlink, writeFile } from 'node:fs/promises'
+import { readFile, unlink, writeFile } from 'node:fs/promises'
 import process from 'node:process'
 
 export type LockKind = 'flock' | 'lockfile'
@@ -121,7 +121,8 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
           leaveNote(fd, 'flock', note)
           return true
         }
-        await writeFile(path, 'flock\n', { flag: 'a', mode: 0o600 })
+        await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
+        if (!(await readFile(path, 'utf8')).startsWith('flock\n')) throw new Error('the lock file was replaced')
         const next = await openFlockFile(path)
         if (!next) return false
         close()

@@ -42,15 +42,18 @@ export interface FileLock {
 const defaultTimeoutMs = 10_000
 /** A process that goes on taking the lock in one breath lets others have a try after this long. */
 const breathMs = 8
-const checkEveryMs = 5000
 
 /**
  * Opens (and creates) a lock file.
  *
  * @param options.kind the kind to record in a new file; by default flock where it works
+ * @param options.checkEveryMs how often a held lock is looked after, 5 s
  * @throws SvcError `store_unavailable` when the file's recorded kind cannot be used here
  */
-export async function openLock(path: string, options: { kind?: LockKind } = {}): Promise<FileLock> {
+export async function openLock(
+  path: string,
+  options: { kind?: LockKind; checkEveryMs?: number } = {},
+): Promise<FileLock> {
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
   const refuse = (why: string, cause?: unknown) =>
@@ -65,7 +68,7 @@ export async function openLock(path: string, options: { kind?: LockKind } = {}):
     throw refuse(`records the lock kind "${recorded}", and "${options.kind}" was asked for`)
   }
   try {
-    return new SharedLock(path, await openEngine(recorded, path))
+    return new SharedLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 5000)
   } catch (error) {
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
@@ -126,7 +129,7 @@ class SharedLock implements FileLock {
   #freedAt = Number.NEGATIVE_INFINITY
   #breathFrom = 0
 
-  constructor(path: string, engine: LockEngine) {
+  constructor(path: string, engine: LockEngine, checkEveryMs: number) {
     this.#path = path
     this.#engine = engine
     this.#watch = setInterval(() => this.#check(), checkEveryMs)

@@ -16,14 +16,25 @@ const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 /**
  * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
  * process replaces itself once (same pid, same terminal, about 5 ms). To be called first. Returns where there is
- * nothing to do: not Bun, already raised, or no execve (Windows).
+ * nothing to do: not Bun, already raised, or no execve (Windows). Also keeps requests to this machine (the sandbox)
+ * away from a proxy that the environment names, to which fetch would send even those.
  */
 export function raiseFetchLimit(): void {
+  spareLoopbackTheProxy(process.env)
   if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+}
+
+function spareLoopbackTheProxy(env: NodeJS.ProcessEnv): void {
+  if (!['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].some(name => env[name] || env[name.toLowerCase()])) return
+  // Where both spellings are set, the lower-case one is read.
+  const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'
+  const listed = (env[name] ?? '').split(',').map(host => host.trim())
+  if (listed.includes('*')) return
+  env[name] = [...new Set([...listed.filter(Boolean), '127.0.0.1', 'localhost', '::1'])].join(',')
 }
 
 /**

@@ -1,0 +1,275 @@
+import { afterAll, expect, test } from 'bun:test'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isSvcError } from '../../src/model/error.ts'
+import {
+  createUnique,
+  ensurePrivateDir,
+  fileExists,
+  insideDir,
+  makePrivate,
+  readText,
+  removeQuietly,
+  safeBaseName,
+  setAside,
+  writeDurably,
+  writeDurablyInOrder,
+} from '../../src/platform/files.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'svc-files-'))
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+let folders = 0
+const folder = () => {
+  const path = join(root, String(folders++))
+  mkdirSync(path)
+  return path
+}
+const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
+
+test('folders and files are private whatever the umask, and existing ones are repaired', async () => {
+  const before = process.umask(0)
+  try {
+    const dir = join(folder(), 'a', 'b')
+    await ensurePrivateDir(dir)
+    expect(modeOf(dir)).toBe('700')
+    chmodSync(dir, 0o755)
+    await ensurePrivateDir(dir)
+    expect(modeOf(dir)).toBe('700')
+    await writeDurably(join(dir, 'x'), 'x')
+    expect(modeOf(join(dir, 'x'))).toBe('600')
+    const { path, handle } = await createUnique(dir, 'y')
+    await handle.close()
+    expect(modeOf(path)).toBe('600')
+    chmodSync(path, 0o644)
+    await makePrivate(path)
+    expect(modeOf(path)).toBe('600')
+    await makePrivate(join(dir, 'absent'))
+    process.umask(0o777)
+    await writeDurably(join(dir, 'z'), 'z')
+    expect(modeOf(join(dir, 'z'))).toBe('600')
+  } finally {
+    process.umask(before)
+  }
+})
+
+test('a durable write replaces the whole content and leaves nothing beside', async () => {
+  const dir = folder()
+  const path = join(dir, 'state.json')
+  await writeDurably(path, 'long old content')
+  await writeDurably(path, 'new 你')
+  expect(await readText(path)).toBe('new 你')
+  expect(readdirSync(dir)).toEqual(['state.json'])
+})
+
+test('a reader during many writes sees whole contents only', async () => {
+  const path = join(folder(), 'state.json')
+  const contents = ['a', 'b', 'c'].map(letter => letter.repeat(100_000))
+  await writeDurably(path, contents[0]!)
+  let writing = true
+  const writes = (async () => {
+    for (let i = 0; i < 30; i++) await writeDurably(path, contents[i % 3]!)
+    writing = false
+  })()
+  let seen = 0
+  for (; writing; seen++) expect(contents).toContain((await readText(path))!)
+  await writes
+  expect(seen).toBeGreaterThan(0)
+})
+
+test('files written in order are all there, and one that cannot be written leaves all as they were', async () => {
+  const dir = folder()
+  const [first, second] = [join(dir, 'contexts.json'), join(dir, 'token.json')]
+  await writeDurablyInOrder([
+    { path: first, text: '1' },
+    { path: second, text: '2' },
+  ])
+  expect([readFileSync(first, 'utf8'), readFileSync(second, 'utf8')]).toEqual(['1', '2'])
+
+  mkdirSync(join(dir, 'taken'))
+  const failed = writeDurablyInOrder([
+    { path: first, text: 'later' },
+    { path: join(dir, 'taken'), text: 'cannot replace a folder' },
+    { path: second, text: 'never' },
+  ])
+  expect(
+    await failed.then(
+      () => 'written',
+      error => error.code,
+    ),
+  ).toMatch(/EISDIR|ENOTEMPTY|EEXIST/)
+  // In order: what came before the failure stands, what comes after it does not.
+  expect([readFileSync(first, 'utf8'), readFileSync(second, 'utf8')]).toEqual(['later', '2'])
+  expect(readdirSync(dir).sort()).toEqual(['contexts.json', 'taken', 'token.json'])
+
+  const nameTooLong = join(dir, 'n'.repeat(300))
+  const unprepared = writeDurablyInOrder([
+    { path: first, text: 'never' },
+    { path: nameTooLong, text: 'x' },
+  ])
+  expect(
+    await unprepared.then(
+      () => 'written',
+      error => error.code,
+    ),
+  ).toBe('ENAMETOOLONG')
+  expect(readFileSync(first, 'utf8')).toBe('later')
+  expect(readdirSync(dir).sort()).toEqual(['contexts.json', 'taken', 'token.json'])
+})
+
+test('what is absent reads as undefined, other failures are told', async () => {
+  const dir = folder()
+  expect(await readText(join(dir, 'absent'))).toBeUndefined()
+  expect(await fileExists(join(dir, 'absent'))).toBe(false)
+  expect(await fileExists(dir)).toBe(true)
+  await removeQuietly(join(dir, 'absent'))
+  expect(
+    await readText(dir).then(
+      () => 'read',
+      error => error.code,
+    ),
+  ).toBe('EISDIR')
+})
+
+test('a damaged file is set aside under a name that nothing had', async () => {
+  const dir = folder()
+  const path = join(dir, 'token.json')
+  const names = new Set<string>()
+  for (const text of ['one', 'two', 'three']) {
+    writeFileSync(path, text)
+    const aside = await setAside(path)
+    expect(aside).toMatch(/token\.json\.corrupt-\d{13}$/)
+    expect(readFileSync(aside, 'utf8')).toBe(text)
+    names.add(aside)
+  }
+  expect(names.size).toBe(3)
+  expect(await fileExists(path)).toBe(false)
+})
+
+test('names from strangers become plain base names', () => {
+  const cases: [string, string][] = [
+    ['report.pdf', 'report.pdf'],
+    ['../../etc/passwd', 'passwd'],
+    ['..\\..\\windows\\system.ini', 'system.ini'],
+    ['C:\\x\\y.txt', 'y.txt'],
+    ['C:evil.txt', 'C_evil.txt'],
+    ['..', 'fallback'],
+    ['...hidden', 'hidden'],
+    ['.bashrc', 'bashrc'],
+    ['a/', 'fallback'],
+    ['', 'fallback'],
+    ['   ', 'fallback'],
+    [' . x.txt . ', 'x.txt'],
+    ['nul', '_nul'],
+    ['CON.txt', '_CON.txt'],
+    ['com1', '_com1'],
+    ['lpt¹.png', '_lpt¹.png'],
+    ['console.txt', 'console.txt'],
+    ['a\0b\nc\x7f.txt', 'abc.txt'],
+    ['invoice\u202Egpj.exe', 'invoicegpj.exe'],
+    ['a\u2066b\u200fc.txt', 'abc.txt'],
+    ['\ufeffx.txt', 'x.txt'],
+    ['lone\ud800.txt', 'lone.txt'],
+    ['what?<now>|"x"*.txt', 'what__now___x__.txt'],
+    ['照片 2026.jpg', '照片 2026.jpg'],
+    ['cafe\u0301.txt', 'caf\u00e9.txt'],
+    ['👩‍👩‍👧‍👦.png', '👩‍👩‍👧‍👦.png'],
+  ]
+  expect(cases.map(([name]) => [name, safeBaseName(name, 'fallback')])).toEqual(cases)
+  expect(safeBaseName('..', '/../')).toBe('file')
+})
+
+test('a long name is cut between characters and keeps its extension', () => {
+  const bytes = (text: string) => Buffer.byteLength(text)
+  for (const unit of ['x', 'é', '中', '😀', '👩‍👩‍👧‍👦', 'e\u0323\u0301']) {
+    const name = safeBaseName(`${unit.repeat(300)}.jpeg`, 'f')
+    expect(bytes(name)).toBeLessThanOrEqual(200)
+    expect(bytes(name)).toBeGreaterThan(200 - bytes(unit) - 1)
+    expect(name.endsWith('.jpeg')).toBe(true)
+    expect(name.slice(0, -5).replaceAll(unit.normalize('NFC'), '')).toBe('')
+  }
+  expect(bytes(safeBaseName(`x.${'y'.repeat(500)}`, 'f'))).toBe(200)
+  expect(
+    bytes(safeBaseName(`${'a/'.repeat(1_000_000)}${'中'.repeat(1_000_000)}.txt`, 'f')),
+  ).toBeLessThanOrEqual(200)
+})
+
+test('a name that is taken gets a number before the extension; nothing is overwritten', async () => {
+  const dir = folder()
+  const made = []
+  for (const text of ['1', '2', '3']) {
+    const { path, handle } = await createUnique(dir, 'a.tar.gz')
+    await handle.writeFile(text)
+    await handle.close()
+    made.push([path.slice(dir.length + 1), readFileSync(path, 'utf8')])
+  }
+  expect(made).toEqual([
+    ['a.tar.gz', '1'],
+    ['a.tar (1).gz', '2'],
+    ['a.tar (2).gz', '3'],
+  ])
+  for (let i = 0; i < 120; i++) await (await createUnique(dir, 'b')).handle.close()
+  expect(readdirSync(dir).filter(name => name.startsWith('b')).length).toBe(120)
+})
+
+test('parallel takers of one name get one file each', async () => {
+  const dir = folder()
+  const made = await Promise.all(Array.from({ length: 20 }, () => createUnique(dir, 'same.txt')))
+  for (const { handle } of made) await handle.close()
+  expect(new Set(made.map(({ path }) => path)).size).toBe(20)
+})
+
+test('a link does not lead a new file elsewhere', async () => {
+  const dir = folder()
+  symlinkSync(join(dir, 'elsewhere'), join(dir, 'a.txt'))
+  const { path, handle } = await createUnique(dir, 'a.txt')
+  await handle.close()
+  expect(path).toBe(join(dir, 'a (1).txt'))
+  expect(await fileExists(join(dir, 'elsewhere'))).toBe(false)
+})
+
+test('paths inside the folder are found, whatever their spelling', async () => {
+  const dir = folder()
+  mkdirSync(join(dir, 'sub'))
+  writeFileSync(join(dir, 'sub', 'x'), '')
+  symlinkSync(join(dir, 'sub'), join(dir, 'inner'))
+  expect(await insideDir(dir, 'sub/x')).toBe(join(dir, 'sub', 'x'))
+  expect(await insideDir(dir, join(dir, 'sub', '..', 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
+  expect(await insideDir(dir, 'inner/x')).toBe(join(dir, 'sub', 'x'))
+  expect(await insideDir(dir, 'new/deep/file')).toBe(join(dir, 'new', 'deep', 'file'))
+  expect(await insideDir(dir, 'inner/new')).toBe(join(dir, 'sub', 'new'))
+  expect(await insideDir(dir, '..x')).toBe(join(dir, '..x'))
+  expect(await insideDir(dir, '')).toBe(dir)
+  const linked = join(folder(), 'root')
+  symlinkSync(dir, linked)
+  expect(await insideDir(linked, join(linked, 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
+})
+
+test('no path leads out of the folder', async () => {
+  const dir = folder()
+  const outer = folder()
+  mkdirSync(`${dir}-sibling`)
+  writeFileSync(join(outer, 'secret'), '')
+  symlinkSync(outer, join(dir, 'out'))
+  symlinkSync(join(outer, 'secret'), join(dir, 'file'))
+  symlinkSync(join(outer, 'not-yet'), join(dir, 'dangling'))
+  symlinkSync('loop', join(dir, 'loop'))
+  const attacks = [
+    ['..', '../x', '/etc/passwd', '/', join(outer, 'secret'), `${dir}-sibling`, `${dir}-sibling/new`],
+    ['sub/../../x', 'out', 'out/secret', 'out/new', 'out/new/deep', 'file', 'dangling', 'loop', 'x\0y'],
+  ].flat()
+  for (const path of attacks) {
+    const result = await insideDir(dir, path).catch(error => (isSvcError(error) ? error.code : error))
+    expect([path, result]).toEqual([path, 'forbidden'])
+  }
+})
