@@ -1,0 +1,156 @@
+/**
+ * Who may call: the one check in front of every HTTP door.
+ *
+ * A service on a loopback address trusts the local user and nobody the user's browser talks to: the Host must be a
+ * loopback name (a page that rebinds its own name to 127.0.0.1 fails) and requests of foreign pages are refused (a page
+ * may send simple requests anywhere). On any other address a bearer token is required. There is no CORS.
+ */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { link, open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import { ensurePrivateDir, errorCodeOf, makePrivate, removeQuietly } from '../platform/files.ts'
+
+export interface GuardOptions {
+  /** The address the door is bound to. */
+  host: string
+  /** The bearer token; required when `host` is not a loopback address. */
+  token?: string
+  /** Names that a proxy in front uses: `svc.example.org`, or `svc.example.org:8443`. */
+  allowHosts?: readonly string[]
+}
+
+export interface Guard {
+  /**
+   * What speaks against this request; `undefined` lets it through.
+   *
+   * @param open true for what anybody may read who passes the Host and Origin check: docs, schema, health
+   */
+  refusal(request: Request, open: boolean): SvcError | undefined
+  /** Whether callers need the token. */
+  readonly tokenRequired: boolean
+}
+
+/** @throws Error when a public address has no token: a fault of the program, never to be served */
+export function createGuard(options: GuardOptions): Guard {
+  const local = isLoopback(options.host)
+  if (!local && !options.token) throw new Error(`listening on ${options.host} needs a token`)
+  const tokenHash = options.token ? sha256(options.token) : undefined
+  const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
+  const isAllowed = (host: string) => allowed.has(host) || allowed.has(hostName(host))
+
+  return {
+    tokenRequired: tokenHash !== undefined,
+    refusal(request, open) {
+      const { headers } = request
+      if (local) {
+        const host = headers.get('host')?.toLowerCase() ?? ''
+        if (!isLoopback(hostName(host)) && !isAllowed(host)) return foreignHost()
+        const origin = headers.get('origin')
+        if (origin !== null && !isOwnOrigin(origin, host, isAllowed)) return foreignOrigin()
+        // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
+        if (!open && !ownSites.has(headers.get('sec-fetch-site') ?? 'none')) return foreignOrigin()
+      }
+      if (tokenHash === undefined || open) return undefined
+      const given = bearer(headers.get('authorization'))
+      if (given === undefined)
+        return new SvcError('unauthorized', 'This service needs a token in the Authorization header')
+      return timingSafeEqual(sha256(given), tokenHash)
+        ? undefined
+        : new SvcError('unauthorized', 'The token is wrong')
+    },
+  }
+}
+
+const ownSites = new Set(['same-origin', 'none'])
+
+const foreignHost = () =>
+  new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {
+    hint: 'Call it as localhost or 127.0.0.1. Behind a proxy, start svc with --allow-host <name>.',
+  })
+const foreignOrigin = () =>
+  new SvcError('forbidden', 'Web pages of other origins may not call this service', {
+    hint: 'Call it from a program, from its own /docs, or start svc with --allow-host <name> for a page behind a proxy.',
+  })
+
+/** Own is the very address the request went to, or a host that --allow-host names. `null` is nobody's. */
+function isOwnOrigin(origin: string, host: string, isAllowed: (host: string) => boolean): boolean {
+  if (!URL.canParse(origin)) return false
+  const url = new URL(origin)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return false
+  return (url.protocol === 'http:' && url.host === withoutDefaultPort(host)) || isAllowed(url.host)
+}
+
+const withoutDefaultPort = (host: string) => (host.endsWith(':80') ? host.slice(0, -3) : host)
+
+/** The name in a Host header, without the port: `[::1]:80` → `[::1]`. */
+function hostName(host: string): string {
+  const end = host.lastIndexOf(':')
+  return end > host.lastIndexOf(']') ? host.slice(0, end) : host
+}
+
+/** Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they mean everybody. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
+  if (name === 'localhost' || name.endsWith('.localhost')) return true
+  if (name === '::1' || name === '0:0:0:0:0:0:0:1') return true
+  const v4 = /^(?:::ffff:)?127\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(name)
+  return v4?.slice(1).every(part => Number(part) <= 255) === true
+}
+
+const bearer = (header: string | null): string | undefined =>
+  header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
+
+// Hashes are of equal length, so the comparison tells neither length nor place of a difference.
+const sha256 = (text: string) => createHash('sha256').update(text).digest()
+
+/** The generated token, and whether this call made it: then the command line shows it, once. */
+export interface EnsuredToken {
+  token: string
+  created: boolean
+  path: string
+}
+
+/**
+ * The token kept in `<base>/api_token` (0600), made on first need from 256 random bits. Of several processes that
+ * start at once exactly one makes it.
+ */
+export async function ensureToken(basePath: string): Promise<EnsuredToken> {
+  await ensurePrivateDir(basePath)
+  const path = join(basePath, 'api_token')
+  const kept = await readToken(path)
+  if (kept !== undefined) return { token: kept, created: false, path }
+  const token = randomBytes(32).toString('base64url')
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    const file = await open(temporary, 'wx', 0o600)
+    try {
+      await file.writeFile(`${token}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    // A link, unlike a rename, fails when another process was first. An empty file is nobody's token.
+    const empty = (await readFile(path, 'utf8').catch(() => undefined)) === ''
+    if (empty) await rename(temporary, path)
+    else await link(temporary, path)
+    return { token, created: true, path }
+  } catch (error) {
+    const made = errorCodeOf(error) === 'EEXIST' ? await readToken(path) : undefined
+    if (made !== undefined) return { token: made, created: false, path }
+    throw error
+  } finally {
+    await removeQuietly(temporary)
+  }
+}
+
+async function readToken(path: string): Promise<string | undefined> {
+  try {
+    const token = (await readFile(path, 'utf8')).trim()
+    await makePrivate(path)
+    return token || undefined
+  } catch (error) {
+    if (errorCodeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

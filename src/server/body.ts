@@ -1,0 +1,119 @@
+/** Request bodies: bounded before they are read, and JSON with long ids intact. */
+import { parseLossless } from '../ilink/lossless.ts'
+import { SvcError } from '../model/error.ts'
+
+/**
+ * The JSON value of a request. Integers of 16 digits and more arrive as strings.
+ *
+ * @throws SvcError `unsupported_media_type`, `payload_too_large`, `bad_json`
+ */
+export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+  checkJsonType(request.headers)
+  const bytes = await readBytes(request, maxBytes)
+  if (bytes.length === 0)
+    throw new SvcError('bad_json', 'The request has no body; a JSON object was expected')
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new SvcError('bad_json', 'The body is not valid UTF-8')
+  }
+  try {
+    return parseLossless(text)
+  } catch (error) {
+    // The parser's own words may quote the body: they stay out of the answer.
+    throw new SvcError('bad_json', 'The body is not valid JSON', { cause: error })
+  }
+}
+
+const jsonType = /^application\/json *(?:; *charset="?utf-?8"? *)?;?$/i
+
+function checkJsonType(headers: Headers): void {
+  const type = headers.get('content-type')
+  if (type !== 'application/json' && !(type !== null && jsonType.test(type)))
+    throw new SvcError(
+      'unsupported_media_type',
+      type === null
+        ? 'The header Content-Type is missing; application/json was expected'
+        : 'Content-Type must be application/json, in UTF-8',
+    )
+  const encoding = headers.get('content-encoding')
+  if (encoding !== null && encoding.toLowerCase() !== 'identity')
+    throw new SvcError('unsupported_media_type', 'Compressed bodies are not accepted', {
+      hint: 'Send the body without Content-Encoding.',
+    })
+}
+
+async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
+  const length = request.headers.get('content-length')
+  // The server cuts a body at its announced length, so a small announcement needs no counting.
+  if (length !== null) {
+    if (!(Number(length) <= maxBytes)) throw tooLarge(maxBytes)
+    return new Uint8Array(await cutShort(request.arrayBuffer()))
+  }
+  if (!request.body) return new Uint8Array()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  await cutShort(
+    (async () => {
+      for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) {
+        chunks.push(chunk)
+        size += chunk.length
+      }
+    })(),
+  )
+  const all = new Uint8Array(size)
+  let at = 0
+  for (const chunk of chunks) {
+    all.set(chunk, at)
+    at += chunk.length
+  }
+  return all
+}
+
+/** A body whose sender stops in the middle, or breaks the chunk format, is the sender's fault. */
+async function cutShort<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    if (error instanceof SvcError) throw error
+    throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
+  }
+}
+
+/** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
+export function checkAnnounced(headers: Headers, maxBytes: number): void {
+  const length = headers.get('content-length')
+  if (length !== null && !(Number(length) <= maxBytes)) throw tooLarge(maxBytes)
+}
+
+export const tooLarge = (maxBytes: number): SvcError =>
+  new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`)
+
+/** The same bytes, with an error in place of what exceeds `maxBytes`. Back-pressure and cancelling pass through. */
+export function limited(
+  source: ReadableStream<Uint8Array>,
+  maxBytes: number,
+  onExceeded?: () => void,
+): ReadableStream<Uint8Array> {
+  const reader = source.getReader()
+  let size = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (done) return controller.close()
+        size += value.length
+        if (size > maxBytes) {
+          onExceeded?.()
+          const error = tooLarge(maxBytes)
+          controller.error(error)
+          return void reader.cancel(error).catch(() => {})
+        }
+        controller.enqueue(value)
+      },
+      cancel: reason => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,220 @@
+/**
+ * The OpenAPI document: what @elysiajs/openapi makes of the routes, then one tidy step that adds what only we know
+ * (errors and examples of each route, schemas shared by name) and removes what validators refuse.
+ */
+import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
+import type { TSchema } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
+import { MediaContent, Message, MessageItem, QuotedMessage, SendPart, SendResult } from '../model/message.ts'
+import { LoginStatus, Session } from '../model/session.ts'
+import { Downloaded } from '../tools/download.ts'
+import { HistoryPage } from '../tools/history.ts'
+import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
+import { problemOf, problemType } from './errors.ts'
+import { AcceptedUpload } from './media-routes.ts'
+import { notesKey, type RouteNotes } from './route.ts'
+
+// Inner ones first: an outer schema is compared after its parts were replaced.
+const shared: readonly (readonly [string, TSchema])[] = [
+  ['MessageItem', MessageItem],
+  ['QuotedMessage', QuotedMessage],
+  ['Message', Message],
+  ['MediaContent', MediaContent],
+  ['SendPart', SendPart],
+  ['SendResult', SendResult],
+  ['Session', Session],
+  ['LoginStatus', LoginStatus],
+  ['Downloaded', Downloaded],
+  ['HistoryPage', HistoryPage],
+  ['AcceptedUpload', AcceptedUpload],
+]
+
+const description = `WeChat bot accounts as tools: nine of them, each a POST of one JSON object.
+
+Start with \`sessions\`; without a connected one, \`login\`. Then \`recv\` waits for messages and \`send\` answers them.
+
+**What WeChat allows a bot.** A user must write first. Then the bot may answer for about 24 hours, about 10 times per message of the user. Accepted by WeChat is not delivered. There are no groups, no voice bubbles, and one bot per account.
+
+**Errors** are \`application/problem+json\`: decide by \`code\`, follow \`hint\`, and repeat only after \`retry_after\` seconds. Ids are strings, since most exceed 2^53; times are Unix milliseconds.`
+
+type Json = Record<string, unknown>
+
+export interface DocumentOptions {
+  version: string
+  /** Whether calls need the bearer token on this service. */
+  tokenRequired: boolean
+}
+
+/** The document of the routes of `app`, as plain JSON. */
+export function createDocument(app: Elysia, options: DocumentOptions): Json {
+  const { paths } = toOpenAPISchema(app) as { paths: Record<string, Record<string, Json>> }
+  const schemas: Record<string, unknown> = {}
+  const known = new Map<string, string>()
+  for (const [name, schema] of shared) {
+    const plain = toJsonSchema(schema)
+    const parts = Object.fromEntries(Object.entries(plain).map(([key, value]) => [key, refer(value, known)]))
+    schemas[name] = parts
+    known.set(fingerprint(parts), name)
+  }
+  schemas.Problem = problemSchema
+  const used = new Set<ErrorCode>()
+  const tidied: Json = {}
+  for (const [path, methods] of Object.entries(paths)) {
+    const operations: Json = {}
+    for (const [method, operation] of Object.entries(methods))
+      operations[method] = tidyOperation(JSON.parse(JSON.stringify(operation)) as Json, known, used)
+    tidied[path] = operations
+  }
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'svc',
+      version: options.version,
+      summary: 'WeChat bot accounts as tools',
+      description,
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/', description: 'This service' }],
+    tags: [
+      { name: 'messages', description: 'Receive, send, download, search.' },
+      { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
+      { name: 'media', description: 'Bytes in and out, streamed.' },
+      { name: 'service', description: 'About the service itself.' },
+    ],
+    security: options.tokenRequired ? [{ bearer: [] }] : [{}, { bearer: [] }],
+    paths: tidied,
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description:
+            'The token given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address unless one was given.',
+        },
+      },
+      schemas,
+      examples: Object.fromEntries([...used].map(code => [code, problemExample(code)])),
+    },
+  }
+}
+
+const problemSchema: JsonSchema = {
+  type: 'object',
+  description: 'A failure (RFC 9457).',
+  required: ['type', 'title', 'status', 'detail', 'code'],
+  properties: {
+    type: { type: 'string', format: 'uri', description: 'Names the kind of problem.' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string', description: 'What went wrong this time.' },
+    code: { type: 'string', description: 'From the closed catalogue: decide by this.' },
+    hint: { type: 'string', description: 'What to do next.' },
+    retry_after: { type: 'number', description: 'Seconds after which a repeat makes sense.' },
+    details: {
+      type: 'object',
+      description:
+        'More about it: `errors`, a list of {field, problem}, of invalid_arguments; `id` of internal.',
+    },
+  },
+}
+
+function problemExample(code: ErrorCode): Json {
+  const { title } = errorKind(code)
+  const sample =
+    code === 'invalid_arguments'
+      ? new SvcError(code, 'to: missing; expected a user id like <user>@<domain>', {
+          details: {
+            errors: [{ field: 'to', problem: 'missing; expected a user id like <user>@<domain>' }],
+          },
+        })
+      : new SvcError(code, title, code === 'rate_limited' ? { retryAfter: 12 } : {})
+  return { summary: title, value: { ...problemOf(sample), type: problemType(code) } }
+}
+
+function tidyOperation(operation: Json, known: Map<string, string>, used: Set<ErrorCode>): Json {
+  const { [notesKey]: noted, ...rest } = operation as Json & { [notesKey]?: RouteNotes }
+  const notes: RouteNotes = noted ?? { errors: [] }
+  const out = refer(rest, known) as Json
+  for (const parameter of (out.parameters ?? []) as Json[]) {
+    const schema = parameter.schema as Json
+    // The generator leaves the description inside the schema, where no viewer looks.
+    if (schema.description === undefined) continue
+    parameter.description = schema.description
+    delete schema.description
+  }
+  if (notes.requestBody !== undefined) out.requestBody = refer(notes.requestBody, known)
+  const responses = { ...(out.responses as Json | undefined), ...notes.responses } as Record<string, Json>
+  const body = jsonOf(out.requestBody as Json | undefined)
+  if (body) Object.assign(body, examplesOf(notes, 'input'))
+  const result = jsonOf(responses['200'])
+  if (result) Object.assign(result, examplesOf(notes, 'output'))
+  for (const [status, codes] of byStatus(notes.errors)) {
+    for (const code of codes) used.add(code)
+    responses[status] = problemAnswer(Number(status), codes)
+  }
+  out.responses = responses
+  if (notes.open) out.security = []
+  return out
+}
+
+const jsonOf = (holder: Json | undefined): Json | undefined =>
+  (holder?.content as Record<string, Json> | undefined)?.['application/json']
+
+function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
+  const examples = Object.fromEntries(
+    (notes.examples ?? []).map((example, index) => [
+      `example${index + 1}`,
+      { summary: example.summary, value: example[side] },
+    ]),
+  )
+  return Object.keys(examples).length > 0 ? { examples } : {}
+}
+
+function byStatus(codes: readonly ErrorCode[]): [string, ErrorCode[]][] {
+  const groups = new Map<string, ErrorCode[]>()
+  for (const code of codes) {
+    const status = String(errorKind(code).status)
+    groups.set(status, [...(groups.get(status) ?? []), code])
+  }
+  return [...groups].sort(([a], [b]) => Number(a) - Number(b))
+}
+
+function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
+  const headers: Json = {}
+  if (status === 401)
+    headers['WWW-Authenticate'] = { description: 'How to authenticate.', schema: { type: 'string' } }
+  if (status === 429)
+    headers['Retry-After'] = { description: 'Seconds, where known.', schema: { type: 'integer' } }
+  return {
+    description: codes.map(code => `\`${code}\`: ${errorKind(code).title}`).join('; '),
+    ...(Object.keys(headers).length > 0 && { headers }),
+    content: {
+      'application/problem+json': {
+        schema: { $ref: '#/components/schemas/Problem' },
+        examples: Object.fromEntries(codes.map(code => [code, { $ref: `#/components/examples/${code}` }])),
+      },
+    },
+  }
+}
+
+/** A copy in which every schema that is a shared one is a reference to it. */
+function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
+  if (Array.isArray(value)) return value.map(entry => refer(entry, known))
+  if (typeof value !== 'object' || value === null) return value
+  const copy: Json = {}
+  for (const [key, entry] of Object.entries(value)) {
+    // Examples and defaults are values, not schemas.
+    copy[key] = key === 'examples' || key === 'example' || key === 'default' ? entry : refer(entry, known)
+  }
+  const name = copy.type === 'object' ? known.get(fingerprint(copy)) : undefined
+  if (name === undefined) return copy
+  const $ref = `#/components/schemas/${name}`
+  return typeof copy.description === 'string' ? { $ref, description: copy.description } : { $ref }
+}
+
+/** Equal for schemas that differ in their description and in the order of keys only. */
+function fingerprint(schema: Json): string {
+  const { description: _, ...rest } = schema
+  return JSON.stringify(Object.entries(rest).sort(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,237 @@
+/** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import type { Gateway } from '../gateway/face.ts'
+import { MediaKind } from '../model/message.ts'
+import { invalid, parse } from '../tools/parse.ts'
+import { checkAnnounced, limited, tooLarge } from './body.ts'
+import { HttpCall } from './http-call.ts'
+import { boundaryOf, readFilePart } from './multipart.ts'
+import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+
+/** What POST /media answers. */
+export const AcceptedUpload = Type.Object({
+  upload_id: Type.String({ description: 'For media[].upload_id of send.' }),
+  size: Type.Integer({ description: 'Bytes.' }),
+  sha256: Type.String({ description: 'Of the content, in hexadecimal.' }),
+  expires_at: Type.Integer({ description: 'Unix milliseconds, 24 hours from now.' }),
+})
+
+/** Query, or form fields, of POST /media. */
+const UploadQuery = Type.Object(
+  {
+    file_name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: 'Name that the receiver sees.' }),
+    ),
+    kind: Type.Optional(
+      Type.Unsafe<MediaKind>({
+        ...MediaKind,
+        description: 'What it will be sent as; checked again by send.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+/** Path of GET /media/{message_id}/{item}. */
+const MediaPath = Type.Object(
+  {
+    message_id: Type.String({
+      minLength: 1,
+      maxLength: 512,
+      description: 'The message_id of a stored message.',
+      examples: ['7412365478965412365'],
+    }),
+    item: Type.Integer({
+      minimum: 0,
+      maximum: 999,
+      description: 'Which of its media, counted from 0 over the items with has_media.',
+      examples: [0],
+    }),
+  },
+  { additionalProperties: false },
+)
+
+/**
+ * Takes an upload: raw bytes of any type with query parameters, or a form with one file.
+ *
+ * @throws SvcError `payload_too_large`, `invalid_arguments`, and what the gateway says
+ */
+async function acceptUpload(
+  gateway: Gateway,
+  request: Request,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Static<typeof AcceptedUpload>> {
+  checkAnnounced(request.headers, maxBytes)
+  const url = request.url
+  const at = url.indexOf('?')
+  const query = parse(UploadQuery, Object.fromEntries(at < 0 ? [] : new URLSearchParams(url.slice(at + 1))))
+  if (!request.body || request.headers.get('content-length') === '0')
+    throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
+  let exceeded = false
+  const source = request.body as ReadableStream<Uint8Array>
+  // An announced length is kept by the server itself; only a body without one has to be counted.
+  const body =
+    request.headers.get('content-length') === null
+      ? limited(source, maxBytes, () => {
+          exceeded = true
+        })
+      : source
+  try {
+    const boundary = boundaryOf(request.headers.get('content-type'))
+    if (boundary === undefined) return await gateway.media.accept({ body, ...query }, signal)
+    const part = await readFilePart(body, boundary)
+    const named = parse(UploadQuery, part.fields)
+    const file_name = query.file_name ?? named.file_name ?? (part.fileName || undefined)
+    return await gateway.media.accept({ body: part.body, file_name, kind: query.kind ?? named.kind }, signal)
+  } catch (error) {
+    // Whatever the reader of the stream made of it, this is why it broke.
+    throw exceeded ? tooLarge(maxBytes) : error
+  }
+}
+
+// Shown by a browser in place without running anything. SVG, HTML and PDF can run scripts: those are only saved.
+const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|audio\/[\w.+-]+|video\/[\w.+-]+)$/
+
+/**
+ * The decrypted bytes of one piece of media as an answer that streams.
+ *
+ * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error` …
+ */
+async function sendMedia(
+  gateway: Gateway,
+  params: Record<string, string>,
+  signal: AbortSignal,
+): Promise<Response> {
+  const item = /^\d{1,3}$/.test(params.item ?? '') ? Number(params.item) : params.item
+  const path = parse(MediaPath, { message_id: params.message_id, item })
+  const media = await gateway.media.open(path, signal)
+  const type = /^[\w.+-]+\/[\w.+-]+$/.test(media.content_type)
+    ? media.content_type
+    : 'application/octet-stream'
+  return new Response(media.stream, {
+    headers: {
+      'content-type': type,
+      'content-disposition': disposition(inline.test(type) ? 'inline' : 'attachment', media.file_name),
+      'content-security-policy': "sandbox; default-src 'none'",
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+      'cache-control': 'private, no-store',
+    },
+  })
+}
+
+/** A Content-Disposition with the name twice: in ASCII, and whole as RFC 8187 writes it. */
+export function disposition(kind: 'inline' | 'attachment', fileName: string): string {
+  const clean = fileName.toWellFormed().replace(/[\p{Cc}\\/]/gu, '_') || 'file'
+  const ascii = clean.replace(/[^\x20-\x7e]/gu, '_').replace(/["%;]/g, '_')
+  const encoded = encodeURIComponent(clean).replace(
+    /['()*!]/g,
+    char => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`
+}
+
+/** Adds POST /media and GET /media/{message_id}/{item}. */
+export function addMediaRoutes(app: Elysia, context: RouteContext, maxUploadBytes: number): void {
+  const upload = async (request: Request) => {
+    const call = new HttpCall(request, context.waiting)
+    try {
+      const accepted = await acceptUpload(context.gateway, request, maxUploadBytes, call.signal)
+      return new Response(JSON.stringify(accepted), jsonAnswer)
+    } catch (error) {
+      return failed(error, context)
+    } finally {
+      call.end()
+    }
+  }
+  const serve = async (request: Request, params: Record<string, string>) => {
+    try {
+      // Stopping does not cut a download short: it has until the server's grace is over.
+      return await sendMedia(context.gateway, params, request.signal)
+    } catch (error) {
+      return failed(error, context)
+    }
+  }
+  app.post('/media', ({ request }) => upload(request), {
+    parse: 'none',
+    query: declared(UploadQuery),
+    response: { 200: declared(AcceptedUpload) },
+    detail: {
+      operationId: 'upload_media',
+      summary: 'Upload media',
+      description:
+        'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. Streamed to disk and kept for 24 hours; pass the upload_id in media[] of send.',
+      tags: ['media'],
+      ...noted({
+        errors: ['invalid_arguments', 'payload_too_large', 'internal', ...doorErrors],
+        requestBody: uploadBody,
+        examples: [
+          {
+            summary: 'Accepted',
+            output: {
+              upload_id: 'up_3f1c9a',
+              size: 48213,
+              sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+              expires_at: 1767312000000,
+            },
+          },
+        ],
+      }),
+    },
+  })
+  app.get('/media/:message_id/:item', ({ request, params }) => serve(request, params), {
+    params: declared(MediaPath),
+    detail: {
+      operationId: 'get_media',
+      summary: 'Get the media of a message',
+      description:
+        'Streams the decrypted bytes of an image, voice, file or video, with its type and name. The content comes from outside: treat it as untrusted.',
+      tags: ['media'],
+      ...noted({
+        errors: [
+          'invalid_arguments',
+          'message_not_found',
+          'no_media',
+          'media_expired',
+          'upstream_error',
+          'upstream_timeout',
+          'store_unavailable',
+          'internal',
+          ...doorErrors,
+        ],
+        responses: {
+          200: {
+            description: 'The bytes.',
+            headers: {
+              'Content-Disposition': {
+                description: 'The file name. inline only for images, audio and video.',
+                schema: { type: 'string' },
+              },
+            },
+            content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+          },
+        },
+      }),
+    },
+  })
+}
+
+const uploadBody = {
+  required: true,
+  content: {
+    'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+    'multipart/form-data': {
+      schema: {
+        type: 'object',
+        required: ['file'],
+        properties: {
+          file_name: { type: 'string', description: "Instead of the file's own name." },
+          kind: MediaKind,
+          file: { type: 'string', format: 'binary' },
+        },
+      },
+    },
+  },
+}

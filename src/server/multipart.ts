@@ -1,0 +1,162 @@
+/**
+ * One file out of a multipart/form-data body, streamed: nothing of it is kept in memory.
+ *
+ * Own code because the small parsers for web streams (`@remix-run/multipart-parser`, `multipart-parser`) hand out a
+ * part only when it is complete in memory, and busboy speaks Node streams, which cost a conversion at both ends.
+ * Fields must stand before the file, as forms and curl send them in the order they are given.
+ */
+import { Buffer } from 'node:buffer'
+import { SvcError } from '../model/error.ts'
+
+export interface MultipartFile {
+  /** The small fields that stood before the file. */
+  fields: Record<string, string>
+  /** As the sender named it; not to be trusted as a path. */
+  fileName?: string
+  body: ReadableStream<Uint8Array>
+}
+
+const headerMaxBytes = 16 * 1024
+const fieldMaxBytes = 64 * 1024
+const fieldsMax = 20
+
+/** The boundary of a Content-Type header, if it is multipart/form-data. */
+export function boundaryOf(contentType: string | null): string | undefined {
+  const match = /^multipart\/form-data *;.*?\bboundary=(?:"([^"]{1,200})"|([^\s;,"]{1,200}))/i.exec(
+    contentType ?? '',
+  )
+  return match?.[1] ?? match?.[2]
+}
+
+/**
+ * Reads up to the first file part and hands out its content as a stream, which ends only when the whole body was
+ * well-formed: a body cut short errors the stream.
+ *
+ * @throws SvcError `invalid_arguments` when the body is no form, or has no file
+ */
+export async function readFilePart(
+  source: ReadableStream<Uint8Array>,
+  boundary: string,
+): Promise<MultipartFile> {
+  const parts = new Parts(source, boundary)
+  const fields: Record<string, string> = Object.create(null)
+  await parts.start()
+  for (let count = 0; count <= fieldsMax; count++) {
+    const headers = await parts.headers()
+    if (!headers) throw malformed('expected a part with a file (a field with a file name, or named "file")')
+    const { name, fileName } = dispositionOf(headers)
+    if (fileName !== undefined || name === 'file') return { fields, fileName, body: parts.rest() }
+    fields[name] = (await parts.text(fieldMaxBytes)).toString('utf8')
+  }
+  throw malformed(`expected at most ${fieldsMax} fields before the file`)
+}
+
+const malformed = (expected: string) =>
+  new SvcError('invalid_arguments', `body: ${expected}`, {
+    details: { errors: [{ field: 'body', problem: expected }] },
+    hint: 'Send the bytes as they are with query parameters file_name and kind, or a form with one file as its last field.',
+  })
+
+/** Name and file name of a part, both spellings of browsers and curl (%22 and \"). */
+function dispositionOf(headers: string): { name: string; fileName?: string } {
+  const line = /^content-disposition:\s*form-data\s*(;.*)$/im.exec(headers)?.[1] ?? ''
+  const parameter = (key: string) => {
+    const match = new RegExp(`;\\s*${key}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;]+))`, 'i').exec(line)
+    const text = match?.[1]?.replace(/\\(["\\])/g, '$1') ?? match?.[2]
+    return text?.replaceAll('%22', '"').replaceAll(/%0[da]/gi, '')
+  }
+  const extended = /;\s*filename\*=utf-8'[^']*'([^\s;]+)/i.exec(line)?.[1]
+  return { name: parameter('name') ?? '', fileName: decoded(extended) ?? parameter('filename') }
+}
+
+function decoded(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Cuts a body at its delimiters. Holds at most one chunk and a delimiter's length of the one before. */
+class Parts {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly #delimiter: Buffer
+  // The first boundary has no line break before it: as if it had.
+  #held: Buffer = Buffer.from('\r\n')
+
+  constructor(source: ReadableStream<Uint8Array>, boundary: string) {
+    this.#reader = source.getReader()
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`)
+  }
+
+  async #fill(): Promise<void> {
+    const { done, value } = await this.#reader.read()
+    if (done) throw malformed('expected a complete form; it ended in the middle')
+    const chunk = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+    this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
+  }
+
+  /** Everything up to `mark`, which is taken too. */
+  async #upTo(mark: Buffer, maxBytes: number): Promise<Buffer> {
+    for (;;) {
+      const at = this.#held.indexOf(mark)
+      if (at > maxBytes || (at < 0 && this.#held.length > maxBytes + mark.length))
+        throw malformed(`expected headers and fields of at most ${maxBytes} bytes`)
+      if (at >= 0) {
+        const before = this.#held.subarray(0, at)
+        this.#held = this.#held.subarray(at + mark.length)
+        return before
+      }
+      await this.#fill()
+    }
+  }
+
+  async start(): Promise<void> {
+    await this.#upTo(this.#delimiter, headerMaxBytes)
+  }
+
+  /** The headers of the next part; `undefined` after the last one. */
+  async headers(): Promise<string | undefined> {
+    while (this.#held.length < 2) await this.#fill()
+    if (this.#held.subarray(0, 2).toString('latin1') === '--') return undefined
+    await this.#upTo(Buffer.from('\r\n'), 256)
+    if (this.#held.length < 2) await this.#fill()
+    return (await this.#upTo(Buffer.from('\r\n\r\n'), headerMaxBytes)).toString('utf8')
+  }
+
+  text(maxBytes: number): Promise<Buffer> {
+    return this.#upTo(this.#delimiter, maxBytes)
+  }
+
+  /** The content of the part at hand, which must be the last. */
+  rest(): ReadableStream<Uint8Array> {
+    const keep = this.#delimiter.length - 1
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async controller => {
+          for (;;) {
+            const at = this.#held.indexOf(this.#delimiter)
+            if (at >= 0) {
+              if (at > 0) controller.enqueue(this.#held.subarray(0, at))
+              this.#held = this.#held.subarray(at + this.#delimiter.length)
+              if ((await this.headers()) !== undefined)
+                throw malformed('expected the file to be the last field of the form')
+              return controller.close()
+            }
+            // What may be the beginning of a delimiter waits for the next chunk.
+            const ready = this.#held.length - keep
+            if (ready > 0) {
+              controller.enqueue(this.#held.subarray(0, ready))
+              this.#held = this.#held.subarray(ready)
+              return
+            }
+            await this.#fill()
+          }
+        },
+        cancel: reason => this.#reader.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    )
+  }
+}

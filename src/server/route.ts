@@ -1,0 +1,56 @@
+/** What routes share: how they are declared to Elysia, what they may use, and how they fail. */
+import { type TSchema, Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/face.ts'
+import type { ErrorCode, SvcError } from '../model/error.ts'
+import type { Log } from '../platform/log.ts'
+import { toSvcError } from '../tools/index.ts'
+import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
+import { problemResponse } from './errors.ts'
+import type { Waiting } from './http-call.ts'
+
+export interface RouteContext {
+  readonly gateway: Gateway
+  readonly log: Log
+  readonly waiting: Waiting
+}
+
+/** What a route says about itself besides its schemas: for the OpenAPI document. */
+export interface RouteNotes {
+  readonly errors: readonly ErrorCode[]
+  readonly examples?: readonly { summary: string; input?: unknown; output: unknown }[]
+  /** The body, as OpenAPI writes it: the generator knows no content type where a route reads its body itself. */
+  readonly requestBody?: unknown
+  /** Answers besides the generated 200. */
+  readonly responses?: Readonly<Record<string, unknown>>
+  /** Anybody may read it. */
+  readonly open?: boolean
+}
+
+/** The key of a route's `detail` that carries its notes as far as the tidy step of the document. */
+export const notesKey = 'x-svc'
+
+export const noted = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({ [notesKey]: notes })
+
+/** Any call to a protected route may end so. */
+export const doorErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
+
+/**
+ * A schema as Elysia gets it: shown in the document, not checked. Our one `parse` checks, with one error text at every
+ * door, and an answer that does not fit is a fault to find in tests, not a reason to withhold a message.
+ */
+export const declared = (schema: TSchema | JsonSchema) => Type.Any(toJsonSchema(schema as TSchema))
+
+/** Headers of every JSON answer. */
+export const jsonAnswer = {
+  headers: {
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  },
+} as const
+
+/** The answer of a failure, whatever was thrown. */
+export const failed = (error: unknown, context: RouteContext, tool?: string): Response => {
+  const known: SvcError = toSvcError(error, context.log, { tool })
+  return problemResponse(known)
+}

@@ -1,0 +1,100 @@
+/** About the service itself: health, the docs page and the OpenAPI document. */
+import type { Elysia } from 'elysia'
+import type { JsonSchema } from '../tools/schema.ts'
+import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
+import type { DocumentOptions } from './document.ts'
+import { declared, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+
+/** What anybody may read who passes the Host and Origin check, with a token required or not. */
+export const openPaths: ReadonlySet<string> = new Set(['/', '/healthz', '/openapi.json', ...docsPaths])
+
+/**
+ * Adds GET `/`, `/healthz`, `/openapi.json` and the docs page.
+ *
+ * @returns the OpenAPI document of all routes that `app` has when it is first asked for
+ */
+export function addServiceRoutes(
+  app: Elysia,
+  context: RouteContext,
+  options: DocumentOptions,
+): () => Promise<Record<string, unknown>> {
+  const document = async () => {
+    // Loaded at the first look: a service that nobody reads about starts without the generator.
+    const { createDocument } = await import('./document.ts')
+    return createDocument(app, options)
+  }
+  let prepared: Promise<Prepared> | undefined
+  app.get(
+    '/openapi.json',
+    async ({ request }) => {
+      try {
+        prepared ??= document().then(value =>
+          prepare(new TextEncoder().encode(JSON.stringify(value)), 'application/json'),
+        )
+        return respond(request, await prepared, "default-src 'none'")
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+    { detail: { hide: true } },
+  )
+  const docs = createDocs()
+  for (const path of docsPaths)
+    app.get(
+      path,
+      async ({ request }) => {
+        try {
+          return await docs(request, path)
+        } catch (error) {
+          return failed(error, context)
+        }
+      },
+      { detail: { hide: true } },
+    )
+  app.get('/', () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
+    detail: { hide: true },
+  })
+  app.get(
+    '/healthz',
+    async () => {
+      try {
+        const health = await context.gateway.health()
+        return new Response(JSON.stringify(health), {
+          ...jsonAnswer,
+          status: health.status === 'ok' ? 200 : 503,
+        })
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+    {
+      response: { 200: declared(health), 503: declared(health) },
+      detail: {
+        operationId: 'health',
+        summary: 'Health',
+        description: '200 while all is well; 503 with the same body while the message store fails.',
+        tags: ['service'],
+        ...noted({ errors: ['forbidden'], open: true }),
+      },
+    },
+  )
+  return document
+}
+
+const health: JsonSchema = {
+  type: 'object',
+  description: 'How the service is.',
+  required: ['status', 'version', 'role', 'sessions', 'connected', 'store'],
+  properties: {
+    status: { type: 'string', enum: ['ok', 'degraded'] },
+    version: { type: 'string' },
+    role: {
+      type: 'string',
+      enum: ['poller', 'watcher'],
+      description: 'watcher: another process polls, this one follows the store.',
+    },
+    sessions: { type: 'integer' },
+    connected: { type: 'integer' },
+    store: { type: 'string', enum: ['ok', 'unavailable'] },
+  },
+}

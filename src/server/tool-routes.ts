@@ -1,0 +1,96 @@
+/** `POST /tools/default/<name>` for every tool, and `GET /tools`. */
+import type { Elysia } from 'elysia'
+import { type ErrorCode, errorCodes } from '../model/error.ts'
+import { invoke, type Tool } from '../tools/index.ts'
+import type { JsonSchema } from '../tools/schema.ts'
+import { readJson } from './body.ts'
+import { HttpCall, settlingBody } from './http-call.ts'
+import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+
+const sessionTools = new Set(['sessions', 'login', 'logout', 'rename_session', 'set_default'])
+const bodyErrors: readonly ErrorCode[] = ['bad_json', 'payload_too_large', 'unsupported_media_type']
+
+/** Where a tool is called. */
+export const toolPath = (tool: Tool): string => `/tools/default/${tool.name}`
+
+/** Reads, runs, answers. Never throws. */
+async function callTool(tool: Tool, request: Request, context: RouteContext): Promise<Response> {
+  const call = new HttpCall(request, context.waiting)
+  try {
+    const input = await readJson(request, tool.maxBodyBytes)
+    const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
+    if (!call.mustSettle) return new Response(text, jsonAnswer)
+    return new Response(settlingBody(new TextEncoder().encode(text), call), jsonAnswer)
+  } catch (error) {
+    call.settled(false)
+    return failed(error, context, tool.name)
+  } finally {
+    call.end()
+  }
+}
+
+/** Adds the routes of the tools. */
+export function addToolRoutes(app: Elysia, tools: readonly Tool[], context: RouteContext): void {
+  for (const tool of tools)
+    app.post(toolPath(tool), ({ request }) => callTool(tool, request, context), {
+      // The body is ours to read, so the document's generator finds no content type for it: see the notes.
+      parse: 'none',
+      body: declared(tool.inputSchema),
+      response: { 200: declared(tool.outputSchema) },
+      detail: {
+        operationId: tool.name,
+        summary: tool.title,
+        description: tool.description,
+        tags: [sessionTools.has(tool.name) ? 'sessions' : 'messages'],
+        ...noted({
+          errors: [...new Set([...bodyErrors, ...tool.errors, ...doorErrors])],
+          requestBody: { required: true, content: { 'application/json': { schema: tool.inputSchema } } },
+          examples: tool.examples,
+        }),
+      },
+    })
+  const list = JSON.stringify(tools.map(listed))
+  app.get('/tools', () => new Response(list, jsonAnswer), {
+    response: { 200: declared(toolList) },
+    detail: {
+      operationId: 'list_tools',
+      summary: 'List the tools',
+      description: 'All tools with their schemas and error codes: enough to build a client from.',
+      tags: ['service'],
+      ...noted({ errors: doorErrors }),
+    },
+  })
+}
+
+/** A tool as GET /tools shows it. */
+const listed = (tool: Tool) => ({
+  name: tool.name,
+  description: tool.description,
+  effect: tool.effect,
+  path: toolPath(tool),
+  input_schema: tool.inputSchema,
+  output_schema: tool.outputSchema,
+  errors: tool.errors,
+})
+
+const toolList: JsonSchema = {
+  type: 'array',
+  description: 'The tools, in the order of the docs.',
+  items: {
+    type: 'object',
+    required: ['name', 'description', 'effect', 'path', 'input_schema', 'output_schema', 'errors'],
+    properties: {
+      name: { type: 'string' },
+      description: { type: 'string' },
+      effect: {
+        type: 'string',
+        enum: ['read', 'write', 'destroy'],
+        description: 'read: changes nothing. destroy: takes something away.',
+      },
+      path: { type: 'string', description: 'Where to POST the arguments.' },
+      input_schema: { type: 'object', description: 'JSON Schema.' },
+      output_schema: { type: 'object', description: 'JSON Schema.' },
+      errors: { type: 'array', items: { type: 'string', enum: errorCodes } },
+    },
+  },
+}

@@ -1,0 +1,115 @@
+import { Type } from '@sinclair/typebox'
+import { Direction, Message, MessageKind } from '../model/message.ts'
+import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
+import { RowId, Time } from './schema.ts'
+import { defineTool } from './tool.ts'
+
+/** A page of the message log, newest first. */
+export const HistoryPage = Type.Object({
+  messages: Type.Array(Message, { description: 'Newest first.' }),
+  total: Type.Integer({ description: 'Messages that match in all; exact up to 10,000.' }),
+  total_is_lower_bound: Type.Boolean({ description: 'True when there are more than total.' }),
+  limit: Type.Integer(),
+  offset: Type.Integer(),
+  next_before: Type.Optional(
+    Type.Integer({ description: 'Pass as before for the next page; absent on the last one.' }),
+  ),
+})
+
+export const history = defineTool({
+  name: 'history',
+  title: 'Search message history',
+  effect: 'read',
+  description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive, which \`offset\` does not.
+
+The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
+  input: Type.Object(
+    {
+      user_id: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 512,
+          description: 'Only messages from or to this user.',
+          examples: [exampleUser],
+        }),
+      ),
+      bot_id: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 512, description: 'Only messages of this bot account.' }),
+      ),
+      session: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 200, description: 'Only messages of this session.' }),
+      ),
+      msg_type: Type.Optional(
+        Type.Unsafe<MessageKind>({ ...MessageKind, description: 'Kind of the first item.' }),
+      ),
+      direction: Type.Optional(
+        Type.Unsafe<Direction>({ ...Direction, description: 'received: from users; sent: by the bot.' }),
+      ),
+      since: Type.Optional(
+        Time({
+          description: 'Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.',
+          examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
+        }),
+      ),
+      until: Type.Optional(
+        Time({
+          description: 'Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.',
+          examples: ['2026-01-02'],
+        }),
+      ),
+      text_contains: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 1000,
+          description:
+            'A part of the text, taken literally, in any script; of A to Z the case does not matter.',
+          examples: ['你好', '100%'],
+        }),
+      ),
+      limit: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Most messages to return.' }),
+      ),
+      offset: Type.Optional(
+        Type.Integer({ minimum: 0, default: 0, description: 'Matches to skip, from the newest.' }),
+      ),
+      before: Type.Optional(
+        RowId({ description: 'Row id: only messages before it, as given by next_before.' }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  output: HistoryPage,
+  errors: ['store_unavailable'],
+  cli: {
+    path: ['history'],
+    positionals: ['text_contains'],
+    short: { user_id: 'u', session: 's', limit: 'n' },
+  },
+  examples: [
+    {
+      summary: 'The newest messages with one user',
+      input: { user_id: exampleUser, limit: 2 },
+      output: {
+        messages: [exampleSent, exampleReceived],
+        total: 42,
+        total_is_lower_bound: false,
+        limit: 2,
+        offset: 0,
+        next_before: 42,
+      },
+    },
+    {
+      summary: 'A word in what users wrote on one day',
+      input: { text_contains: '你好', direction: 'received', since: '2026-01-01', until: '2026-01-02' },
+      output: {
+        messages: [exampleReceived],
+        total: 1,
+        total_is_lower_bound: false,
+        limit: 50,
+        offset: 0,
+      },
+    },
+  ],
+  run: (gateway, input) =>
+    gateway.history.page({ ...input, limit: input.limit ?? 50, offset: input.offset ?? 0 }),
+})

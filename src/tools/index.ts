@@ -1,0 +1,26 @@
+/** The nine tools, in the order of the docs. */
+import { download } from './download.ts'
+import { history } from './history.ts'
+import { login } from './login.ts'
+import { logout } from './logout.ts'
+import { recv } from './recv.ts'
+import { renameSession } from './rename-session.ts'
+import { send } from './send.ts'
+import { sessions } from './sessions.ts'
+import { setDefault } from './set-default.ts'
+import type { Tool } from './tool.ts'
+
+export { invoke, toSvcError } from './invoke.ts'
+export type { CommandShape, Effect, Example, Tool } from './tool.ts'
+
+export const tools: readonly Tool[] = [
+  recv,
+  send,
+  download,
+  history,
+  sessions,
+  login,
+  logout,
+  renameSession,
+  setDefault,
+]

@@ -1,0 +1,52 @@
+/** The one way into a tool, for every door: parse, run, and turn whatever goes wrong into the closed catalogue. */
+import { randomUUID } from 'node:crypto'
+import type { Call } from '../gateway/call.ts'
+import type { Gateway } from '../gateway/face.ts'
+import { SvcError } from '../model/error.ts'
+import type { Log } from '../platform/log.ts'
+import type { Tool } from './tool.ts'
+
+/**
+ * What the tool answers to this input.
+ *
+ * @throws SvcError always of the catalogue; a bug leaves as `internal` with an id that the log carries too
+ */
+export async function invoke(
+  tool: Tool,
+  gateway: Gateway,
+  input: unknown,
+  call: Call,
+  log: Log,
+): Promise<unknown> {
+  try {
+    return await tool.run(gateway, tool.parse(input), call)
+  } catch (error) {
+    throw toSvcError(error, log, { tool: tool.name, signal: call.signal })
+  }
+}
+
+/**
+ * Any thrown value as an error that may be shown. What is not of the catalogue is a bug: it is logged with its stack
+ * under an id, and only the id is shown. An abort is not a bug: the service is stopping, or nobody listens any more.
+ */
+export function toSvcError(
+  error: unknown,
+  log: Log,
+  context: { tool?: string; signal?: AbortSignal } = {},
+): SvcError {
+  if (error instanceof SvcError) return error
+  if (context.signal?.aborted) {
+    const reason: unknown = context.signal.reason
+    if (reason instanceof SvcError) return reason
+    if (error === reason || (error instanceof Error && error.name === 'AbortError'))
+      return new SvcError('shutting_down', 'The call was cut off', { cause: error })
+  }
+  const id = randomUUID()
+  log.error('unexpected error', {
+    id,
+    tool: context.tool,
+    error,
+    stack: error instanceof Error ? error.stack : undefined,
+  })
+  return new SvcError('internal', `Unexpected error ${id}`, { details: { id }, cause: error })
+}

@@ -1,0 +1,29 @@
+import { Type } from '@sinclair/typebox'
+import { defineTool } from './tool.ts'
+
+const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
+
+export const renameSession = defineTool({
+  name: 'rename_session',
+  title: 'Rename a session',
+  effect: 'write',
+  description: `Gives a session another name. It stays connected and keeps its messages, users and being the default. Names are unique, ignoring case.`,
+  input: Type.Object(
+    {
+      old_name: name('Present name.'),
+      new_name: name('New name: 1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
+  errors: ['session_not_found', 'session_exists', 'store_unavailable'],
+  cli: { path: ['rename-session'], positionals: ['old_name', 'new_name'], short: {} },
+  examples: [
+    {
+      summary: 'A better name',
+      input: { old_name: 'default', new_name: '客服' },
+      output: { success: true, old_name: 'default', new_name: '客服' },
+    },
+  ],
+  run: (gateway, input) => gateway.accounts.rename(input.old_name, input.new_name),
+})

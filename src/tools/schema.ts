@@ -1,0 +1,145 @@
+/**
+ * The words of tool inputs beyond plain JSON Schema: ids, row ids and times, which a caller may spell in two ways.
+ *
+ * Each is an ordinary `anyOf` for the outside (OpenAPI, MCP) and carries, under a symbol that JSON never shows,
+ * the conversion that `parse` applies.
+ */
+import { type TSchema, Type } from '@sinclair/typebox'
+
+/** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
+export type JsonSchema = {
+  type?: string
+  description?: string
+  default?: unknown
+  enum?: readonly unknown[]
+  const?: unknown
+  minimum?: number
+  maximum?: number
+  minLength?: number
+  maxLength?: number
+  pattern?: string
+  items?: JsonSchema
+  minItems?: number
+  maxItems?: number
+  properties?: Record<string, JsonSchema>
+  required?: readonly string[]
+  additionalProperties?: boolean
+  anyOf?: readonly JsonSchema[]
+  examples?: readonly unknown[]
+  [other: string]: unknown
+}
+
+/** A copy without symbols and functions. */
+export const toJsonSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema)) as JsonSchema
+
+/** How a value that passed its schema becomes what a tool works with. */
+export interface Conversion {
+  /** For the error text: what was expected. */
+  readonly expected: string
+  /** `undefined`: the value is not what was expected. */
+  convert(value: string | number): unknown
+}
+
+const conversion = Symbol('svc.conversion')
+
+/** The conversion a schema carries, if any. */
+export const conversionOf = (schema: object): Conversion | undefined =>
+  (schema as { [conversion]?: Conversion })[conversion]
+
+interface Options {
+  description: string
+  examples?: unknown[]
+}
+
+/** A string of one shape, with the shape said in words instead of as a pattern. */
+export const Shaped = (pattern: string, expected: string, options: Options & { default?: string }) =>
+  Type.Unsafe<string>({
+    type: 'string',
+    pattern,
+    ...options,
+    [conversion]: { expected, convert: value => value } satisfies Conversion,
+  })
+
+const asId: Conversion = {
+  expected: 'an id: a string, or an integer of at most 2^53',
+  // A larger number has already lost its last digits on the way here; only a string can carry it.
+  convert: value =>
+    typeof value === 'string' ? value || undefined : Number.isSafeInteger(value) ? String(value) : undefined,
+}
+
+/** An id: a string; a caller may write an integer. Upstream ids exceed 2^53 and must come as strings then. */
+export const Id = (options: Options) =>
+  Type.Unsafe<string>({
+    anyOf: [{ type: 'string', minLength: 1, maxLength: 512 }, { type: 'integer' }],
+    ...options,
+    [conversion]: asId,
+  })
+
+const asRowId: Conversion = {
+  expected: 'a row id: an integer of at least 0',
+  convert: value => {
+    const id = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
+    return Number.isSafeInteger(id) && (id as number) >= 0 ? id : undefined
+  },
+}
+
+/** A position in the message log: an integer; a caller may write it as a string. */
+export const RowId = (options: Options) =>
+  Type.Unsafe<number>({
+    anyOf: [
+      { type: 'integer', minimum: 0 },
+      { type: 'string', pattern: '^[0-9]{1,16}$' },
+    ],
+    ...options,
+    [conversion]: asRowId,
+  })
+
+const asTime: Conversion = {
+  expected:
+    'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC)',
+  convert: value =>
+    typeof value === 'string'
+      ? parseTime(value)
+      : Number.isSafeInteger(value) && Math.abs(value) <= maxTime
+        ? value
+        : undefined,
+}
+
+/** A moment: integer Unix milliseconds, or ISO 8601 where no zone means UTC. */
+export const Time = (options: Options) =>
+  Type.Unsafe<number>({
+    anyOf: [{ type: 'integer' }, { type: 'string', minLength: 4, maxLength: 40 }],
+    ...options,
+    [conversion]: asTime,
+  })
+
+const maxTime = 8.64e15
+const iso =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
+
+/**
+ * Unix milliseconds of an ISO 8601 date or date and time; a digit string of 11 to 16 digits is taken as milliseconds
+ * already (command lines have no integers). `undefined` when it is neither, or names a day that does not exist.
+ */
+export function parseTime(text: string): number | undefined {
+  if (/^\d{11,16}$/.test(text)) {
+    const ms = Number(text)
+    return ms <= maxTime ? ms : undefined
+  }
+  const match = iso.exec(text)
+  if (!match) return undefined
+  const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', zone = 'Z'] = match
+  const date = new Date(0)
+  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
+  // A day that does not exist rolls over into the next month.
+  if (date.getUTCMonth() !== Number(month) - 1 || date.getUTCDate() !== Number(day)) return undefined
+  if (Number(hour) > 24 || Number(minute) > 59 || Number(second) > 60) return undefined
+  if (Number(hour) === 24 && (Number(minute) > 0 || Number(second) > 0)) return undefined
+  date.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
+  const offset = /^([+-])(\d{2}):?(\d{2})?$/.exec(zone)
+  if (!offset) return date.getTime()
+  const [, sign, hours, minutes = '0'] = offset
+  if (Number(hours) > 23 || Number(minutes) > 59) return undefined
+  const shift = (Number(hours) * 60 + Number(minutes)) * 60_000
+  return date.getTime() - (sign === '-' ? -shift : shift)
+}

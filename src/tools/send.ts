@@ -1,0 +1,171 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { SvcError } from '../model/error.ts'
+import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
+import { exampleUser } from './example-values.ts'
+import { invalid, type Problem } from './parse.ts'
+import { Shaped } from './schema.ts'
+import { defineTool } from './tool.ts'
+
+const path = (what: string) =>
+  Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 4096,
+      description: `Path of ${what} on the machine of the service, inside its media root.`,
+    }),
+  )
+
+const Input = Type.Object(
+  {
+    to: Shaped('^[^\\s@]+@[^\\s@]+$', 'a user id like <user>@<domain>', {
+      description: 'User id, as in `from_user` of a received message.',
+      examples: [exampleUser],
+    }),
+    text: Type.Optional(
+      Type.String({
+        description: 'Text to send. Above 16,384 UTF-8 bytes it is split into the fewest messages.',
+      }),
+    ),
+    image_path: path('an image'),
+    voice_path: path('an audio file, which arrives as a file'),
+    file_path: path('any file'),
+    video_path: path('a video'),
+    file_name: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        description:
+          'Name to show for file_path; without file_path, for the one other path. Entries of media have their own.',
+      }),
+    ),
+    media: Type.Optional(
+      Type.Array(MediaContent, {
+        maxItems: 20,
+        description: 'Media to send, in this order, each from a path, URL, base64 data or upload.',
+      }),
+    ),
+    session: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description:
+          'Send from this session. Without it: the one this user last wrote to, else the first connected.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const dataMaxBytes = 16 * 1024 * 1024
+
+/**
+ * The media of an input in sending order: WeiLink's path arguments, then `media`.
+ *
+ * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a file;
+ *   `payload_too_large` for base64 of more than 16 MiB
+ */
+export function mediaOf(input: Static<typeof Input>): MediaContent[] {
+  const problems: Problem[] = []
+  const paths: MediaContent[] = []
+  for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {
+    const named = input[`${kind}_path`]
+    if (named !== undefined) paths.push({ kind, path: named })
+  }
+  if (input.file_name !== undefined) {
+    const target = paths.find(one => one.kind === 'file') ?? (paths.length === 1 ? paths[0] : undefined)
+    if (target) target.file_name = input.file_name
+    else
+      problems.push({
+        field: 'file_name',
+        problem: 'expected together with file_path, or with one other path',
+      })
+  }
+  const media = input.media ?? []
+  for (const [index, one] of media.entries()) {
+    const sources = [one.path, one.url, one.data, one.upload_id].filter(source => source !== undefined)
+    if (sources.length !== 1)
+      problems.push({
+        field: `media[${index}]`,
+        problem: 'expected exactly one of path, url, data, upload_id',
+      })
+    if (one.data !== undefined && (one.data.length / 4) * 3 - 2 > dataMaxBytes)
+      throw new SvcError('payload_too_large', `media[${index}].data: more than 16 MiB`, {
+        hint: 'Upload it with POST /media and send its upload_id.',
+      })
+  }
+  const all = [...paths, ...media]
+  if (all.length === 0 && !input.text)
+    problems.push({ field: 'text', problem: 'expected text, media, or both; there is nothing to send' })
+  if (problems.length > 0) throw invalid(problems)
+  return all
+}
+
+export const send = defineTool({
+  name: 'send',
+  title: 'Send a message',
+  effect: 'write',
+  description: `Sends text, media, or both to one user; media go first, one message each.
+
+WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left.
+
+\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it. There are no groups, and voice arrives as a file. Paths must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data.`,
+  input: Input,
+  output: SendResult,
+  errors: [
+    'not_connected',
+    'session_not_found',
+    'session_expired',
+    'window_closed',
+    'quota_exhausted',
+    'rate_limited',
+    'text_too_long',
+    'payload_too_large',
+    'forbidden',
+    'upstream_error',
+    'upstream_timeout',
+    'store_unavailable',
+  ],
+  cli: { path: ['send'], positionals: ['to', 'text'], short: { session: 's' } },
+  examples: [
+    {
+      summary: 'Answer with text',
+      input: { to: exampleUser, text: 'Hello!' },
+      output: {
+        success: true,
+        status: 'accepted',
+        message_id: '7412365478965412366',
+        session: 'default',
+        parts: [{ kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412366' }],
+        remaining: 9,
+        window_expires_at: 1767312000000,
+      },
+    },
+    {
+      summary: 'Send an uploaded picture with a caption',
+      input: {
+        to: exampleUser,
+        text: 'Your chart',
+        media: [{ kind: 'image', upload_id: 'up_3f1c9a', file_name: 'chart.png' }],
+      },
+      output: {
+        success: true,
+        status: 'accepted',
+        message_id: '7412365478965412368',
+        session: 'default',
+        parts: [
+          { kind: 'image', sent_as: 'image', status: 'accepted', message_id: '7412365478965412367' },
+          { kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412368' },
+        ],
+        remaining: 7,
+        window_expires_at: 1767312000000,
+      },
+    },
+  ],
+  // Base64 of 16 MiB with room for the rest.
+  maxBodyBytes: 24 * 1024 * 1024,
+  run: (gateway, input, call) =>
+    gateway.sender.send(
+      { to: input.to, text: input.text || undefined, media: mediaOf(input), session: input.session },
+      call,
+    ),
+})

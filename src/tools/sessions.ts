@@ -1,0 +1,19 @@
+import { Type } from '@sinclair/typebox'
+import { Session } from '../model/session.ts'
+import { exampleSession } from './example-values.ts'
+import { defineTool } from './tool.ts'
+
+export const sessions = defineTool({
+  name: 'sessions',
+  title: 'List sessions',
+  effect: 'read',
+  description: `Lists the registered WeChat bot accounts with their status. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
+
+\`expired\` means that WeChat no longer accepts the login; log the same session in again.`,
+  input: Type.Object({}, { additionalProperties: false }),
+  output: Type.Array(Session, { description: 'Every session, the default one included.' }),
+  errors: [],
+  cli: { path: ['sessions'], positionals: [], short: {} },
+  examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],
+  run: gateway => gateway.accounts.list(),
+})

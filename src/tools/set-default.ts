@@ -1,0 +1,27 @@
+import { Type } from '@sinclair/typebox'
+import { defineTool } from './tool.ts'
+
+export const setDefault = defineTool({
+  name: 'set_default',
+  title: 'Set the default session',
+  effect: 'write',
+  description: `Makes a session the default: the one that logout means without a name, and that send prefers for users who never wrote to any session. Answers to a user still go out through the session the user last wrote to.`,
+  input: Type.Object(
+    { session_name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the session.' }) },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    success: Type.Boolean(),
+    default_session: Type.String({ description: 'The session that is the default now.' }),
+  }),
+  errors: ['session_not_found'],
+  cli: { path: ['set-default'], positionals: ['session_name'], short: {} },
+  examples: [
+    {
+      summary: 'By name',
+      input: { session_name: 'support' },
+      output: { success: true, default_session: 'support' },
+    },
+  ],
+  run: (gateway, input) => gateway.accounts.setDefault(input.session_name),
+})

@@ -1,0 +1,81 @@
+/**
+ * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value.
+ */
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { Call } from '../gateway/call.ts'
+import type { Gateway } from '../gateway/face.ts'
+import type { ErrorCode } from '../model/error.ts'
+import { checkVocabulary, parse } from './parse.ts'
+import { type JsonSchema, toJsonSchema } from './schema.ts'
+
+/** read: changes nothing. write: changes or sends something. destroy: takes something away. */
+export type Effect = 'read' | 'write' | 'destroy'
+
+/** How the command line spells a tool; the flags' long names come from the input's keys. */
+export interface CommandShape {
+  /** The words after `svc`. */
+  readonly path: readonly string[]
+  /** Input keys that may be given without a flag, in this order. */
+  readonly positionals: readonly string[]
+  /** Input key → one letter. */
+  readonly short: Readonly<Record<string, string>>
+}
+
+/** A call worth showing in the docs. */
+export interface Example<I = unknown, O = unknown> {
+  readonly summary: string
+  readonly input: I
+  readonly output: O
+}
+
+/** What the author of a verb writes. */
+export interface ToolDefinition<I extends TSchema, O extends TSchema> {
+  readonly name: string
+  readonly title: string
+  readonly effect: Effect
+  /** To a person and an agent alike: what, when, what goes wrong, what WeChat does not allow. */
+  readonly description: string
+  readonly input: I
+  readonly output: O
+  /** Codes of its own; those of every call are added. */
+  readonly errors: readonly ErrorCode[]
+  readonly cli: CommandShape
+  readonly examples: readonly Example[]
+  /** Longest JSON body in bytes, where the usual 1 MiB is too little. */
+  readonly maxBodyBytes?: number
+  run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
+}
+
+/** A verb as the doors see it: input unknown, checked by `parse`. */
+export interface Tool extends Omit<ToolDefinition<TSchema, TSchema>, 'run' | 'maxBodyBytes'> {
+  readonly maxBodyBytes: number
+  /** Plain JSON Schema of input and output. */
+  readonly inputSchema: JsonSchema
+  readonly outputSchema: JsonSchema
+  /** @throws SvcError `invalid_arguments` naming every wrong field */
+  parse(input: unknown): unknown
+  /** `input` is what `parse` gave. */
+  run(gateway: Gateway, input: unknown, call: Call): Promise<unknown>
+}
+
+/** Every call may end so. */
+const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shutting_down']
+
+const mebibyte = 1024 * 1024
+
+/** Makes the Tool of a definition, whose types are checked here and forgotten by the doors. */
+export function defineTool<I extends TSchema, O extends TSchema>(definition: ToolDefinition<I, O>): Tool {
+  const inputSchema = toJsonSchema(definition.input)
+  if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
+    throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
+  checkVocabulary(inputSchema, definition.name)
+  return {
+    ...definition,
+    errors: [...new Set([...definition.errors, ...everywhere])],
+    maxBodyBytes: definition.maxBodyBytes ?? mebibyte,
+    inputSchema,
+    outputSchema: toJsonSchema(definition.output),
+    parse: input => parse(definition.input, input),
+    run: (gateway, input, call) => definition.run(gateway, input as Static<I>, call),
+  }
+}

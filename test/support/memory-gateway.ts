@@ -1,0 +1,204 @@
+/**
+ * A gateway without a world: its log is an array, its sessions are what the test put there. For tests of tools and
+ * doors, which must not depend on upstream, disk or time.
+ */
+import { createHash } from 'node:crypto'
+import type { Call } from '../../src/gateway/call.ts'
+import type {
+  AcceptedUpload,
+  DownloadRequest,
+  Gateway,
+  Health,
+  HistoryRequest,
+  LoginRequest,
+  OpenedMedia,
+  RecvRequest,
+  SendRequest,
+} from '../../src/gateway/face.ts'
+import { SvcError } from '../../src/model/error.ts'
+import type { Message } from '../../src/model/message.ts'
+import type { Session } from '../../src/model/session.ts'
+
+export class MemoryGateway implements Gateway {
+  /** The message log, oldest first. */
+  readonly log: Message[] = []
+  readonly known: Session[] = []
+  /** What each verb was asked, as the tools handed it down. */
+  readonly asked: { verb: string; request: unknown }[] = []
+  readonly position = new Map<string, number>()
+  readonly uploads: { bytes: number; sha256: string; file_name?: string; kind?: string }[] = []
+  /** Outcomes told by the door, in order. */
+  readonly settled: boolean[] = []
+  /** Set to make a verb fail. */
+  readonly failures = new Map<string, unknown>()
+  /** What GET /media opens. */
+  opened: (() => OpenedMedia) | undefined
+  healthState: Health['status'] = 'ok'
+  #wake = Promise.withResolvers<void>()
+  #asked = Promise.withResolvers<void>()
+
+  /** Adds a received text message and wakes who waits. */
+  say(text: string): Message {
+    const id = this.log.length + 1
+    const message: Message = {
+      id,
+      message_id: String(9007199254740993n + BigInt(id)),
+      session: 'default',
+      bot_id: 'b@im.bot',
+      direction: 'received',
+      from_user: 'u@im.wechat',
+      to_user: 'b@im.bot',
+      msg_type: 'TEXT',
+      text,
+      timestamp: 1767225600000 + id,
+      items: [{ kind: 'TEXT', text, has_media: false }],
+    }
+    this.log.push(message)
+    this.#wake.resolve()
+    this.#wake = Promise.withResolvers()
+    return message
+  }
+
+  /** Resolves when a verb has been called that was not before. */
+  get nextCall(): Promise<void> {
+    return this.#asked.promise
+  }
+
+  #note(verb: string, request: unknown): void {
+    this.asked.push({ verb, request })
+    this.#asked.resolve()
+    this.#asked = Promise.withResolvers()
+    if (this.failures.has(verb)) throw this.failures.get(verb)
+  }
+
+  readonly inbox = {
+    recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
+      this.#note('recv', request)
+      const deadline = Date.now() + request.timeout * 1000
+      for (;;) {
+        const from = request.after ?? this.position.get(request.consumer) ?? 0
+        const found = this.log.filter(message => message.id > from).slice(0, request.limit)
+        const leftMs = deadline - Date.now()
+        if (found.length > 0 && !call.signal.aborted) {
+          if (request.after === undefined)
+            call.settle(delivered => {
+              this.settled.push(delivered)
+              if (delivered) this.position.set(request.consumer, found.at(-1)?.id ?? from)
+            })
+          return found
+        }
+        if (leftMs <= 0 || call.signal.aborted) return []
+        await new Promise<void>(resolve => {
+          const timer = setTimeout(resolve, leftMs)
+          const done = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+          call.signal.addEventListener('abort', done, { once: true })
+          void this.#wake.promise.then(done)
+        })
+      }
+    },
+  }
+
+  readonly sender = {
+    send: async (request: SendRequest, _call: Call) => {
+      this.#note('send', request)
+      return {
+        success: true,
+        status: 'accepted' as const,
+        message_id: '9007199254740993',
+        session: request.session ?? 'default',
+        parts: [],
+        remaining: 9,
+        window_expires_at: 1767312000000,
+      }
+    },
+  }
+
+  readonly media = {
+    download: async (request: DownloadRequest, _call: Call) => {
+      this.#note('download', request)
+      return { path: '/media/a.png', size: 3, file_name: 'a.png', content_type: 'image/png', sha256: 'ab' }
+    },
+    open: async (request: { message_id: string; item: number }, _signal: AbortSignal) => {
+      this.#note('open', request)
+      if (!this.opened) throw new SvcError('message_not_found', `No message ${request.message_id}`)
+      return this.opened()
+    },
+    accept: async (
+      upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: string },
+      _signal: AbortSignal,
+    ): Promise<AcceptedUpload> => {
+      this.#note('accept', { file_name: upload.file_name, kind: upload.kind })
+      const hash = createHash('sha256')
+      let size = 0
+      for await (const chunk of upload.body) {
+        hash.update(chunk)
+        size += chunk.length
+      }
+      const sha256 = hash.digest('hex')
+      this.uploads.push({ bytes: size, sha256, file_name: upload.file_name, kind: upload.kind })
+      return { upload_id: `up_${this.uploads.length}`, size, sha256, expires_at: 1767312000000 }
+    },
+  }
+
+  readonly history = {
+    page: async (request: HistoryRequest) => {
+      this.#note('history', request)
+      const messages = this.log.toReversed().slice(request.offset, request.offset + request.limit)
+      return {
+        messages,
+        total: this.log.length,
+        total_is_lower_bound: false,
+        limit: request.limit,
+        offset: request.offset,
+      }
+    },
+  }
+
+  readonly accounts = {
+    list: async () => {
+      this.#note('sessions', undefined)
+      return this.known
+    },
+    logout: async (name: string) => {
+      this.#note('logout', name)
+      const session = this.known.find(one => (name === '' ? one.is_default : one.name === name))
+      if (!session) throw new SvcError('session_not_found', `No session ${name}`)
+      this.known.splice(this.known.indexOf(session), 1)
+      return { success: true as const, session: session.name }
+    },
+    rename: async (old_name: string, new_name: string) => {
+      this.#note('rename', { old_name, new_name })
+      return { success: true as const, old_name, new_name }
+    },
+    setDefault: async (name: string) => {
+      this.#note('setDefault', name)
+      return { success: true as const, default_session: name }
+    },
+  }
+
+  readonly logins = {
+    login: async (request: LoginRequest, _signal: AbortSignal) => {
+      this.#note('login', request)
+      return {
+        status: 'waiting' as const,
+        session: request.session_name || 'default',
+        message: 'Scan the QR code with WeChat, then call login again.',
+      }
+    },
+  }
+
+  health = async (): Promise<Health> => {
+    this.#note('health', undefined)
+    return {
+      status: this.healthState,
+      version: '0.0.0',
+      role: 'poller',
+      sessions: this.known.length,
+      connected: this.known.length,
+      store: this.healthState === 'ok' ? 'ok' : 'unavailable',
+    }
+  }
+}
