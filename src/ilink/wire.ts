@@ -2,7 +2,8 @@
  * Requests and replies as upstream spells them (protocol notes 2 and 3; official client 2.4.9).
  *
  * Nothing here is guaranteed to arrive: every field is optional, may be null, and may have another type than stated, so
- * readers check each value. Ids are strings because `lossless.ts` has quoted them: upstream's uint64 exceed 2^53.
+ * readers check each value (`fields.ts`). Ids are strings once `lossless.ts` has quoted them, since upstream's uint64
+ * exceed 2^53; one short enough to be exact may still be a number, which `idOf` evens out.
  */
 
 /** Sender's side of a message: `WeixinMessage.message_type`. */

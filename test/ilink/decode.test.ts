@@ -1,0 +1,357 @@
+import { describe, expect, test } from 'bun:test'
+import {
+  contentHash,
+  type DecodeContext,
+  decodeMessage,
+  derivedId,
+  isFromUser,
+  mediaOf,
+  summary,
+} from '../../src/ilink/decode.ts'
+import { parseLossless } from '../../src/ilink/lossless.ts'
+import type { WeixinMessage } from '../../src/ilink/wire.ts'
+
+const context: DecodeContext = {
+  id: 7,
+  session: 'default',
+  bot_id: 'b@im.bot',
+  direction: 'received',
+  message_id: '18446744073709551615',
+  timestamp: 5000,
+}
+const media = {
+  encrypt_query_param: 'secret-param',
+  aes_key: 'secret-key',
+  encrypt_type: 1,
+  full_url: 'https://c/x',
+}
+/** A message as upstream may send it, however wrong. */
+const wire = (fields: Record<string, unknown>) => fields as WeixinMessage
+const textItem = (text: unknown) => ({ type: 1, text_item: { text } })
+
+const everyKind = wire({
+  message_id: '18446744073709551615',
+  from_user_id: 'o9Cq@im.wechat',
+  to_user_id: 'b@im.bot',
+  create_time_ms: 1758100000000,
+  message_type: 1,
+  context_token: 'ctx',
+  group_id: 'g@chatroom',
+  item_list: [
+    textItem('第一 👋'),
+    {
+      type: 2,
+      image_item: {
+        media,
+        aeskey: 'a'.repeat(32),
+        mid_size: 10,
+        hd_size: 99,
+        thumb_width: 3,
+        thumb_height: 4,
+      },
+    },
+    { type: 3, voice_item: { media, playtime: 1200, text: '你好' } },
+    {
+      type: 4,
+      file_item: { media, file_name: '../报告.pdf', len: '123456', md5: 'D41D8CD98F00B204E9800998ECF8427E' },
+    },
+    { type: 5, video_item: { media: { full_url: 'https://c/v' }, video_size: 77, play_length: 9 } },
+    { type: 11, tool_call_start_item: { tool_name: 'x' } },
+    textItem('second'),
+  ],
+})
+
+describe('decodeMessage', () => {
+  test('every item in order with its public fields, and nothing secret', () => {
+    const message = decodeMessage(everyKind, context)
+    expect(message).toEqual({
+      id: 7,
+      message_id: '18446744073709551615',
+      session: 'default',
+      bot_id: 'b@im.bot',
+      direction: 'received',
+      from_user: 'o9Cq@im.wechat',
+      to_user: 'b@im.bot',
+      msg_type: 'TEXT',
+      text: '第一 👋\nsecond',
+      timestamp: 1758100000000,
+      group_id: 'g@chatroom',
+      items: [
+        { kind: 'TEXT', text: '第一 👋', has_media: false },
+        { kind: 'IMAGE', size: 10, width: 3, height: 4, has_media: true },
+        { kind: 'VOICE', playtime: 1200, transcript: '你好', has_media: true },
+        { kind: 'FILE', file_name: '../报告.pdf', size: 123456, has_media: true },
+        { kind: 'VIDEO', size: 77, playtime: 9, has_media: true },
+        { kind: 'UNKNOWN', has_media: false },
+        { kind: 'TEXT', text: 'second', has_media: false },
+      ],
+    })
+    for (const secret of ['secret', 'ctx', 'https://c', 'aaaa'])
+      expect(JSON.stringify(message)).not.toContain(secret)
+  })
+
+  test('the JSON text gives the same as the parsed message', () => {
+    const text = JSON.stringify(everyKind)
+    expect(decodeMessage(text, context)).toEqual(decodeMessage(parseLossless(text) as WeixinMessage, context))
+  })
+
+  const firsts: [kind: 'image' | 'voice' | 'file' | 'video', item: unknown][] = [
+    ['image', { type: 2, image_item: { media } }],
+    ['voice', { type: 3, voice_item: {} }],
+    ['file', { type: 4, file_item: { file_name: 'a' } }],
+    ['video', { type: 5, video_item: null }],
+  ]
+  for (const [kind, item] of firsts) {
+    test(`a first item that is ${kind} is also told as message.${kind}`, () => {
+      const message = decodeMessage(wire({ item_list: [item, textItem('x')] }), context)
+      expect(message.msg_type).toBe(kind.toUpperCase() as 'IMAGE')
+      expect(message[kind]).toEqual(message.items[0]!)
+    })
+  }
+
+  test('a sent message is from the bot, to the user, with its status and the given time', () => {
+    const sent = wire({ from_user_id: '', to_user_id: 'u@im.wechat', item_list: [textItem('hi')] })
+    const message = decodeMessage(sent, { ...context, direction: 'sent', status: 'accepted' })
+    expect(message).toMatchObject({
+      from_user: 'b@im.bot',
+      to_user: 'u@im.wechat',
+      status: 'accepted',
+      timestamp: 5000,
+    })
+  })
+
+  const odd: [name: string, raw: unknown, expected: Record<string, unknown>][] = [
+    [
+      'an empty message',
+      {},
+      { msg_type: 'UNKNOWN', text: '', items: [], from_user: '', to_user: 'b@im.bot', timestamp: 5000 },
+    ],
+    ['no JSON', 'no json at all', { msg_type: 'UNKNOWN', items: [] }],
+    ['JSON null', 'null', { msg_type: 'UNKNOWN' }],
+    [
+      'null fields',
+      { item_list: null, from_user_id: null, create_time_ms: null, group_id: null },
+      { msg_type: 'UNKNOWN', timestamp: 5000 },
+    ],
+    ['an item list of another type', { item_list: 'x' }, { items: [] }],
+    [
+      'items of other types keep their places',
+      { item_list: [null, 5, 'x', [], textItem('here')] },
+      {
+        msg_type: 'UNKNOWN',
+        text: 'here',
+        items: expect.arrayContaining([{ kind: 'TEXT', text: 'here', has_media: false }]),
+      },
+    ],
+    [
+      'a text that is a number',
+      { item_list: [textItem(5)] },
+      { msg_type: 'TEXT', text: '', items: [{ kind: 'TEXT', has_media: false }] },
+    ],
+    ['a text item without payload', { item_list: [{ type: 1 }] }, { msg_type: 'TEXT', text: '' }],
+    ['a type in quotes', { item_list: [{ ...textItem('q'), type: '1' }] }, { msg_type: 'TEXT', text: 'q' }],
+    [
+      'a missing type with a payload',
+      { item_list: [{ text_item: { text: 'p' } }] },
+      { msg_type: 'TEXT', text: 'p' },
+    ],
+    ['type 0', { item_list: [{ type: 0, button_item_list: [] }] }, { msg_type: 'UNKNOWN' }],
+    [
+      'an unknown type that carries text',
+      { item_list: [{ ...textItem('t'), type: 99 }] },
+      { msg_type: 'UNKNOWN', text: '' },
+    ],
+    ['a time in quotes', { create_time_ms: '1758100000000' }, { timestamp: 1758100000000 }],
+    ['a time of 0', { create_time_ms: 0 }, { timestamp: 5000 }],
+    [
+      'sizes that are none',
+      { item_list: [{ type: 4, file_item: { len: '-1', file_name: 7, media: [] } }] },
+      { items: [{ kind: 'FILE', has_media: false }] },
+    ],
+    [
+      'an empty media reference',
+      { item_list: [{ type: 2, image_item: { media: { encrypt_query_param: '' } } }] },
+      { items: [{ kind: 'IMAGE', has_media: false }] },
+    ],
+    [
+      'an empty text between others',
+      { item_list: [textItem('a'), textItem(''), textItem('b')] },
+      { text: 'a\n\nb' },
+    ],
+    [
+      'prototype names as fields',
+      '{"__proto__":{"item_list":[{"type":1}]},"item_list":[{"type":"constructor"}]}',
+      { msg_type: 'UNKNOWN' },
+    ],
+  ]
+  for (const [name, raw, expected] of odd) {
+    test(`${name} is tolerated`, () => {
+      expect(decodeMessage(raw as WeixinMessage, context) as unknown).toMatchObject(expected)
+      if (typeof raw !== 'string')
+        expect(() => summary(wire(raw as Record<string, unknown>), 1)).not.toThrow()
+    })
+  }
+
+  test('nesting as deep as a parser takes does not bring it down', () => {
+    const deep = `{"item_list":[{"type":99,"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}]}`
+    expect(decodeMessage(deep, context).msg_type).toBe('UNKNOWN')
+    expect(summary(JSON.parse(deep), 1).contentHash).toBeString()
+  })
+})
+
+describe('summary', () => {
+  test('what the store indexes', () => {
+    expect(summary(everyKind, 5000)).toEqual({
+      message_id: '18446744073709551615',
+      from_user: 'o9Cq@im.wechat',
+      to_user: 'b@im.bot',
+      msg_type: 'TEXT',
+      text: '第一 👋\nsecond',
+      timestamp: 1758100000000,
+      timed: true,
+      group_id: 'g@chatroom',
+      contextToken: 'ctx',
+      contentHash: expect.any(String),
+    })
+  })
+
+  const ids: [given: unknown, expected: string | undefined][] = [
+    ['18446744073709551615', '18446744073709551615'],
+    [42, '42'],
+    [9007199254740992, '9007199254740992'],
+    [0, undefined],
+    ['0', undefined],
+    ['', undefined],
+    [null, undefined],
+    [undefined, undefined],
+    [{}, undefined],
+  ]
+  for (const [given, expected] of ids)
+    test(`message_id ${JSON.stringify(given)} is ${expected}`, () =>
+      expect(summary(wire({ message_id: given }), 1).message_id).toBe(expected))
+
+  test('without a create time the receive time stands in, and says so', () => {
+    expect(summary({}, 5000)).toMatchObject({ timestamp: 5000, timed: false })
+  })
+})
+
+describe('isFromUser', () => {
+  const cases: [fields: Record<string, unknown>, expected: boolean][] = [
+    [{ message_type: 1, from_user_id: 'u' }, true],
+    [{ from_user_id: 'u' }, true],
+    [{ message_type: null, from_user_id: 'u' }, true],
+    [{ message_type: 0, from_user_id: 'u' }, true],
+    [{ message_type: 2, from_user_id: 'u' }, false],
+    [{ message_type: 7, from_user_id: 'u' }, false],
+    [{ message_type: 1, from_user_id: 'b@im.bot' }, false],
+  ]
+  for (const [fields, expected] of cases)
+    test(`${JSON.stringify(fields)}: ${expected}`, () =>
+      expect(isFromUser(wire(fields), 'b@im.bot')).toBe(expected))
+})
+
+describe('mediaOf', () => {
+  test('counts over the items that have media, whatever stands between', () => {
+    expect([0, 1, 2, 3, 4].map(index => mediaOf(everyKind, index)?.kind)).toEqual([
+      'image',
+      'voice',
+      'file',
+      'video',
+      undefined,
+    ])
+  })
+
+  test("an image's own key goes before its reference's, and the full URL stays", () => {
+    expect(mediaOf(everyKind, 0)).toEqual({
+      info: { ...media, aes_key: 'a'.repeat(32) },
+      kind: 'image',
+      fileName: undefined,
+      size: 10,
+      md5: undefined,
+    })
+  })
+
+  test('a file brings name, size and MD5', () => {
+    expect(mediaOf(JSON.stringify(everyKind), 2)).toMatchObject({
+      info: media,
+      fileName: '../报告.pdf',
+      size: 123456,
+      md5: 'd41d8cd98f00b204e9800998ecf8427e',
+    })
+  })
+
+  test('nonsense has none', () => {
+    expect(mediaOf('nonsense', 0)).toBeUndefined()
+    expect(mediaOf(everyKind, -1)).toBeUndefined()
+  })
+})
+
+describe('contentHash', () => {
+  const hash = (...items: Record<string, unknown>[]) => contentHash(items)
+  const image = (key: string, param: string) => ({
+    type: 2,
+    msg_id: param,
+    create_time_ms: param.length,
+    image_item: {
+      media: { encrypt_query_param: param, aes_key: key, full_url: `https://c/${param}` },
+      mid_size: 5,
+    },
+  })
+  const keyA = 'a'.repeat(32)
+
+  const same: [name: string, a: Record<string, unknown>, b: Record<string, unknown>][] = [
+    [
+      'new item ids and times',
+      { ...textItem('x'), msg_id: '1', create_time_ms: 1 },
+      { ...textItem('x'), msg_id: '2' },
+    ],
+    ['renewed addresses', image(keyA, 'one'), image(keyA, 'another')],
+    [
+      'the same key in another spelling',
+      image(keyA, 'one'),
+      image(Buffer.from(keyA).toString('base64'), 'one'),
+    ],
+    ['an unknown item under a new id', { type: 99, a: 1, msg_id: '1' }, { type: 99, a: 1, msg_id: '2' }],
+  ]
+  for (const [name, a, b] of same) test(`equal despite ${name}`, () => expect(hash(a)).toBe(hash(b)))
+
+  const different: [name: string, a: Record<string, unknown>, b: Record<string, unknown>][] = [
+    ['text', textItem('x'), textItem('y')],
+    ['kind', textItem('x'), { type: 3, voice_item: { text: 'x' } }],
+    ['media key', image(keyA, 'one'), image('b'.repeat(32), 'one')],
+    ['plain picture', image('', 'one'), image('', 'another')],
+    ['file name', { type: 4, file_item: { file_name: 'a' } }, { type: 4, file_item: { file_name: 'b' } }],
+    ['quote', textItem('x'), { ...textItem('x'), ref_msg: { svr_id: '1' } }],
+    [
+      'quoted message',
+      { ...textItem('x'), ref_msg: { svr_id: '2' } },
+      { ...textItem('x'), ref_msg: { svr_id: '1' } },
+    ],
+    ['unknown payload', { type: 99, a: 1 }, { type: 99, a: 2 }],
+  ]
+  for (const [name, a, b] of different)
+    test(`another ${name} differs`, () => expect(hash(a)).not.toBe(hash(b)))
+
+  test('order and number of items count', () => {
+    expect(hash(textItem('a'), textItem('b'))).not.toBe(hash(textItem('b'), textItem('a')))
+    expect(hash(textItem('a'))).not.toBe(hash(textItem('a'), textItem('a')))
+  })
+})
+
+describe('derivedId', () => {
+  const base = wire({ from_user_id: 'u', create_time_ms: 1, client_id: 'c', item_list: [textItem('x')] })
+  test('the same for a redelivery with another token', () => {
+    expect(derivedId({ ...base, context_token: 'a' })).toBe(derivedId({ ...base, context_token: 'b' }))
+    expect(derivedId(base)).toMatch(/^derived:[0-9a-f]{32}$/)
+  })
+  test('another for another sender, time, client id or text', () => {
+    const others = [
+      base,
+      { ...base, from_user_id: 'v' },
+      { ...base, create_time_ms: 2 },
+      { ...base, client_id: 'd' },
+      wire({ ...base, item_list: [textItem('y')] }),
+    ]
+    expect(new Set(others.map(derivedId)).size).toBe(others.length)
+  })
+})
