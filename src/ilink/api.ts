@@ -59,10 +59,10 @@ export interface ApiOptions {
   channelVersion: string
   /** Ours, for `bot_agent`. */
   version: string
+  /** Past the hold a reply may still be on its way: the official client's missing slack loses messages (notes 2.4, 6). */
+  holdSlackMs?: number
 }
 
-/** Past the hold a reply may still be on its way: the official client's missing slack loses messages (notes 2.4, 6). */
-const holdSlackMs = 8000
 /** A longer hold than this is not believed. */
 const holdLimitMs = 300_000
 const createMs = 20_000
@@ -72,7 +72,7 @@ const briefMs = 10_000
 
 export type Api = ReturnType<typeof createApi>
 
-export function createApi({ fetch, channelVersion, version }: ApiOptions) {
+export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }: ApiOptions) {
   const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
   const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
 

@@ -176,9 +176,14 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
  * else differs; better a message twice than one lost.
  */
 export function contentHash(items: readonly Fields[]): string {
-  return createHash('sha256')
-    .update(JSON.stringify(items.map(canonical)))
-    .digest('base64url')
+  let content: string
+  try {
+    content = JSON.stringify(items.map(canonical))
+  } catch {
+    // Nested deeper than the stack: the ids stand in, so such a message may come twice but is never taken for another.
+    content = JSON.stringify(items.map(item => [kindOfItem(item), idOf(item.msg_id)]))
+  }
+  return createHash('sha256').update(content).digest('base64url')
 }
 
 /** Properties of an item that say nothing about its content. */

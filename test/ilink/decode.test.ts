@@ -193,7 +193,7 @@ describe('decodeMessage', () => {
   }
 
   test('nesting as deep as a parser takes does not bring it down', () => {
-    const deep = `{"item_list":[{"type":99,"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}]}`
+    const deep = `{"item_list":[{"type":99,"x":${'['.repeat(300_000)}${']'.repeat(300_000)}}]}`
     expect(decodeMessage(deep, context).msg_type).toBe('UNKNOWN')
     expect(summary(JSON.parse(deep), 1).contentHash).toBeString()
   })

@@ -1,0 +1,276 @@
+import { describe, expect, test } from 'bun:test'
+import {
+  clientVersionOf,
+  exchange,
+  type ILinkError,
+  type ILinkErrorKind,
+  isILinkError,
+  joinUrl,
+  type Request,
+  randomUin,
+} from '../../src/ilink/http.ts'
+import { failure, httpServer, json, plainFetch, rawServer } from './server.ts'
+
+const request = (url: string, more: Partial<Request> = {}): Request => ({
+  endpoint: 'getupdates',
+  url,
+  method: 'POST',
+  headers: {},
+  body: '{}',
+  timeoutMs: 5000,
+  ...more,
+})
+
+const ask = (url: string, more?: Partial<Request>) => exchange(plainFetch, request(url, more))
+
+describe('replies', () => {
+  const good: [name: string, body: string][] = [
+    ['no ret at all', '{"a":1}'],
+    ['ret 0', '{"ret":0}'],
+    ['null results', '{"ret":null,"errcode":null,"errmsg":null}'],
+    ['zeros in quotes', '{"ret":"0","errcode":""}'],
+    ['an errmsg alone', '{"errmsg":"ok"}'],
+  ]
+  for (const [name, body] of good) {
+    test(`${name} is success`, async () => {
+      await using server = httpServer(() => json(body))
+      expect((await ask(server.url)).fields).toEqual(JSON.parse(body))
+    })
+  }
+
+  const bad: [
+    name: string,
+    body: string,
+    kind: ILinkErrorKind,
+    facts: Partial<ILinkError>,
+    init?: ResponseInit,
+  ][] = [
+    [
+      'errcode -14 without ret',
+      '{"errcode":-14,"errmsg":"session timeout"}',
+      'expired',
+      { errcode: -14, ret: undefined },
+    ],
+    ['ret -14 without errcode', '{"ret":-14}', 'expired', { ret: -14 }],
+    ['ret 0 with errcode -14', '{"ret":0,"errcode":-14}', 'expired', { ret: 0, errcode: -14 }],
+    ['errcode 0 with ret -14', '{"ret":-14,"errcode":0}', 'expired', {}],
+    ['-14 in quotes', '{"errcode":"-14"}', 'expired', {}],
+    ['ret -2', '{"ret":-2,"errmsg":"prepare failed"}', 'refused', { ret: -2, errmsg: 'prepare failed' }],
+    ['errcode -3 alone', '{"errcode":-3}', 'refused', { errcode: -3 }],
+    ['null', 'null', 'malformed', {}],
+    ['an array', '[]', 'malformed', {}],
+    ['a string', '"ok"', 'malformed', {}],
+    ['a number', '0', 'malformed', {}],
+    ['nothing', '', 'malformed', {}],
+    ['HTML', '<html><body>hi</body></html>', 'malformed', {}],
+    ['JSON cut short', '{"ret":0,"msgs":[{"mess', 'malformed', {}],
+    ['two documents', '{}{}', 'malformed', {}],
+    ['HTTP 500', 'oops', 'http', { httpStatus: 500 }, { status: 500 }],
+    ['HTTP 524 with HTML', '<html>timeout</html>', 'http', { httpStatus: 524 }, { status: 524 }],
+    ['HTTP 500 with a result', '{"ret":-1}', 'http', { httpStatus: 500, ret: -1 }, { status: 500 }],
+    ['HTTP 401', '{"error":"Invalid token"}', 'http', { httpStatus: 401 }, { status: 401 }],
+    ['HTTP 401 with -14', '{"errcode":-14}', 'expired', { httpStatus: 401 }, { status: 401 }],
+    ['HTTP 500 with -14', '{"errcode":-14}', 'expired', { httpStatus: 500 }, { status: 500 }],
+    ['HTTP 400 with a result', '{"ret":-2}', 'refused', { httpStatus: 400, ret: -2 }, { status: 400 }],
+    [
+      'a redirect',
+      '',
+      'http',
+      { httpStatus: 302 },
+      { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
+    ],
+  ]
+  for (const [name, body, kind, facts, init] of bad) {
+    test(`${name} is ${kind}`, async () => {
+      await using server = httpServer(() => json(body, init))
+      const error = await failure(ask(server.url))
+      expect(isILinkError(error, kind)).toBe(true)
+      expect(error).toMatchObject(facts)
+      expect((error as ILinkError).neverSent).toBe(false)
+    })
+  }
+
+  test('an empty reply passes where it is expected', async () => {
+    await using server = httpServer(() => new Response(''))
+    expect((await ask(server.url, { emptyOk: true })).fields).toEqual({})
+  })
+
+  test('ids arrive whole, in the fields and in the text', async () => {
+    await using server = httpServer(() => json('{"ret":0,"message_id":18446744073709551615}'))
+    const { fields, text } = await ask(server.url)
+    expect(fields.message_id).toBe('18446744073709551615')
+    expect(text).toBe('{"ret":0,"message_id":"18446744073709551615"}')
+  })
+
+  test('a reply in chunks that split characters is put together', async () => {
+    const bytes = Buffer.from('{"t":"你好👋"}')
+    await using server = httpServer(
+      () =>
+        new Response(
+          new ReadableStream({
+            async start(controller) {
+              for (const byte of bytes) {
+                controller.enqueue(new Uint8Array([byte]))
+                await Bun.sleep(0)
+              }
+              controller.close()
+            },
+          }),
+        ),
+    )
+    expect((await ask(server.url)).fields).toEqual({ t: '你好👋' })
+  })
+
+  test('a compressed reply is unpacked', async () => {
+    const packed = Bun.gzipSync(Buffer.from('{"ret":0,"x":"y"}'))
+    await using server = httpServer(() => new Response(packed, { headers: { 'content-encoding': 'gzip' } }))
+    expect((await ask(server.url)).fields).toEqual({ ret: 0, x: 'y' })
+  })
+
+  test('a reply that says it is too large is not read', async () => {
+    await using server = await rawServer(socket =>
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${65 * 1024 * 1024}\r\n\r\n{`),
+    )
+    expect(isILinkError(await failure(ask(server.url)), 'malformed')).toBe(true)
+  })
+
+  test('a reply that unpacks to more than the limit is left', async () => {
+    const packed = Bun.gzipSync(new Uint8Array(65 * 1024 * 1024))
+    await using server = httpServer(() => new Response(packed, { headers: { 'content-encoding': 'gzip' } }))
+    const error = await failure(ask(server.url))
+    expect(isILinkError(error, 'malformed')).toBe(true)
+    expect(error.message).toContain('larger than')
+  })
+})
+
+describe('connections', () => {
+  test('nobody listens: network, certainly not sent', async () => {
+    const gone = httpServer(() => json({}))
+    await gone[Symbol.asyncDispose]()
+    const error = await failure(ask(gone.url))
+    expect(error).toMatchObject({ kind: 'network', neverSent: true, code: 'upstream_error' })
+  })
+
+  test('an unknown host: network, certainly not sent', async () => {
+    expect(await failure(ask('http://no-such-host.invalid/'))).toMatchObject({
+      kind: 'network',
+      neverSent: true,
+    })
+  })
+
+  test('an address that is none: network, certainly not sent', async () => {
+    expect(await failure(ask('not an address'))).toMatchObject({ kind: 'network', neverSent: true })
+  })
+
+  test('reset before the reply: network, perhaps sent', async () => {
+    await using server = await rawServer(socket => socket.resetAndDestroy())
+    expect(await failure(ask(server.url))).toMatchObject({ kind: 'network', neverSent: false })
+  })
+
+  test('closed in the middle of the reply is an error, not a short reply', async () => {
+    await using server = await rawServer(socket =>
+      socket.end('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"ret":0}'),
+    )
+    const error = await failure(ask(server.url))
+    expect(isILinkError(error)).toBe(true)
+    expect((error as ILinkError).kind).toMatch(/network|malformed/)
+  })
+
+  test('closed in the middle of a chunked reply is an error', async () => {
+    await using server = await rawServer(socket =>
+      socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\n{"ret":0}\r\n'),
+    )
+    expect(isILinkError(await failure(ask(server.url)))).toBe(true)
+  })
+
+  test('no reply in time: timeout', async () => {
+    await using server = await rawServer(() => {})
+    const error = await failure(ask(server.url, { timeoutMs: 50 }))
+    expect(error).toMatchObject({ kind: 'timeout', httpStatus: undefined, code: 'upstream_timeout' })
+  })
+
+  test('an abort gives the reason of the caller, before and during the request', async () => {
+    await using server = await rawServer(() => {})
+    const stop = new AbortController()
+    const pending = failure(ask(server.url, { signal: stop.signal }))
+    const reason = new Error('caller left')
+    stop.abort(reason)
+    expect(await pending).toBe(reason)
+    expect(await failure(ask(server.url, { signal: stop.signal }))).toBe(reason)
+  })
+
+  test('an abort in the middle of the reply gives the reason too', async () => {
+    const stop = new AbortController()
+    const reason = new Error('caller left')
+    await using server = await rawServer(socket => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{', () => stop.abort(reason))
+    })
+    expect(await failure(ask(server.url, { signal: stop.signal }))).toBe(reason)
+  })
+
+  test('leaves nothing on the signal of the caller', async () => {
+    await using server = httpServer(() => json({}))
+    const stop = new AbortController()
+    let listeners = 0
+    const { addEventListener, removeEventListener } = stop.signal
+    stop.signal.addEventListener = ((...args: Parameters<typeof addEventListener>) => {
+      listeners++
+      addEventListener.apply(stop.signal, args)
+    }) as typeof addEventListener
+    stop.signal.removeEventListener = ((...args: Parameters<typeof removeEventListener>) => {
+      listeners--
+      removeEventListener.apply(stop.signal, args)
+    }) as typeof removeEventListener
+    await ask(server.url, { signal: stop.signal })
+    expect(listeners).toBe(0)
+  })
+
+  test('errors tell neither tokens nor addresses', async () => {
+    const url = 'http://127.0.0.1:1/ilink?encrypted_query_param=topsecret&qrcode=topsecret'
+    const refused = await failure(ask(url, { headers: { Authorization: 'Bearer topsecret' } }))
+    await using server = httpServer(() =>
+      json({ ret: -2, errmsg: 'bad token 0123@im.bot:topsecret Bearer topsecret' }),
+    )
+    const said = await failure(ask(server.url))
+    for (const error of [refused, said]) {
+      expect(error.message).not.toContain('topsecret')
+      expect(JSON.stringify((error as ILinkError).details ?? {})).not.toContain('topsecret')
+    }
+    expect(said.message).toContain('bad token')
+  })
+})
+
+describe('joinUrl', () => {
+  const cases: [base: string, expected: string][] = [
+    ['https://h', 'https://h/ilink/x'],
+    ['https://h/', 'https://h/ilink/x'],
+    ['https://h//', 'https://h/ilink/x'],
+    ['https://h:8/prefix', 'https://h:8/prefix/ilink/x'],
+    ['https://h/prefix/', 'https://h/prefix/ilink/x'],
+  ]
+  for (const [base, expected] of cases) test(base, () => expect(joinUrl(base, 'ilink/x')).toBe(expected))
+})
+
+describe('headers', () => {
+  const versions: [string, string][] = [
+    ['2.4.9', '132105'],
+    ['1.0.11', '65547'],
+    ['1.0.2', '65538'],
+    ['2.4.9-beta.1', '132105'],
+    ['3', '196608'],
+    ['', '0'],
+    ['x.y.z', '0'],
+  ]
+  for (const [version, expected] of versions)
+    test(`client version of "${version}"`, () => expect(clientVersionOf(version)).toBe(expected))
+
+  test('X-WECHAT-UIN is base64 of a decimal uint32, fresh each time', () => {
+    const uins = Array.from({ length: 50 }, randomUin)
+    for (const uin of uins) {
+      const number = Number(atob(uin))
+      expect(atob(uin)).toMatch(/^\d{1,10}$/)
+      expect(number).toBeLessThan(2 ** 32)
+    }
+    expect(new Set(uins).size).toBeGreaterThan(45)
+  })
+})
