@@ -1,0 +1,174 @@
+/** Answers as a fault spoils them. */
+import type { Clock } from '../platform/clock.ts'
+import type { Fault } from './faults.ts'
+
+const html = (title: string) =>
+  `<!DOCTYPE html><html><head><title>${title}</title></head><body><center><h1>${title}</h1></center></body></html>`
+
+const page = (status: number, title: string) =>
+  new Response(html(title), { status, headers: { 'content-type': 'text/html' } })
+
+const json = (value: unknown, status = 200) =>
+  new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json' } })
+
+/** A body that breaks: the server closes the connection, before the headers when `first` is empty. */
+const breaking = (first: Uint8Array | undefined, clock: Clock) =>
+  new ReadableStream<Uint8Array>({
+    async start(controller) {
+      if (first) {
+        controller.enqueue(first)
+        // The first bytes shall be on their way before the end: both in one turn would be an end without bytes.
+        await clock.sleep(20)
+      }
+      controller.error()
+    },
+  })
+
+/**
+ * The answer under this fault.
+ *
+ * @param honest gives the right answer; called at most once, and first of all when the fault strikes `after` the effect
+ * @returns undefined: the client went away while we hung
+ */
+export async function brokenAnswer(
+  fault: Fault,
+  honest: () => Promise<Response | undefined>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Response | undefined> {
+  let done = fault.after ? await honest() : undefined
+  const answer = async () => (done ??= await honest())
+  switch (fault.kind) {
+    case '500':
+      return new Response('', { status: 500 })
+    case '400':
+      return json({ ret: -1, errmsg: 'bad request' }, 400)
+    case '401':
+      return json({ ret: -1, errmsg: 'Invalid token' }, 401)
+    case '404':
+      return new Response('not found', { status: 404, headers: { 'x-error-message': 'not found' } })
+    case '405':
+      return new Response('', { status: 405 })
+    case '502':
+      return page(502, '502 Bad Gateway')
+    case '524':
+      return page(524, '524: A timeout occurred')
+    case '201': {
+      const right = await answer()
+      return right && new Response(right.body, { status: 201, headers: right.headers })
+    }
+    case 'hang':
+      await new Promise<void>(resolve => {
+        if (signal.aborted) return resolve()
+        signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+      return undefined
+    case 'reset':
+      return new Response(breaking(undefined, clock))
+    case 'slow': {
+      const right = await answer()
+      if (right?.headers.get('content-type') === 'application/octet-stream')
+        return trickled(right, fault.delay_ms, clock, signal)
+      await clock.sleep(fault.delay_ms, signal)
+      return right
+    }
+    case 'truncated':
+    case 'cut': {
+      const right = await answer()
+      if (!right) return undefined
+      // Half of at most the first MiB: faults are for tests, and a gigabyte need not be read to be cut.
+      const bytes = await firstBytes(right, 1024 * 1024)
+      const half = bytes.slice(0, Math.max(1, bytes.length >> 1))
+      const headers = new Headers(right.headers)
+      headers.delete('content-length')
+      return new Response(fault.kind === 'cut' ? breaking(half, clock) : half, {
+        status: right.status,
+        headers,
+      })
+    }
+    case 'malformed':
+      return new Response('{"ret":0,"msgs":[{"item_list":', {
+        headers: { 'content-type': 'application/json' },
+      })
+    case 'html':
+      return page(200, 'Welcome')
+    case 'empty_body':
+      return new Response('', { headers: { 'content-type': 'application/json' } })
+    case 'nulls':
+      return json({
+        ...{
+          ret: null,
+          errcode: null,
+          errmsg: null,
+          msgs: null,
+          get_updates_buf: null,
+          longpolling_timeout_ms: null,
+        },
+        ...{
+          message_id: null,
+          typing_ticket: null,
+          upload_full_url: null,
+          upload_param: null,
+          status: null,
+          qrcode: null,
+        },
+      })
+    case 'empty':
+      return json({ ret: 0, msgs: [] })
+    case 'ret':
+    case 'errcode':
+      // Some clients take this for success and ask again at once (protocol notes 7.2, rule 5).
+      await clock.sleep(fault.delay_ms, signal)
+      return json({ [fault.kind]: fault.code, ...(fault.errmsg !== undefined && { errmsg: fault.errmsg }) })
+    case 'expired':
+      return json({ errcode: -14, errmsg: 'session timeout' })
+    case 'no_param': {
+      const right = await answer()
+      return right && new Response('', { status: right.status })
+    }
+    case 'corrupt': {
+      const right = await answer()
+      const flip = new TransformStream<Uint8Array, Uint8Array>({
+        transform(chunk, controller) {
+          const bytes = Uint8Array.from(chunk)
+          if (bytes.length > 0) bytes[0] = bytes[0]! ^ 0xff
+          controller.enqueue(bytes)
+        },
+      })
+      return (
+        right &&
+        new Response(right.body?.pipeThrough(flip) ?? null, { status: right.status, headers: right.headers })
+      )
+    }
+  }
+}
+
+async function firstBytes(response: Response, atMost: number): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    parts.push(chunk)
+    size += chunk.length
+    if (size >= atMost) break
+  }
+  return new Uint8Array(Buffer.concat(parts))
+}
+
+/** The body in some twenty pieces over `ms`. */
+function trickled(response: Response, ms: number, clock: Clock, signal: AbortSignal): Response {
+  const steps = 20
+  const total = Number(response.headers.get('content-length') ?? 0)
+  const piece = Math.max(16, Math.ceil(total / steps))
+  const slowly = new TransformStream<Uint8Array, Uint8Array>({
+    async transform(chunk, controller) {
+      for (let at = 0; at < chunk.length && !signal.aborted; at += piece) {
+        await clock.sleep(total ? (ms * Math.min(piece, chunk.length - at)) / total : ms / steps, signal)
+        controller.enqueue(chunk.slice(at, at + piece))
+      }
+    },
+  })
+  return new Response(response.body?.pipeThrough(slowly) ?? null, {
+    status: response.status,
+    headers: response.headers,
+  })
+}

@@ -1,0 +1,71 @@
+/** Tencent's media CDN as a fetch handler: `/c2c/upload` and `/c2c/download` (protocol notes 2.9, 2.10). */
+import { openAsBlob } from 'node:fs'
+import { brokenAnswer } from './broken-answer.ts'
+import { UploadRefused } from './media.ts'
+import type { World } from './world.ts'
+
+/** Answers what lies under `/c2c/`. No token, no iLink headers: the parameters in the URL are the right to it. */
+export function createCdn(world: World): (request: Request, url: URL) => Promise<Response> {
+  const { core, faults } = world
+  return async (request, url) => {
+    const name =
+      url.pathname === '/c2c/upload' ? 'upload' : url.pathname === '/c2c/download' ? 'download' : undefined
+    if (!name) return refused(404, 'not found')
+    core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
+    const honest = () => (name === 'upload' ? upload(world, request, url) : download(world, request, url))
+    const fault = faults.take(name, undefined)
+    const response = fault ? await brokenAnswer(fault, honest, core.clock, request.signal) : await honest()
+    return response ?? new Response(null, { status: 499 })
+  }
+}
+
+async function upload({ core, media }: World, request: Request, url: URL): Promise<Response> {
+  const { upload_method } = core.switches
+  const method = request.method.toLowerCase()
+  if (upload_method === 'both' ? !['post', 'put'].includes(method) : method !== upload_method) {
+    return refused(404, 'not found')
+  }
+  const param = url.searchParams.get('encrypted_query_param')
+  if (!param) return refused(400, 'encrypted_query_param required')
+  const piece = media.byUpload(param, url.searchParams.get('filekey') ?? '')
+  if (!piece) return refused(404, 'upload param unknown')
+  try {
+    await media.receive(
+      piece,
+      counted(request.body ?? [], bytes => (core.stats.uploads.bytes += bytes)),
+    )
+  } catch (error) {
+    if (!(error instanceof UploadRefused)) throw error
+    core.stats.uploads.refused++
+    return refused(400, error.message)
+  }
+  core.stats.uploads.accepted++
+  // Exactly 200, and the parameter by which the piece is found from now on; the same URL may be posted again.
+  return new Response('', { headers: { 'x-encrypted-param': piece.param } })
+}
+
+async function download({ core, media }: World, request: Request, url: URL): Promise<Response> {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return refused(405, 'method not allowed')
+  const param = url.searchParams.get('encrypted_query_param')
+  if (!param) return refused(400, 'encrypted_query_param required')
+  const piece = media.byParam(param)
+  if (!piece) return refused(404, 'file not found')
+  core.stats.downloads++
+  // A file as the body, not a stream: only then the runtime sends Content-Length.
+  return new Response(await openAsBlob(media.path(piece)), {
+    headers: { 'content-type': 'application/octet-stream' },
+  })
+}
+
+const refused = (status: number, why: string) =>
+  new Response(why, { status, headers: { 'content-type': 'text/plain', 'x-error-message': why } })
+
+async function* counted(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) {
+    count(chunk.length)
+    yield chunk
+  }
+}

@@ -1,0 +1,162 @@
+/** What a user sends, as wire items: texts, media, quotes in every form that was seen (protocol notes 3.2, 3.3, 4). */
+import { createHash, randomBytes } from 'node:crypto'
+import { SvcError } from '../model/error.ts'
+import type { Core } from './core.ts'
+import type { Piece } from './media.ts'
+import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
+
+export interface MediaDetails {
+  /** Base URL for full_url. */
+  origin: string
+  width?: number
+  height?: number
+  playtime_ms?: number
+  transcript?: string
+}
+
+export const textItem = (text: string): Fields => ({ type: 1, text_item: { text } })
+
+/** The item for a piece the user sent. */
+export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fields {
+  const { image_key, full_url } = core.switches
+  const param = encodeURIComponent(piece.param)
+  const spelledB = Buffer.from(piece.key_hex).toString('base64')
+  const media = (key: string | undefined): Fields => ({
+    encrypt_query_param: piece.param,
+    ...(key !== undefined && { aes_key: key }),
+    encrypt_type: 1,
+    ...(full_url === 'present' && {
+      full_url: `${details.origin}/c2c/download?encrypted_query_param=${param}`,
+    }),
+  })
+  const { width = 1080, height = 1440 } = details
+  switch (piece.kind) {
+    case 'image':
+      return {
+        type: 2,
+        image_item: {
+          media: media(
+            {
+              a: Buffer.from(piece.key_hex, 'hex').toString('base64'),
+              b: spelledB,
+              c: spelledB,
+              none: undefined,
+            }[image_key],
+          ),
+          ...(image_key === 'c' && { aeskey: piece.key_hex }),
+          // Not an address: WeChat's own id of the picture.
+          url: randomBytes(40).toString('hex'),
+          ...{ mid_size: piece.cipher_size, hd_size: piece.cipher_size },
+          ...{ thumb_size: 0, thumb_height: height, thumb_width: width },
+        },
+      }
+    case 'voice':
+      return {
+        type: 3,
+        voice_item: {
+          media: media(spelledB),
+          // As captured from WeChat; the bytes are SILK whatever this says.
+          ...{
+            encode_type: 4,
+            bits_per_sample: 16,
+            sample_rate: 16_000,
+            playtime: details.playtime_ms ?? 3000,
+          },
+          ...(details.transcript !== undefined && { text: details.transcript }),
+        },
+      }
+    case 'file':
+      return {
+        type: 4,
+        file_item: {
+          media: media(spelledB),
+          file_name: piece.name ?? 'file.bin',
+          md5: piece.md5,
+          len: String(piece.raw_size),
+        },
+      }
+    case 'video':
+      return {
+        type: 5,
+        video_item: {
+          media: media(spelledB),
+          ...{
+            video_size: piece.cipher_size,
+            play_length: Math.round((details.playtime_ms ?? 10_000) / 1000),
+          },
+          ...{ video_md5: piece.md5, thumb_size: 0, thumb_height: height, thumb_width: width },
+        },
+      }
+  }
+}
+
+export type QuoteForm = 'id' | 'partial' | 'full' | 'type0' | 'type8'
+
+/**
+ * The `ref_msg` for a quote of that message.
+ *
+ * @param part for `partial`: the words quoted; by default the middle of the text
+ * @throws SvcError `message_not_found`; `invalid_arguments` when the part is not in the text
+ */
+export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: string | undefined): Fields {
+  const row = core.db
+    .prepare('SELECT * FROM message WHERE message_id = ? ORDER BY seq DESC LIMIT 1')
+    .get(messageId)
+  if (!row) {
+    throw new SvcError('message_not_found', 'quote: no such message', {
+      hint: 'GET /phone/messages shows the ids.',
+    })
+  }
+  const message = fieldsOf(fromWire(String(row.wire)))
+  const items = Array.isArray(message.item_list) ? message.item_list.filter(isFields) : []
+  const item = items[0] ?? {}
+  const stamp = { create_time_ms: Number(row.at), update_time_ms: Number(row.at) }
+  switch (form) {
+    case 'id':
+      return { svr_id: messageId }
+    case 'partial': {
+      const text = textOf(fieldsOf(item.text_item).text)
+      return { svr_id: messageId, partial_text: partialOf(text, part ?? middleOf(text)) }
+    }
+    case 'full':
+      return {
+        title: textOf(fieldsOf(item.text_item).text).slice(0, 40),
+        message_item: { ...item, ...stamp, msg_id: messageId },
+      }
+    case 'type0':
+      return { message_item: { type: 0, msg_id: messageId, ...stamp } }
+    case 'type8':
+      return { message_item: { type: 8, ...stamp } }
+  }
+}
+
+/** The middle third of a text, whole characters. */
+function middleOf(text: string): string {
+  const letters = [...text]
+  const third = Math.floor(letters.length / 3)
+  return letters.slice(third, letters.length - third).join('')
+}
+
+/** From the start-th `start` to the end-th `end`, both counted from 0 over the whole text. */
+function partialOf(text: string, part: string): Fields {
+  const at = part ? text.indexOf(part) : -1
+  if (at < 0) throw new SvcError('invalid_arguments', 'part: not found in the quoted text')
+  const letters = [...part]
+  const few = Math.min(8, letters.length)
+  const start = letters.slice(0, few).join('')
+  const end = letters.slice(-few).join('')
+  return {
+    ...{ start, end },
+    startindex: countBefore(text, start, at),
+    endindex: countBefore(text, end, at + part.length - end.length),
+    quotemd5: createHash('md5').update(part).digest('hex'),
+  }
+}
+
+/** How many times `word` is found, one after the other, before the one at `at`. */
+function countBefore(text: string, word: string, at: number): number {
+  let count = 0
+  for (let from = text.indexOf(word); from >= 0 && from < at; from = text.indexOf(word, from + word.length))
+    count++
+  return count
+}

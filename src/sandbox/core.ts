@@ -1,0 +1,166 @@
+/** What every part of the pretend world stands on: its file, its time, its switches, and who waits for what. */
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Database } from '../platform/sqlite.ts'
+import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
+
+/** Counters for tests, since the sandbox was opened. */
+export interface Stats {
+  requests: Record<string, number>
+  polls_now: number
+  polls_at_once: Record<string, number>
+  sends: { accepted: number; refused: number; dropped: number }
+  uploads: { accepted: number; refused: number; bytes: number }
+  downloads: number
+}
+
+export class Core {
+  readonly db: Database
+  readonly dir: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly bells = new Bells()
+  /** Aborts when the sandbox stops: streams end. */
+  readonly closing: AbortSignal
+  readonly #close = new AbortController()
+  readonly stats: Stats = {
+    requests: {},
+    polls_now: 0,
+    polls_at_once: {},
+    sends: { accepted: 0, refused: 0, dropped: 0 },
+    uploads: { accepted: 0, refused: 0, bytes: 0 },
+    downloads: 0,
+  }
+  readonly #listeners = new Set<() => void>()
+  #switches: Switches
+  #offsetMs: number
+  #announced = false
+  #seq: number | undefined
+
+  constructor(options: { db: Database; dir: string; clock: Clock; log: Log }) {
+    this.db = options.db
+    this.dir = options.dir
+    this.clock = options.clock
+    this.log = options.log
+    this.closing = this.#close.signal
+    this.#offsetMs = Number(this.setting('clock_offset_ms') ?? 0)
+    const kept = JSON.parse(this.setting('switches') ?? '{}') as Partial<Switches>
+    this.#switches = { ...defaultSwitches(), ...kept }
+  }
+
+  /** Ends what is held: polls answer empty, streams close. */
+  close(): void {
+    this.#close.abort()
+    this.bells.ringAll()
+  }
+
+  get switches(): Readonly<Switches> {
+    return this.#switches
+  }
+
+  /** @throws SvcError `invalid_arguments` naming the switch */
+  setSwitches(input: Record<string, unknown>): Switches {
+    this.#switches = { ...this.#switches, ...readSwitches(input) }
+    this.keep('switches', JSON.stringify(this.#switches))
+    this.bells.ringAll()
+    this.changed()
+    return this.#switches
+  }
+
+  resetSwitches(): Switches {
+    this.#switches = defaultSwitches()
+    this.keep('switches', '{}')
+    this.changed()
+    return this.#switches
+  }
+
+  /** The world's time, Unix milliseconds: the clock's, moved by what `advance` added. */
+  now(): number {
+    return this.clock.now() + this.#offsetMs
+  }
+
+  /** Moves the world's time forward; holds look again, QR codes and windows may have run out. */
+  advance(ms: number): number {
+    this.#offsetMs += ms
+    this.keep('clock_offset_ms', String(this.#offsetMs))
+    this.bells.ringAll()
+    this.changed()
+    return this.now()
+  }
+
+  /** The next message's row, known before it is written since ids are made of it; we alone write this file. */
+  nextSeq(): number {
+    this.#seq ??= Number(this.db.prepare('SELECT coalesce(max(seq), 0) AS n FROM message').get()?.n)
+    this.#seq += 1
+    return this.#seq
+  }
+
+  setting(key: string): string | undefined {
+    return this.db.prepare('SELECT value FROM setting WHERE key = ?').get(key)?.value as string | undefined
+  }
+
+  keep(key: string, value: string): void {
+    this.db
+      .prepare(
+        'INSERT INTO setting (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
+      )
+      .run(key, value)
+  }
+
+  /** Tells the watchers, once per turn of the event loop however much happened. */
+  changed(): void {
+    if (this.#announced || this.#listeners.size === 0) return
+    this.#announced = true
+    queueMicrotask(() => {
+      this.#announced = false
+      for (const listener of this.#listeners) listener()
+    })
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+type Waiter = (why: 'rung' | 'late' | 'gone') => void
+
+/** Who waits for which bell; a bell that nobody waits for rings in vain. */
+export class Bells {
+  readonly #waiting = new Map<string, Set<Waiter>>()
+
+  /** Wakes the one that waits longest: two polls of one bot share its messages. */
+  ringOne(name: string): void {
+    const [first] = this.#waiting.get(name) ?? []
+    first?.('rung')
+  }
+
+  ring(name: string): void {
+    for (const waiter of [...(this.#waiting.get(name) ?? [])]) waiter('rung')
+  }
+
+  ringAll(): void {
+    for (const name of [...this.#waiting.keys()]) this.ring(name)
+  }
+
+  /** Until the bell rings, `ms` pass, or the client goes. */
+  wait(name: string, ms: number, clock: Clock, signal: AbortSignal): Promise<'rung' | 'late' | 'gone'> {
+    if (signal.aborted) return Promise.resolve('gone')
+    return new Promise(resolve => {
+      const timer = new AbortController()
+      const waiters = this.#waiting.get(name) ?? new Set<Waiter>()
+      this.#waiting.set(name, waiters)
+      const done: Waiter = why => {
+        if (!waiters.delete(done)) return
+        if (waiters.size === 0 && this.#waiting.get(name) === waiters) this.#waiting.delete(name)
+        signal.removeEventListener('abort', leave)
+        timer.abort()
+        resolve(why)
+      }
+      const leave = () => done('gone')
+      waiters.add(done)
+      signal.addEventListener('abort', leave, { once: true })
+      void clock.sleep(ms, timer.signal).then(() => done('late'))
+    })
+  }
+}

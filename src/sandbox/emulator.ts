@@ -1,0 +1,236 @@
+/** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
+import { brokenAnswer } from './broken-answer.ts'
+import { newTypingTicket } from './ids.ts'
+import type { MediaKind } from './media.ts'
+import type { Bot } from './people.ts'
+import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
+import type { World } from './world.ts'
+
+interface Ask {
+  bot: Bot | undefined
+  body: Fields
+  query: URLSearchParams
+  origin: string
+  host: string
+  signal: AbortSignal
+}
+/** JSON text or a value; undefined when the client went away and nobody waits for an answer. */
+type Answer = string | Fields | undefined
+
+interface Endpoint {
+  path: string
+  methods: string[]
+  /** False: no token needed. */
+  auth: boolean
+  answer(ask: Ask): Answer | Promise<Answer>
+}
+
+const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'file', 4: 'voice' }
+
+/** Answers what lies under `/ilink/bot/`. */
+export function createEmulator(world: World): (request: Request, url: URL) => Promise<Response> {
+  const endpoints = new Map(endpointsOf(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
+  const { core, people, faults } = world
+
+  return async (request, url) => {
+    const endpoint = endpoints.get(url.pathname)
+    if (!endpoint) return json({ ret: -1, errmsg: 'not found' }, 404)
+    if (!endpoint.methods.includes(request.method))
+      return json({ ret: -1, errmsg: 'method not allowed' }, 405)
+    const name = endpoint.path.replace('msg/', '')
+    core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
+
+    const token = /^Bearer\s+(.*)$/i.exec(request.headers.get('authorization') ?? '')?.[1]?.trim()
+    const bot = token ? people.botByToken(token) : undefined
+    const { signal } = request
+    const text = request.method === 'POST' ? await request.text() : ''
+    const honest = async (): Promise<Response | undefined> => {
+      if (endpoint.auth && !bot?.live) return json(expired(world))
+      let body: Fields
+      try {
+        body = fieldsOf(fromWire(text || '{}'))
+      } catch {
+        return json({ ret: -3, errmsg: 'invalid arguments' })
+      }
+      const host = request.headers.get('host') ?? url.host
+      const answer = await endpoint.answer({
+        bot,
+        body,
+        query: url.searchParams,
+        origin: url.origin,
+        host,
+        signal,
+      })
+      return answer === undefined ? undefined : json(answer)
+    }
+    const fault = faults.take(name, bot?.id)
+    const response = fault ? await brokenAnswer(fault, honest, core.clock, signal) : await honest()
+    // The client is gone; nobody reads this.
+    return response ?? new Response(null, { status: 499 })
+  }
+}
+
+function endpointsOf(world: World): Endpoint[] {
+  const { core, people, logins, inbox, outbox, media } = world
+  const success = (): Fields => (core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {})
+  /** Per bot, the polls held now. */
+  const polls = new Map<string, number>()
+  const pollsOf = (botId: string, change: number): number => {
+    const now = (polls.get(botId) ?? 0) + change
+    if (now > 0) polls.set(botId, now)
+    else polls.delete(botId)
+    return now
+  }
+  const needUser = { ret: -2, errmsg: 'ilink_user_id required' }
+
+  return [
+    {
+      path: 'get_bot_qrcode',
+      methods: ['GET', 'POST'],
+      auth: false,
+      answer({ body }) {
+        const tokens = Array.isArray(body.local_token_list)
+          ? body.local_token_list.filter(token => typeof token === 'string')
+          : []
+        const login = logins.create(tokens)
+        return { ret: 0, qrcode: login.qrcode, qrcode_img_content: login.url }
+      },
+    },
+    {
+      path: 'get_qrcode_status',
+      methods: ['GET'],
+      auth: false,
+      answer: ({ query, host, origin, signal }) =>
+        logins.status(
+          query.get('qrcode') ?? '',
+          query.get('verify_code') ?? undefined,
+          { host, origin },
+          signal,
+        ),
+    },
+    {
+      path: 'msg/notifystart',
+      methods: ['POST'],
+      auth: true,
+      answer({ bot }) {
+        people.setStarted(bot!.id, true)
+        return success()
+      },
+    },
+    {
+      path: 'msg/notifystop',
+      methods: ['POST'],
+      auth: true,
+      answer({ bot }) {
+        people.setStarted(bot!.id, false)
+        return success()
+      },
+    },
+    {
+      path: 'getupdates',
+      methods: ['POST'],
+      auth: true,
+      async answer({ bot, body, signal }) {
+        const { stats } = core
+        stats.polls_now++
+        const mine = pollsOf(bot!.id, 1)
+        stats.polls_at_once[bot!.id] = Math.max(stats.polls_at_once[bot!.id] ?? 0, mine)
+        try {
+          const found = await inbox.poll(bot!, textOf(body.get_updates_buf), signal)
+          if (found === undefined) return undefined
+          if (found === 'expired') return expired(world)
+          const { ret, longpolling_timeout_ms } = core.switches
+          // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
+          return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
+        } finally {
+          stats.polls_now--
+          pollsOf(bot!.id, -1)
+        }
+      },
+    },
+    {
+      path: 'sendmessage',
+      methods: ['POST'],
+      auth: true,
+      answer: ({ bot, body }) => outbox.send(bot!, body),
+    },
+    {
+      path: 'getconfig',
+      methods: ['POST'],
+      auth: true,
+      answer({ bot, body }) {
+        const userId = textOf(body.ilink_user_id)
+        if (!userId) return needUser
+        if (!people.user(userId)) return { ret: -3, errmsg: 'invalid arguments' }
+        const peer = people.peer(bot!.id, userId)
+        const ticket = peer.ticket ?? newTypingTicket()
+        if (!peer.ticket) people.keepPeer({ ...peer, ticket })
+        // `ret` always: the official client takes an answer without it for a failure.
+        return { ret: 0, errmsg: '', typing_ticket: ticket }
+      },
+    },
+    {
+      path: 'sendtyping',
+      methods: ['POST'],
+      auth: true,
+      answer({ bot, body }) {
+        const userId = textOf(body.ilink_user_id)
+        if (!userId) return needUser
+        const peer = people.peer(bot!.id, userId)
+        if (!peer.ticket || peer.ticket !== body.typing_ticket)
+          return { ret: -2, errmsg: 'invalid typing_ticket' }
+        const { typing_ms } = core.switches
+        people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
+        core.changed()
+        // So that watchers see the indicator go.
+        if (body.status === 1) void core.clock.sleep(typing_ms + 50).then(() => core.changed())
+        return success()
+      },
+    },
+    {
+      path: 'getuploadurl',
+      methods: ['POST'],
+      auth: true,
+      answer({ body, origin }) {
+        const kind = uploadKinds[Number(body.media_type)]
+        const [filekey, key] = [textOf(body.filekey), textOf(body.aeskey)]
+        const [rawSize, cipherSize] = [Number(body.rawsize), Number(body.filesize)]
+        if (!people.user(textOf(body.to_user_id))) return { ret: -1 }
+        const padded = (Math.floor(rawSize / 16) + 1) * 16
+        if (!kind || !filekey || !/^[0-9a-f]{32}$/i.test(key) || cipherSize !== padded) {
+          return { ret: -3, errmsg: 'invalid arguments' }
+        }
+        const piece = media.announce({
+          ...{ kind, filekey, key_hex: key, raw_size: rawSize, cipher_size: cipherSize },
+          md5: textOf(body.rawfilemd5),
+        })
+        const { upload_url } = core.switches
+        const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param!)}&filekey=${encodeURIComponent(filekey)}`
+        return {
+          ...success(),
+          ...(upload_url !== 'legacy' && {
+            upload_full_url: `${origin}/c2c/upload?${query}&taskid=${piece.id}`,
+          }),
+          ...(upload_url !== 'full' && { upload_param: piece.upload_param }),
+          ...(upload_url !== 'full' &&
+            body.no_need_thumb !== true && { thumb_upload_param: piece.upload_param }),
+        }
+      },
+    },
+  ]
+}
+
+function expired({ core }: World): Fields {
+  const { expired_form } = core.switches
+  return {
+    ...(expired_form !== 'errcode' && { ret: -14 }),
+    ...(expired_form !== 'ret' && { errcode: -14 }),
+    errmsg: 'session timeout',
+  }
+}
+
+const json = (answer: string | Fields, status = 200) =>
+  new Response(typeof answer === 'string' ? answer : toWire(answer), {
+    status,
+    headers: { 'content-type': 'application/json' },
+  })

@@ -1,0 +1,23 @@
+/** Identifiers that look like the real ones (protocol notes 1.4). */
+import { randomBytes, randomInt } from 'node:crypto'
+
+const base64 = (bytes: number) => randomBytes(bytes).toString('base64')
+const base64url = (bytes: number) => randomBytes(bytes).toString('base64url')
+
+/** Mixed case, and case matters. */
+export const newUserId = () => `o9cq80${base64url(17).slice(0, 22)}@im.wechat`
+export const newBotId = () => `${randomBytes(6).toString('hex')}@im.bot`
+export const newBotToken = (botId: string) => `${botId}:${randomBytes(20).toString('hex')}`
+export const newQrcode = () => randomBytes(16).toString('hex')
+/** The text to be drawn as a QR code: a link, as the real one is. */
+export const qrcodeUrl = (qrcode: string) =>
+  `https://liteapp.weixin.qq.com/q/7GiQu1?qrcode=${qrcode}&bot_type=3`
+export const newContextToken = () => `AARzJWAFAAABAAAAAAAp${base64(60)}`
+export const newTypingTicket = () => base64(48)
+export const newMediaParam = () => `${base64(72)}`
+export const newMediaId = () => randomBytes(8).toString('hex')
+export const newVerifyCode = () => String(randomInt(10_000)).padStart(4, '0')
+
+/** Above 2^53 and below 2^63 like those seen, and rising: the time in front, the row behind. */
+export const messageIdOf = (atMs: number, seq: number) =>
+  ((BigInt(atMs) << 22n) | BigInt(seq & 0x3f_ffff)).toString()

@@ -1,0 +1,235 @@
+/** From the user to the bot: what waits for getupdates, and what an old cursor brings back (protocol notes 2.4). */
+import { SvcError } from '../model/error.ts'
+import type { Core } from './core.ts'
+import { messageIdOf, newContextToken } from './ids.ts'
+import type { Bot, People } from './people.ts'
+import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
+
+export interface Said {
+  seq: number
+  message_id: string
+  bot_id: string
+  user_id: string
+}
+
+export class Inbox {
+  readonly #core: Core
+  readonly #people: People
+  /** Per bot, the newest poll: with `kick_older` it ends the one before. */
+  readonly #newest = new Map<string, AbortController>()
+
+  constructor(core: Core, people: People) {
+    this.#core = core
+    this.#people = people
+  }
+
+  /** The user sends these items; the bot's window opens and its quota is fresh. */
+  say(from: string | undefined, to: string | undefined, items: Fields[], extra: Fields = {}): Said {
+    const user = from ? this.#people.ensureUser(from) : this.#people.firstUser()
+    const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
+    if (!bot) {
+      throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {
+        hint: 'Log a session in and scan its QR code first (POST /phone/scan), or name a bot in "to".',
+      })
+    }
+    const said = this.#core.db.transaction(() =>
+      this.#insert(bot.id, user.id, items, this.#people.heard(bot.id, user.id), extra),
+    )
+    this.#arrived(bot.id)
+    this.#duplicateLater(said)
+    return said
+  }
+
+  /** `count` texts in one transaction, `{n}` in the text replaced by 1, 2, 3 …: a backlog for benchmarks. */
+  bulk(
+    from: string | undefined,
+    to: string | undefined,
+    count: number,
+    text: string,
+  ): { count: number; bot_id: string } {
+    const user = from ? this.#people.ensureUser(from) : this.#people.firstUser()
+    const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
+    if (!bot)
+      throw new SvcError('not_found', 'no bot to write to', {
+        hint: 'Scan a QR code first (POST /phone/scan).',
+      })
+    this.#core.db.transaction(() => {
+      const token = this.#people.heard(bot.id, user.id)
+      for (let n = 1; n <= count; n++) {
+        const item = { type: 1, text_item: { text: text.replaceAll('{n}', String(n)) } }
+        this.#insert(bot.id, user.id, [item], token, {})
+      }
+    })
+    this.#arrived(bot.id)
+    return { count, bot_id: bot.id }
+  }
+
+  /** Puts exactly this JSON text in the queue, right or wrong. */
+  raw(wire: string, to: string | undefined): Said {
+    const message = fieldsOf(fromWire(wire))
+    const botId = to ?? textOf(message.to_user_id)
+    const bot =
+      this.#people.bot(botId) ?? (botId ? undefined : this.#people.botFor(this.#people.firstUser().id))
+    if (!bot) {
+      throw new SvcError('not_found', 'to: no such bot', {
+        hint: 'Name a bot in "to"; GET /phone/state lists them.',
+      })
+    }
+    const userId = textOf(message.from_user_id)
+    const said = this.#core.db.transaction(() => {
+      if (userId && userId !== bot.id && message.message_type !== 2) {
+        this.#people.ensureUser(userId)
+        this.#people.heard(bot.id, userId, textOf(message.context_token) || undefined)
+      }
+      const id = message.message_id
+      const text = typeof id === 'string' || typeof id === 'number' ? String(id) : ''
+      const said = { seq: this.#core.nextSeq(), message_id: text, bot_id: bot.id, user_id: userId }
+      this.#keep(said, this.#core.now(), wire)
+      return said
+    })
+    this.#arrived(bot.id)
+    return said
+  }
+
+  #insert(botId: string, userId: string, items: Fields[], contextToken: string, extra: Fields): Said {
+    const at = this.#core.now()
+    const seq = this.#core.nextSeq()
+    const id = textOf(extra.message_id) || messageIdOf(at, seq)
+    const wire = toWire({
+      seq,
+      message_id: id,
+      from_user_id: userId,
+      to_user_id: botId,
+      client_id: `sandbox-phone:${at}-${seq.toString(16).padStart(8, '0')}`,
+      create_time_ms: at,
+      update_time_ms: at,
+      delete_time_ms: 0,
+      session_id: `${userId}#${botId}`,
+      group_id: '',
+      message_type: 1,
+      message_state: 2,
+      item_list: items.map(item => ({ create_time_ms: at, update_time_ms: at, is_completed: true, ...item })),
+      context_token: contextToken,
+      ...extra,
+    })
+    const said = { seq, message_id: id, bot_id: botId, user_id: userId }
+    this.#keep(said, at, wire)
+    return said
+  }
+
+  #keep(said: Said, at: number, wire: string): void {
+    this.#core.db
+      .prepare(
+        "INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire) VALUES (?, ?, ?, ?, 'in', ?, ?)",
+      )
+      .run(said.seq, said.message_id, said.bot_id, said.user_id, at, wire)
+  }
+
+  #arrived(botId: string): void {
+    this.#core.bells.ringOne(`bot ${botId}`)
+    this.#core.changed()
+  }
+
+  #duplicateLater(said: Said): void {
+    const { duplicate, duplicate_after_ms } = this.#core.switches
+    if (duplicate === 'off') return
+    void this.#core.clock
+      .sleep(duplicate_after_ms)
+      .then(() => this.repeat(said.seq, duplicate))
+      .catch(() => {})
+  }
+
+  /** The message once more, as upstream is known to do: the same, under a new id, or with a new context token too. */
+  repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): Said {
+    const row = this.#core.db.prepare("SELECT * FROM message WHERE seq = ? AND direction = 'in'").get(seq)
+    if (!row) throw new SvcError('message_not_found', 'no such message from the user')
+    const botId = String(row.bot_id)
+    const userId = String(row.user_id)
+    const message = fieldsOf(fromWire(String(row.wire)))
+    if (how !== 'same_id') delete message.message_id
+    if (how === 'new_token') message.context_token = newContextToken()
+    const said = this.#core.db.transaction(() => {
+      this.#people.heard(botId, userId, textOf(message.context_token) || undefined)
+      const { item_list, seq: _seq, ...rest } = message
+      return this.#insert(botId, userId, (item_list as Fields[]) ?? [], textOf(message.context_token), rest)
+    })
+    this.#arrived(botId)
+    return said
+  }
+
+  /**
+   * What getupdates answers: at once when something waits, else after the hold.
+   *
+   * @returns undefined when the client went away, and then nothing is consumed; `expired` when the bot died meanwhile
+   */
+  async poll(
+    bot: Bot,
+    cursor: string,
+    signal: AbortSignal,
+  ): Promise<{ wires: string[]; cursor: string } | 'expired' | undefined> {
+    const { clock, bells, switches } = this.#core
+    const mine = new AbortController()
+    const ended = AbortSignal.any([signal, mine.signal])
+    if (switches.pollers === 'kick_older') this.#newest.get(bot.id)?.abort()
+    this.#newest.set(bot.id, mine)
+    try {
+      const presented = this.#acknowledge(bot.id, cursor)
+      const deadline = clock.monotonic() + switches.hold_ms
+      for (let turn = 0; turn < 10_000; turn++) {
+        const now = this.#people.bot(bot.id)
+        if (!now?.live) return 'expired'
+        if (signal.aborted) {
+          // It was this poll's bell, and the message is still here: the next one in line shall look.
+          bells.ringOne(`bot ${bot.id}`)
+          return undefined
+        }
+        const { wires, last } = mine.signal.aborted ? { wires: [], last: 0 } : this.#take(now, presented)
+        const left = deadline - clock.monotonic()
+        if (wires.length > 0 || left <= 0 || mine.signal.aborted) {
+          return { wires, cursor: cursorOf(bot.id, Math.max(last, presented, now.confirmed_seq)) }
+        }
+        await bells.wait(`bot ${bot.id}`, left, clock, ended)
+      }
+      return { wires: [], cursor: '' }
+    } finally {
+      if (this.#newest.get(bot.id) === mine) this.#newest.delete(bot.id)
+    }
+  }
+
+  /** A cursor that comes back confirms all it covers. @returns where it stands; 0 for an empty or foreign one */
+  #acknowledge(botId: string, cursor: string): number {
+    const seq = seqOf(botId, cursor)
+    if (seq > 0) {
+      this.#core.db
+        .prepare('UPDATE bot SET confirmed_seq = ? WHERE id = ? AND confirmed_seq < ?')
+        .run(seq, botId, seq)
+    }
+    return seq
+  }
+
+  #take(bot: Bot, presented: number): { wires: string[]; last: number } {
+    const { replay, empty_cursor, batch } = this.#core.switches
+    const undelivered =
+      replay === 'never' ? Math.max(bot.confirmed_seq, bot.delivered_seq) : bot.confirmed_seq
+    const all = presented === 0 && empty_cursor === 'replay_all'
+    const from = all ? 0 : replay === 'always' && presented > 0 ? presented : undelivered
+    const rows = this.#core.db
+      .prepare(
+        "SELECT seq, wire FROM message WHERE bot_id = ? AND direction = 'in' AND seq > ? ORDER BY seq LIMIT ?",
+      )
+      .all(bot.id, from, batch)
+    const last = Number(rows.at(-1)?.seq ?? 0)
+    if (last > bot.delivered_seq) {
+      this.#core.db.prepare('UPDATE bot SET delivered_seq = ? WHERE id = ?').run(last, bot.id)
+    }
+    return { wires: rows.map(row => String(row.wire)), last }
+  }
+}
+
+// Opaque to clients, and of the bot: somebody else's cursor counts as none.
+const cursorOf = (botId: string, seq: number) => Buffer.from(`cursor of ${botId} ${seq}`).toString('base64')
+
+function seqOf(botId: string, cursor: string): number {
+  const match = /^cursor of (\S+) (\d+)$/.exec(Buffer.from(cursor, 'base64').toString())
+  return match?.[1] === botId ? Number(match[2]) : 0
+}

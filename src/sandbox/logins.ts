@@ -1,0 +1,210 @@
+/** QR logins: made by the client, scanned and confirmed on the phone (protocol notes 2.1 and 2.2). */
+import { SvcError } from '../model/error.ts'
+import type { Core } from './core.ts'
+import { newQrcode, newVerifyCode, qrcodeUrl } from './ids.ts'
+import type { Bot, People } from './people.ts'
+import type { Fields } from './wire-text.ts'
+
+export interface Login {
+  qrcode: string
+  url: string
+  /** JSON array of the tokens the client holds already. */
+  local_tokens: string
+  created_at: number
+  expires_at: number
+  /** wait, scaned (one n), need_verifycode, verify_code_blocked, expired, binded_redirect, confirmed. */
+  status: string
+  /** The status the client heard last: a poll that would hear it again is held. */
+  told: string
+  user_id: string | null
+  bot_id: string | null
+  verify_code: string | null
+  wrong_codes: number
+  auto_confirm: number
+  redirected: number
+}
+
+const open = new Set(['wait', 'scaned', 'need_verifycode'])
+const wrongCodesAllowed = 3
+/** The list shown on the phone. */
+const recent = 30
+
+export class Logins {
+  readonly #core: Core
+  readonly #people: People
+
+  constructor(core: Core, people: People) {
+    this.#core = core
+    this.#people = people
+  }
+
+  create(localTokens: string[]): Login {
+    const now = this.#core.now()
+    const qrcode = newQrcode()
+    this.#core.db
+      .prepare('INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at) VALUES (?, ?, ?, ?, ?)')
+      .run(qrcode, qrcodeUrl(qrcode), JSON.stringify(localTokens), now, now + this.#core.switches.qr_ttl_ms)
+    this.#core.changed()
+    return this.get(qrcode)!
+  }
+
+  get(qrcode: string): Login | undefined {
+    const login = this.#core.db.prepare('SELECT * FROM login WHERE qrcode = ?').get(qrcode) as unknown as
+      | Login
+      | undefined
+    if (!login || !open.has(login.status) || this.#core.now() < login.expires_at) return login
+    this.#set(login, { status: 'expired' })
+    return { ...login, status: 'expired' }
+  }
+
+  /** Newest first. */
+  list(): Login[] {
+    const rows = this.#core.db
+      .prepare('SELECT qrcode FROM login ORDER BY created_at DESC, rowid DESC LIMIT ?')
+      .all(recent)
+    return rows.map(row => this.get(String(row.qrcode))!)
+  }
+
+  /**
+   * What get_qrcode_status answers: at once when it is news, else after the hold.
+   *
+   * @returns undefined when the client went away
+   */
+  async status(
+    qrcode: string,
+    code: string | undefined,
+    base: { host: string; origin: string },
+    signal: AbortSignal,
+  ): Promise<Fields | undefined> {
+    const { clock, bells, switches } = this.#core
+    const deadline = clock.monotonic() + switches.hold_ms
+    let tried = false
+    // Each turn is one ring of the bell; a thousand in one hold is a client or a test gone wild.
+    for (let turn = 0; turn < 1000; turn++) {
+      const login = this.get(qrcode)
+      if (!login) return { ret: 0, status: 'expired' }
+      if (login.status === 'need_verifycode' && code !== undefined && !tried) {
+        tried = true
+        this.#try(login, code)
+        if (this.get(qrcode)?.status === 'need_verifycode') return { ret: 0, status: 'need_verifycode' }
+        continue
+      }
+      const redirect = switches.redirect_host
+      if (redirect && login.status !== 'wait' && login.redirected === 0 && redirect !== base.host) {
+        this.#set(login, { redirected: 1 })
+        return { ret: 0, status: 'scaned_but_redirect', redirect_host: redirect }
+      }
+      const left = Math.min(
+        deadline - clock.monotonic(),
+        open.has(login.status) ? login.expires_at - this.#core.now() : 0,
+      )
+      if (login.status !== login.told || left <= 0) {
+        if (login.status !== login.told) this.#set(login, { told: login.status })
+        return this.#answer(login, base.origin)
+      }
+      if ((await bells.wait(`login ${qrcode}`, left, clock, signal)) === 'gone') return undefined
+    }
+    return { ret: 0, status: 'wait' }
+  }
+
+  #answer(login: Login, origin: string): Fields {
+    const bot = login.status === 'confirmed' && login.bot_id ? this.#people.bot(login.bot_id) : undefined
+    if (!bot) return { ret: 0, status: login.status }
+    return {
+      ret: 0,
+      status: 'confirmed',
+      bot_token: bot.token,
+      ilink_bot_id: bot.id,
+      // Without a trailing slash: clients that join by concatenation would ask for `//ilink`.
+      baseurl: origin,
+      ilink_user_id: bot.user_id,
+    }
+  }
+
+  #try(login: Login, code: string): void {
+    if (code === login.verify_code) {
+      this.#set(login, { status: 'scaned' })
+      if (login.auto_confirm) this.confirm(login.qrcode)
+      return
+    }
+    const wrong = login.wrong_codes + 1
+    this.#set(login, {
+      wrong_codes: wrong,
+      ...(wrong >= wrongCodesAllowed && { status: 'verify_code_blocked' }),
+    })
+  }
+
+  /** The phone scans; with `confirm` the user agrees in the same breath (after the digits, when they are asked for). */
+  scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): Login {
+    const login = this.#open(options.qrcode, ['wait'])
+    const user = options.user ? this.#people.ensureUser(options.user) : this.#people.firstUser()
+    const code =
+      options.verify_code ??
+      login.verify_code ??
+      (this.#core.switches.verify_code === 'on' ? newVerifyCode() : null)
+    this.#set(login, {
+      user_id: user.id,
+      verify_code: code,
+      auto_confirm: options.confirm ? 1 : 0,
+      status: code === null ? 'scaned' : 'need_verifycode',
+    })
+    if (options.confirm && code === null) this.confirm(login.qrcode)
+    return this.get(login.qrcode)!
+  }
+
+  /** Makes this login ask for digits, which the phone then shows. */
+  verify(options: { qrcode?: string; code?: string }): Login {
+    const login = this.#open(options.qrcode, ['wait', 'scaned', 'need_verifycode'])
+    this.#set(login, {
+      verify_code: options.code ?? newVerifyCode(),
+      wrong_codes: 0,
+      ...(login.status === 'scaned' && { status: 'need_verifycode' }),
+    })
+    return this.get(login.qrcode)!
+  }
+
+  /** The user agrees on the phone. A client that holds this user's living bot already keeps it. */
+  confirm(qrcode?: string): Login {
+    const login = this.#open(qrcode, ['scaned'])
+    const userId = login.user_id!
+    const live = this.#people.liveBotOf(userId)
+    const held = (JSON.parse(login.local_tokens) as string[]).includes(live?.token ?? '')
+    this.#core.db.transaction(() => {
+      const bot: Bot = held && live ? live : this.#people.bind(userId)
+      this.#set(login, { status: held ? 'binded_redirect' : 'confirmed', bot_id: bot.id })
+    })
+    return this.get(login.qrcode)!
+  }
+
+  expire(qrcode?: string): Login {
+    const login = this.#open(qrcode, ['wait', 'scaned', 'need_verifycode'])
+    this.#set(login, { status: 'expired' })
+    return this.get(login.qrcode)!
+  }
+
+  #set(login: Login, fields: Partial<Login>): void {
+    const names = Object.keys(fields)
+    this.#core.db
+      .prepare(`UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`)
+      .run(...(Object.values(fields) as (string | number | null)[]), login.qrcode)
+    if (fields.told === undefined) this.#core.bells.ring(`login ${login.qrcode}`)
+    this.#core.changed()
+  }
+
+  /** The named login (by key, or by the link in its QR code), else the newest in one of these states. */
+  #open(named: string | undefined, states: string[]): Login {
+    const key = named && (/[?&]qrcode=([^&]+)/.exec(named)?.[1] ?? named)
+    const login = key ? this.get(key) : this.list().find(login => states.includes(login.status))
+    if (!login) {
+      throw new SvcError('not_found', key ? 'no such QR code' : `no QR code is ${states.join(' or ')}`, {
+        hint: 'Start a login first (svc login, or the login tool); GET /phone/state lists the QR codes.',
+      })
+    }
+    if (!states.includes(login.status)) {
+      throw new SvcError('invalid_arguments', `this QR code is ${login.status}, not ${states.join(' or ')}`, {
+        hint: 'Start a new login; GET /phone/state lists the QR codes.',
+      })
+    }
+    return login
+  }
+}

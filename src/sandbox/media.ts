@@ -1,0 +1,242 @@
+/**
+ * Media as the CDN keeps it: ciphertext in a file per piece under `<dir>/media`, never whole in memory. The AES here is
+ * the emulator's own, so that it checks our client instead of agreeing with its mistakes.
+ */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { type FileHandle, open, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
+import type { Row } from '../platform/sqlite.ts'
+import type { Core } from './core.ts'
+import { newMediaId, newMediaParam } from './ids.ts'
+import { type Fields, fieldsOf, textOf } from './wire-text.ts'
+
+export type MediaKind = 'image' | 'video' | 'file' | 'voice'
+
+/** A piece of media, or the place kept for one. */
+export interface Piece {
+  id: string
+  upload_param: string | null
+  filekey: string | null
+  /** encrypt_query_param of the download. */
+  param: string
+  kind: MediaKind
+  key_hex: string
+  raw_size: number
+  cipher_size: number
+  md5: string
+  name: string | null
+  /** Stored without encryption (images without a key). */
+  plain: boolean
+  ready: boolean
+}
+
+/** Why an upload was refused; told in `x-error-message`. */
+export class UploadRefused extends Error {}
+
+type Bytes = AsyncIterable<Uint8Array>
+
+const readBytes = 256 * 1024
+
+export class Media {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Keeps a place for an upload announced by getuploadurl. */
+  announce(piece: Pick<Piece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>): Piece {
+    return this.#insert({ ...piece, upload_param: newMediaParam(), name: null, plain: false, ready: false })
+  }
+
+  byUpload(param: string, filekey: string): Piece | undefined {
+    return maybePiece(
+      this.#core.db.prepare('SELECT * FROM media WHERE upload_param = ? AND filekey = ?').get(param, filekey),
+    )
+  }
+
+  byParam(param: string): Piece | undefined {
+    return maybePiece(this.#core.db.prepare('SELECT * FROM media WHERE param = ? AND ready = 1').get(param))
+  }
+
+  byId(id: string): Piece | undefined {
+    return maybePiece(this.#core.db.prepare('SELECT * FROM media WHERE id = ? AND ready = 1').get(id))
+  }
+
+  path(piece: Piece): string {
+    return join(this.#core.dir, 'media', piece.id)
+  }
+
+  /**
+   * Takes an upload, checking it as it flows: whole blocks, the announced sizes, the announced MD5 of what decrypts.
+   *
+   * @throws UploadRefused with the reason
+   */
+  async receive(piece: Piece, body: Bytes): Promise<void> {
+    const deep = this.#core.switches.upload_check === 'full'
+    const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
+    const md5 = createHash('md5')
+    let sizeBytes = 0
+    let rawBytes = 0
+    const plain = (bytes: Uint8Array) => {
+      rawBytes += bytes.length
+      md5.update(bytes)
+    }
+    await this.#write(piece, async write => {
+      for await (const chunk of body) {
+        sizeBytes += chunk.length
+        if (sizeBytes > piece.cipher_size) throw new UploadRefused('body larger than filesize')
+        if (deep) plain(decipher.update(chunk))
+        await write(chunk)
+      }
+      if (sizeBytes !== piece.cipher_size) throw new UploadRefused('body size differs from filesize')
+      if (!deep) return
+      if (sizeBytes % 16 !== 0) throw new UploadRefused('body is not whole AES blocks')
+      try {
+        plain(decipher.final())
+      } catch {
+        throw new UploadRefused('body does not decrypt with aeskey')
+      }
+      if (rawBytes !== piece.raw_size) throw new UploadRefused('decrypted size differs from rawsize')
+      if (md5.digest('hex') !== piece.md5.toLowerCase()) throw new UploadRefused('rawfilemd5 mismatch')
+    })
+    this.#core.db.prepare('UPDATE media SET ready = 1 WHERE id = ?').run(piece.id)
+  }
+
+  /** Encrypts and keeps what the user sends from the phone. */
+  async add(kind: MediaKind, name: string | null, body: Bytes): Promise<Piece> {
+    const plain = kind === 'image' && this.#core.switches.image_key === 'none'
+    const key = randomBytes(16)
+    const cipher = createCipheriv('aes-128-ecb', key, null)
+    const md5 = createHash('md5')
+    const piece = this.#insert({
+      ...{ upload_param: null, filekey: null, kind, name, plain, ready: false },
+      ...{ key_hex: key.toString('hex'), raw_size: 0, cipher_size: 0, md5: '' },
+    })
+    let rawBytes = 0
+    let storedBytes = 0
+    await this.#write(piece, async write => {
+      const keep = async (bytes: Uint8Array) => {
+        storedBytes += bytes.length
+        await write(bytes)
+      }
+      for await (const chunk of body) {
+        rawBytes += chunk.length
+        md5.update(chunk)
+        await keep(plain ? chunk : cipher.update(chunk))
+      }
+      if (!plain) await keep(cipher.final())
+    })
+    const digest = md5.digest('hex')
+    this.#core.db
+      .prepare('UPDATE media SET raw_size = ?, cipher_size = ?, md5 = ?, ready = 1 WHERE id = ?')
+      .run(rawBytes, storedBytes, digest, piece.id)
+    return { ...piece, raw_size: rawBytes, cipher_size: storedBytes, md5: digest, ready: true }
+  }
+
+  /** The bytes as the user sees them. */
+  async *open(piece: Piece): AsyncGenerator<Uint8Array> {
+    const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
+    const file = await open(this.path(piece), 'r')
+    try {
+      for await (const chunk of chunksOf(file)) {
+        const bytes = piece.plain ? chunk : decipher.update(chunk)
+        if (bytes.length > 0) yield bytes
+      }
+      if (!piece.plain) yield decipher.final()
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** The piece an outgoing or incoming item carries. */
+  ofItem(item: Fields): Piece | undefined {
+    const media = mediaOf(item)
+    return media && this.byParam(textOf(media.encrypt_query_param))
+  }
+
+  /** Why WeChat would accept this item and the user never see it; undefined when it shows. */
+  whyUnseen(item: Fields): string | undefined {
+    const media = mediaOf(item)
+    if (!media) return [2, 4, 5].includes(Number(item.type)) ? 'the item carries no media' : undefined
+    const piece = this.byParam(textOf(media.encrypt_query_param))
+    if (!piece) return 'encrypt_query_param is not known to the CDN'
+    if (media.encrypt_type !== 1) return 'encrypt_type is not 1'
+    const spelled = Buffer.from(textOf(media.aes_key), 'base64').toString('latin1')
+    if (spelled.toLowerCase() !== piece.key_hex.toLowerCase()) {
+      return 'aes_key is not base64 of the hex of the key used for the upload'
+    }
+    return undefined
+  }
+
+  #insert(fields: Omit<Piece, 'id' | 'param'>): Piece {
+    const piece: Piece = { id: newMediaId(), param: newMediaParam(), ...fields }
+    this.#core.db
+      .prepare(
+        `INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size, cipher_size, md5, name, plain, ready, created_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      )
+      .run(
+        ...[
+          piece.id,
+          piece.upload_param,
+          piece.filekey,
+          piece.param,
+          piece.kind,
+          piece.key_hex,
+          piece.raw_size,
+        ],
+        ...[
+          piece.cipher_size,
+          piece.md5,
+          piece.name,
+          piece.plain ? 1 : 0,
+          piece.ready ? 1 : 0,
+          this.#core.now(),
+        ],
+      )
+    return piece
+  }
+
+  /** Into a file of its own first: the same URL may be posted twice at once, and half a file must never be served. */
+  async #write(
+    piece: Piece,
+    fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    await ensurePrivateDir(join(this.#core.dir, 'media'))
+    const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
+    const file = await open(partial, 'wx', 0o600)
+    try {
+      await fill(async bytes => {
+        for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten
+      })
+      await file.close()
+      await rename(partial, this.path(piece))
+    } catch (error) {
+      await file.close().catch(() => {})
+      await removeQuietly(partial)
+      throw error
+    }
+  }
+}
+
+async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    // A buffer of its own per chunk: whoever reads may keep it while we go on.
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(readBytes), 0, readBytes)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+const mediaOf = (item: Fields): Fields | undefined => {
+  for (const name of ['image_item', 'voice_item', 'file_item', 'video_item']) {
+    const { media } = fieldsOf(item[name])
+    if (media) return fieldsOf(media)
+  }
+  return undefined
+}
+
+const maybePiece = (row: Row | undefined): Piece | undefined =>
+  row && ({ ...row, plain: row.plain === 1, ready: row.ready === 1 } as unknown as Piece)

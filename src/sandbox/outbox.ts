@@ -1,0 +1,131 @@
+/** From the bot to the user: which sends are accepted, and which of those the user gets to see (protocol notes 5). */
+import type { Core } from './core.ts'
+import { messageIdOf } from './ids.ts'
+import type { Media } from './media.ts'
+import type { Bot, Peer, People } from './people.ts'
+import { type Fields, fieldsOf, isFields, textOf, toWire } from './wire-text.ts'
+
+const fiveMinutes = 300_000
+const perFiveMinutes = 12
+const perSecond = 2
+/** WeChat's own refusal text; the causes of -2 cannot be told apart, and that is faithful. */
+const refusal = { ret: -2, errmsg: 'prepare failed' }
+const silent = { ret: 0 }
+
+export class Outbox {
+  readonly #core: Core
+  readonly #people: People
+  readonly #media: Media
+
+  constructor(core: Core, people: People, media: Media) {
+    this.#core = core
+    this.#people = people
+    this.#media = media
+  }
+
+  /** What sendmessage answers. */
+  send(bot: Bot, body: Fields): Fields {
+    const answer = this.#core.db.transaction(() => this.#judge(bot, fieldsOf(body.msg)))
+    const { sends } = this.#core.stats
+    if (answer.ret !== 0) sends.refused++
+    else if (answer === silent) sends.dropped++
+    else sends.accepted++
+    this.#core.changed()
+    const { send_reply, ret } = this.#core.switches
+    if (answer.ret !== 0) return answer
+    if (send_reply === 'empty') return {}
+    const { message_id } = answer
+    return {
+      ...(ret === 'present' && { ret: 0 }),
+      ...(send_reply === 'message_id' && message_id !== undefined && { message_id }),
+    }
+  }
+
+  #judge(bot: Bot, msg: Fields): Fields {
+    const { switches } = this.#core
+    const to = textOf(msg.to_user_id)
+    // Ids are case-sensitive and bare; anything else is no user at all.
+    if (!this.#people.user(to)) return { ret: -3, errmsg: 'invalid arguments' }
+    const peer = this.#people.peer(bot.id, to)
+    const now = this.#core.now()
+    const tooFast = this.#countAttempt(peer, now)
+    this.#people.keepPeer(peer)
+    if (switches.burst === 'on' && tooFast) return refusal
+
+    const items = Array.isArray(msg.item_list) ? msg.item_list.filter(isFields) : []
+    if (items.length === 0) return { ret: -2 }
+    if (items.some(item => byteLength(textOf(fieldsOf(item.text_item).text)) > switches.text_limit))
+      return refusal
+    if (!textOf(msg.context_token)) {
+      if (switches.missing_context_token === 'refuse') return refusal
+      if (switches.missing_context_token === 'drop') return silent
+      this.#core.log.info('send without context token accepted', { bot: bot.id })
+    }
+    const open = peer.last_inbound_at !== undefined && now - peer.last_inbound_at <= switches.window_ms
+    if (!open && switches.window === 'refuse') return refusal
+    if (!open && switches.window === 'silent_drop') return silent
+    if (switches.quota > 0 && peer.used >= switches.quota) return { ret: -2 }
+
+    peer.used += 1
+    peer.typing_until = 0
+    this.#people.keepPeer(peer)
+    return { ret: 0, message_id: this.#keep(bot, to, msg, items, now) }
+  }
+
+  /** Refused tries count too, and who overdid the five minutes must be quiet for five. */
+  #countAttempt(peer: Peer, now: number): boolean {
+    const last = peer.attempts.at(-1) ?? 0
+    if (peer.blocked && now - last >= fiveMinutes) peer.blocked = false
+    const recent = peer.attempts.filter(at => now - at < fiveMinutes)
+    const burst = recent.filter(at => now - at < 1000).length >= perSecond
+    if (recent.length >= perFiveMinutes && this.#core.switches.burst === 'on') peer.blocked = true
+    // No more than the rule looks at, so that a hammering client does not make the row grow.
+    peer.attempts = [...recent, now].slice(-(perFiveMinutes + 1))
+    return burst || peer.blocked
+  }
+
+  #keep(bot: Bot, to: string, msg: Fields, items: Fields[], now: number): string {
+    const seq = this.#core.nextSeq()
+    const messageId = messageIdOf(now, seq)
+    const clientId = textOf(msg.client_id)
+    const note = this.#whyUnseen(bot, to, clientId, items)
+    const wire = toWire({
+      ...msg,
+      seq,
+      message_id: messageId,
+      from_user_id: bot.id,
+      create_time_ms: now,
+      item_list: items,
+    })
+    this.#core.db
+      .prepare(
+        `INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, client_id, wire, shown, note)
+         VALUES (?, ?, ?, ?, 'out', ?, ?, ?, ?, ?)`,
+      )
+      .run(seq, messageId, bot.id, to, now, clientId || null, wire, note ? 0 : 1, note ?? null)
+    return messageId
+  }
+
+  /** Accepted is not shown: what WeChat is known to swallow. */
+  #whyUnseen(bot: Bot, to: string, clientId: string, items: Fields[]): string | undefined {
+    const { client_id_reuse, voice_out } = this.#core.switches
+    if (clientId && client_id_reuse === 'first_only') {
+      const first = this.#core.db
+        .prepare(
+          "SELECT 1 FROM message WHERE user_id = ? AND client_id = ? AND bot_id = ? AND direction = 'out' LIMIT 1",
+        )
+        .get(to, clientId, bot.id)
+      if (first) return 'client_id used before: only the first content is shown'
+    }
+    const kinds = items.map(item => item.type)
+    if (kinds.includes(3) && voice_out === 'not_rendered') return 'WeChat does not show voice sent by a bot'
+    if (items.length > 1) return 'more than one item in a message is not shown'
+    for (const item of items) {
+      const why = this.#media.whyUnseen(item)
+      if (why) return why
+    }
+    return undefined
+  }
+}
+
+const byteLength = (text: string) => Buffer.byteLength(text)

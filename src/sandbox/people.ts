@@ -1,0 +1,223 @@
+/** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
+import { SvcError } from '../model/error.ts'
+import type { Row } from '../platform/sqlite.ts'
+import type { Core } from './core.ts'
+import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
+
+export interface User {
+  id: string
+  name: string
+  created_at: number
+}
+
+export interface Bot {
+  id: string
+  token: string
+  user_id: string
+  created_at: number
+  live: boolean
+  started: boolean
+  confirmed_seq: number
+  delivered_seq: number
+}
+
+/** One user as seen by one bot. */
+export interface Peer {
+  bot_id: string
+  user_id: string
+  context_token?: string
+  last_inbound_at?: number
+  /** Accepted sends since the last inbound message. */
+  used: number
+  /** Times of the last sends, refused ones too. */
+  attempts: number[]
+  blocked: boolean
+  ticket?: string
+  typing_until: number
+}
+
+const names = [
+  'Xiao Ming 小明',
+  'Li Hua 李华',
+  'Wang Fang 王芳',
+  'Zhang Wei 张伟',
+  'Chen Jie 陈杰',
+  'Liu Yang 刘洋',
+]
+
+export class People {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  users(): User[] {
+    return this.#core.db.prepare('SELECT * FROM user ORDER BY created_at, rowid').all() as unknown as User[]
+  }
+
+  user(id: string): User | undefined {
+    return this.#core.db.prepare('SELECT * FROM user WHERE id = ?').get(id) as unknown as User | undefined
+  }
+
+  /** The user, made when new. */
+  ensureUser(id: string, name?: string): User {
+    return this.user(id) ?? this.addUser({ id, name })
+  }
+
+  /** @throws SvcError `invalid_arguments` when the id is taken */
+  addUser(options: { id?: string; name?: string } = {}): User {
+    const { db } = this.#core
+    const count = Number(db.prepare('SELECT count(*) AS n FROM user').get()?.n)
+    const user: User = {
+      id: options.id ?? newUserId(),
+      name: options.name ?? names[count] ?? `User ${count + 1}`,
+      created_at: this.#core.now(),
+    }
+    if (this.user(user.id)) throw new SvcError('invalid_arguments', 'id: this user exists already')
+    db.prepare('INSERT INTO user (id, name, created_at) VALUES (?, ?, ?)').run(
+      user.id,
+      user.name,
+      user.created_at,
+    )
+    this.#core.changed()
+    return user
+  }
+
+  /** The sandbox's first user: the phone's owner unless another is named. */
+  firstUser(): User {
+    const found = this.#core.db.prepare('SELECT * FROM user ORDER BY created_at, rowid LIMIT 1').get()
+    return (found as unknown as User | undefined) ?? this.addUser()
+  }
+
+  bots(): Bot[] {
+    return this.#core.db.prepare('SELECT * FROM bot ORDER BY created_at, rowid').all().map(botOf)
+  }
+
+  bot(id: string): Bot | undefined {
+    return maybeBot(this.#core.db.prepare('SELECT * FROM bot WHERE id = ?').get(id))
+  }
+
+  botByToken(token: string): Bot | undefined {
+    return maybeBot(this.#core.db.prepare('SELECT * FROM bot WHERE token = ?').get(token))
+  }
+
+  /** The user's own bot, while it lives. */
+  liveBotOf(userId: string): Bot | undefined {
+    return maybeBot(
+      this.#core.db
+        .prepare(
+          'SELECT * FROM bot WHERE user_id = ? AND live = 1 ORDER BY created_at DESC, rowid DESC LIMIT 1',
+        )
+        .get(userId),
+    )
+  }
+
+  /** Where a word of this user goes: the own bot, else the one written to last, else the only one alive. */
+  botFor(userId: string): Bot | undefined {
+    const own = this.liveBotOf(userId)
+    if (own) return own
+    const { db } = this.#core
+    const last = db
+      .prepare(
+        `SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
+         WHERE peer.user_id = ? AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`,
+      )
+      .get(userId)
+    if (last) return botOf(last)
+    const live = db.prepare('SELECT * FROM bot WHERE live = 1 LIMIT 2').all()
+    return live.length === 1 ? maybeBot(live[0]) : undefined
+  }
+
+  /** A new bot for this user; the former one dies, and its polls learn it at once. */
+  bind(userId: string): Bot {
+    const { db } = this.#core
+    const id = newBotId()
+    return db.transaction(() => {
+      for (const bot of this.bots().filter(bot => bot.user_id === userId && bot.live)) this.expire(bot.id)
+      db.prepare('INSERT INTO bot (id, token, user_id, created_at) VALUES (?, ?, ?, ?)').run(
+        id,
+        newBotToken(id),
+        userId,
+        this.#core.now(),
+      )
+      return this.bot(id)!
+    })
+  }
+
+  /** The bot's token is no longer valid: -14 from now on. */
+  expire(botId: string): void {
+    this.#core.db.prepare('UPDATE bot SET live = 0 WHERE id = ?').run(botId)
+    this.#core.bells.ring(`bot ${botId}`)
+    this.#core.changed()
+  }
+
+  setStarted(botId: string, started: boolean): void {
+    this.#core.db.prepare('UPDATE bot SET started = ? WHERE id = ?').run(started ? 1 : 0, botId)
+  }
+
+  peer(botId: string, userId: string): Peer {
+    const row = this.#core.db
+      .prepare('SELECT * FROM peer WHERE bot_id = ? AND user_id = ?')
+      .get(botId, userId)
+    return row
+      ? peerOf(row)
+      : { bot_id: botId, user_id: userId, used: 0, attempts: [], blocked: false, typing_until: 0 }
+  }
+
+  peersOf(userId: string): Peer[] {
+    return this.#core.db.prepare('SELECT * FROM peer WHERE user_id = ?').all(userId).map(peerOf)
+  }
+
+  keepPeer(peer: Peer): void {
+    this.#core.db
+      .prepare(
+        `INSERT INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts, blocked, ticket, typing_until)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET context_token = excluded.context_token, last_inbound_at = excluded.last_inbound_at,
+           used = excluded.used, attempts = excluded.attempts, blocked = excluded.blocked, ticket = excluded.ticket,
+           typing_until = excluded.typing_until`,
+      )
+      .run(
+        peer.bot_id,
+        peer.user_id,
+        peer.context_token ?? null,
+        peer.last_inbound_at ?? null,
+        peer.used,
+        JSON.stringify(peer.attempts),
+        peer.blocked ? 1 : 0,
+        peer.ticket ?? null,
+        peer.typing_until,
+      )
+  }
+
+  /** The user wrote: the window opens, the quota is fresh, and the token is this message's. */
+  heard(botId: string, userId: string, contextToken = newContextToken()): string {
+    this.keepPeer({
+      ...this.peer(botId, userId),
+      context_token: contextToken,
+      last_inbound_at: this.#core.now(),
+      used: 0,
+    })
+    return contextToken
+  }
+}
+
+const botOf = (row: Row): Bot => ({
+  ...(row as unknown as Bot),
+  live: row.live === 1,
+  started: row.started === 1,
+})
+const maybeBot = (row: Row | undefined) => (row ? botOf(row) : undefined)
+
+const peerOf = (row: Row): Peer => ({
+  bot_id: String(row.bot_id),
+  user_id: String(row.user_id),
+  ...(row.context_token !== null && { context_token: String(row.context_token) }),
+  ...(row.last_inbound_at !== null && { last_inbound_at: Number(row.last_inbound_at) }),
+  used: Number(row.used),
+  attempts: JSON.parse(String(row.attempts)) as number[],
+  blocked: row.blocked === 1,
+  ...(row.ticket !== null && { ticket: String(row.ticket) }),
+  typing_until: Number(row.typing_until),
+})

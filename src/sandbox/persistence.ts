@@ -1,0 +1,71 @@
+/**
+ * The world on disk: one SQLite file, and every change is in it before the answer goes out. Reads go to it too, so
+ * there is no second copy in memory that a kill -9 could lose. WAL with synchronous=NORMAL: a dead process loses
+ * nothing, a power cut may lose the last moments, which is enough for a pretend WeChat and ten times as fast as FULL.
+ */
+import { join } from 'node:path'
+import { ensurePrivateDir, makePrivate } from '../platform/files.ts'
+import { type Database, openDatabase } from '../platform/sqlite.ts'
+
+const schemaVersion = 1
+
+const schema = `
+CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE user (id TEXT PRIMARY KEY, name TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;
+CREATE TABLE bot (
+  id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL, created_at INTEGER NOT NULL,
+  live INTEGER NOT NULL DEFAULT 1, started INTEGER NOT NULL DEFAULT 0,
+  confirmed_seq INTEGER NOT NULL DEFAULT 0, delivered_seq INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX bot_user ON bot (user_id, created_at);
+CREATE TABLE login (
+  qrcode TEXT PRIMARY KEY, url TEXT NOT NULL, local_tokens TEXT NOT NULL, created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL, status TEXT NOT NULL DEFAULT 'wait', told TEXT NOT NULL DEFAULT 'wait',
+  user_id TEXT, bot_id TEXT, verify_code TEXT, wrong_codes INTEGER NOT NULL DEFAULT 0,
+  auto_confirm INTEGER NOT NULL DEFAULT 0, redirected INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX login_created ON login (created_at);
+CREATE TABLE peer (
+  bot_id TEXT NOT NULL, user_id TEXT NOT NULL, context_token TEXT, last_inbound_at INTEGER,
+  used INTEGER NOT NULL DEFAULT 0, attempts TEXT NOT NULL DEFAULT '[]', blocked INTEGER NOT NULL DEFAULT 0,
+  ticket TEXT, typing_until INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (bot_id, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE message (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL, bot_id TEXT NOT NULL, user_id TEXT NOT NULL,
+  direction TEXT NOT NULL, at INTEGER NOT NULL, client_id TEXT, wire TEXT NOT NULL,
+  shown INTEGER NOT NULL DEFAULT 1, note TEXT
+) STRICT;
+CREATE INDEX message_queue ON message (bot_id, direction, seq);
+CREATE INDEX message_user ON message (user_id, seq);
+CREATE INDEX message_id ON message (message_id);
+CREATE TABLE media (
+  id TEXT PRIMARY KEY, upload_param TEXT UNIQUE, filekey TEXT, param TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+  key_hex TEXT NOT NULL, raw_size INTEGER NOT NULL, cipher_size INTEGER NOT NULL, md5 TEXT NOT NULL,
+  name TEXT, plain INTEGER NOT NULL DEFAULT 0, ready INTEGER NOT NULL DEFAULT 0, created_at INTEGER NOT NULL
+) STRICT;
+`
+
+/** Opens `<dir>/world.db` (0600, the folder 0700), making it when absent. @throws Error when a newer version wrote it */
+export async function openWorldFile(dir: string): Promise<Database> {
+  await ensurePrivateDir(dir)
+  const path = join(dir, 'world.db')
+  const db = await openDatabase(path)
+  try {
+    db.exec('PRAGMA busy_timeout=5000')
+    db.exec('PRAGMA journal_mode=WAL')
+    db.exec('PRAGMA synchronous=NORMAL')
+    const found = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
+    if (found > schemaVersion) throw new Error(`the sandbox's world in ${path} was written by a newer svc`)
+    if (found === 0) {
+      db.transaction(() => {
+        db.exec(schema)
+        db.exec(`PRAGMA user_version=${schemaVersion}`)
+      })
+    }
+    for (const end of ['', '-wal', '-shm']) await makePrivate(path + end)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}

@@ -1,0 +1,153 @@
+/** What the phone shows: the world as its users see it. */
+import type { Core } from './core.ts'
+import type { Login } from './logins.ts'
+import type { MediaKind, Piece } from './media.ts'
+import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
+import type { World } from './world.ts'
+
+export interface SeenItem {
+  kind: 'text' | MediaKind | 'unknown'
+  text?: string
+  /** For GET /phone/media/{media_id}; absent when the CDN does not know the piece. */
+  media_id?: string
+  file_name?: string
+  /** Bytes, decrypted. */
+  size?: number
+  transcript?: string
+  playtime_ms?: number
+}
+
+export interface SeenMessage {
+  seq: number
+  message_id: string
+  from: 'user' | 'bot'
+  user_id: string
+  bot_id: string
+  /** Unix milliseconds. */
+  at: number
+  items: SeenItem[]
+  quote?: { message_id?: string; text: string }
+  /** False: WeChat accepted it and the user does not see it; `why` says the reason. */
+  shown: boolean
+  why?: string
+  client_id?: string
+}
+
+const itemKinds: Record<number, MediaKind> = { 2: 'image', 3: 'voice', 4: 'file', 5: 'video' }
+
+/** Oldest first: the newest `limit` messages after `after`, of this user when one is named. */
+export function seenMessages(
+  world: World,
+  options: { user?: string; after?: number; before?: number; limit: number },
+): SeenMessage[] {
+  const rows = world.core.db
+    .prepare(
+      `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'} AND seq > ? AND seq < ?
+       ORDER BY seq DESC LIMIT ?`,
+    )
+    .all(options.user ?? null, options.after ?? 0, options.before ?? Number.MAX_SAFE_INTEGER, options.limit)
+  return rows.reverse().map(row => {
+    const message = messageIn(String(row.wire))
+    const items = itemsOf(message)
+    const quote = items.map(item => fieldsOf(item.ref_msg)).find(ref => Object.keys(ref).length > 0)
+    return {
+      seq: Number(row.seq),
+      message_id: String(row.message_id),
+      from: row.direction === 'out' ? 'bot' : 'user',
+      user_id: String(row.user_id),
+      bot_id: String(row.bot_id),
+      at: Number(row.at),
+      items: items.map(item => seenItem(world, item)),
+      ...(quote && { quote: seenQuote(world.core, quote) }),
+      shown: row.shown === 1,
+      ...(row.note !== null && { why: String(row.note) }),
+      ...(row.client_id !== null && { client_id: String(row.client_id) }),
+    }
+  })
+}
+
+function seenItem(world: World, item: Fields): SeenItem {
+  const text = fieldsOf(item.text_item).text
+  if (typeof text === 'string') return { kind: 'text', text }
+  const kind = itemKinds[Number(item.type)]
+  if (!kind) return { kind: 'unknown' }
+  const piece = world.media.ofItem(item)
+  const voice = fieldsOf(item.voice_item)
+  return {
+    kind,
+    ...(piece && { media_id: piece.id, size: piece.raw_size }),
+    ...fileName(item, piece),
+    ...(typeof voice.text === 'string' && { transcript: voice.text }),
+    ...(typeof voice.playtime === 'number' && { playtime_ms: voice.playtime }),
+  }
+}
+
+function fileName(item: Fields, piece: Piece | undefined): { file_name?: string } {
+  const name = textOf(fieldsOf(item.file_item).file_name) || (piece?.name ?? '')
+  return name ? { file_name: name } : {}
+}
+
+function seenQuote(core: Core, ref: Fields): { message_id?: string; text: string } {
+  const inside = fieldsOf(ref.message_item)
+  const id = String(ref.svr_id ?? inside.msg_id ?? '')
+  const partial = fieldsOf(ref.partial_text)
+  if (textOf(partial.start)) {
+    const [start, end] = [textOf(partial.start), textOf(partial.end)]
+    return { message_id: id, text: start === end ? start : `${start}…${end}` }
+  }
+  const row = id && core.db.prepare('SELECT wire FROM message WHERE message_id = ? LIMIT 1').get(id)
+  const item = row ? (itemsOf(messageIn(String(row.wire)))[0] ?? {}) : inside
+  const text = textOf(fieldsOf(item.text_item).text) || `[${itemKinds[Number(item.type)] ?? 'message'}]`
+  return { ...(id && { message_id: id }), text }
+}
+
+// What tests inject raw may be anything; the page shows what it can.
+function messageIn(wire: string): Fields {
+  try {
+    return fieldsOf(fromWire(wire))
+  } catch {
+    return {}
+  }
+}
+
+const itemsOf = (message: Fields): Fields[] =>
+  Array.isArray(message.item_list) ? message.item_list.filter(isFields) : []
+
+/** A QR login as the phone shows it. The verify code is on the phone's screen, so it is no secret here. */
+export const seenLogin = (login: Login) => ({
+  qrcode: login.qrcode,
+  url: login.url,
+  status: login.status,
+  created_at: login.created_at,
+  expires_at: login.expires_at,
+  ...(login.user_id && { user_id: login.user_id }),
+  ...(login.bot_id && { bot_id: login.bot_id }),
+  ...(login.status === 'need_verifycode' && { verify_code: login.verify_code }),
+})
+
+/** GET /phone/state: users with their bots and typing, QR codes (newest first), switches, faults, time. Never a token. */
+export function seenState(world: World) {
+  const { core, people, logins, faults } = world
+  const now = core.now()
+  const bots = people.bots()
+  return {
+    now,
+    users: people.users().map(user => ({
+      id: user.id,
+      name: user.name,
+      bot_id: people.liveBotOf(user.id)?.id ?? null,
+      peers: people.peersOf(user.id).map(peer => ({
+        bot_id: peer.bot_id,
+        live: bots.some(bot => bot.id === peer.bot_id && bot.live),
+        typing: peer.typing_until > now,
+        used: peer.used,
+        window_closes_at:
+          peer.last_inbound_at === undefined ? null : peer.last_inbound_at + core.switches.window_ms,
+      })),
+    })),
+    bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),
+    logins: logins.list().map(seenLogin),
+    switches: core.switches,
+    faults: faults.list(),
+  }
+}

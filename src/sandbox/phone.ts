@@ -1,0 +1,180 @@
+/** The simulated phone: a page for people, the same actions as plain HTTP calls for scripts, and live news of both. */
+import { toString as qrToString } from 'qrcode'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { Piece } from './media.ts'
+import pageCss from './page/phone.css' with { type: 'text' }
+import pageHtml from './page/phone.html' with { type: 'text' }
+import pageJs from './page/phone.js' with { type: 'text' }
+import { readPhoneArgs } from './phone-args.ts'
+import { phoneRoutes } from './phone-routes.ts'
+import type { World } from './world.ts'
+
+// Bun's types take every .html for a bundle; `type: 'text'` makes it the text.
+const htmlText = pageHtml as unknown as string
+const pingMs = 15_000
+const csp =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+const common = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+}
+
+/** Answers what lies under `/phone`. */
+export function createPhone(world: World): (request: Request, url: URL) => Promise<Response> {
+  const page = (body: string, type: string) => () =>
+    new Response(body, {
+      headers: { ...common, 'content-type': `${type}; charset=utf-8`, 'content-security-policy': csp },
+    })
+  const fixed = new Map<string, (request: Request) => Response>([
+    ['/phone', page(htmlText, 'text/html')],
+    ['/phone/phone.css', page(pageCss, 'text/css')],
+    ['/phone/phone.js', page(pageJs, 'text/javascript')],
+    ['/phone/events', request => events(world, request.signal)],
+    ['/phone/api', () => json({ calls: phoneRoutes.map(({ run: _run, ...route }) => route) })],
+  ])
+
+  return async (request, url) => {
+    try {
+      refuseStrangers(request, url)
+      const path = url.pathname.replace(/(?<=.)\/$/, '')
+      const isGet = request.method === 'GET'
+      const still = fixed.get(path)
+      if (still && isGet) return still(request)
+      const [, noun, id] = /^\/phone\/(media|qr)\/([^/]+)$/.exec(path) ?? []
+      if (noun === 'media' && isGet) return showMedia(world, id!)
+      if (noun === 'qr' && isGet) return await showQr(world, id!)
+      const routes = phoneRoutes.filter(route => route.path === path)
+      const route = routes.find(route => route.method === request.method)
+      if (!route) {
+        const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
+        throw new SvcError(code, 'no such call', { hint: 'GET /phone/api lists every call.' })
+      }
+      return json(await route.run(await readPhoneArgs(request, url, path === '/phone/media'), world))
+    } catch (error) {
+      return failed(world, error)
+    }
+  }
+}
+
+/** Pretend data, but a foreign web page has no business here: not by DNS rebinding, not by a form. */
+function refuseStrangers(request: Request, url: URL): void {
+  const host = url.hostname
+  const loopback =
+    host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+  const origin = request.headers.get('origin')
+  const site = request.headers.get('sec-fetch-site')
+  const foreign = (origin !== null && origin !== url.origin) || site === 'cross-site' || site === 'same-site'
+  // Following a link to the page from elsewhere is fine; it only shows it.
+  const visit = request.headers.get('sec-fetch-mode') === 'navigate' && request.method === 'GET'
+  if (!loopback || (foreign && !visit)) {
+    throw new SvcError('forbidden', 'the phone answers its own page and local programs only', {
+      hint: 'Open it as http://127.0.0.1:<port>/phone on this machine.',
+    })
+  }
+}
+
+/** Server-sent events: `change` whenever the world changed; a comment now and then so that the line stays open. */
+function events({ core }: World, signal: AbortSignal): Response {
+  const encoder = new TextEncoder()
+  let stop = () => {}
+  const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      const tell = (text: string) => controller.enqueue(encoder.encode(text))
+      let seq = 0
+      const off = core.onChange(() => tell(`event: change\nid: ${++seq}\ndata: {}\n\n`))
+      const ping = setInterval(() => tell(': ping\n\n'), pingMs)
+      stop = () => {
+        off()
+        clearInterval(ping)
+        stop = () => {}
+      }
+      const close = () => {
+        stop()
+        try {
+          controller.close()
+        } catch {
+          // Cancelled already.
+        }
+      }
+      signal.addEventListener('abort', close, { once: true })
+      core.closing.addEventListener('abort', close, { once: true })
+      tell('retry: 1000\n: here\n\n')
+    },
+    cancel: () => stop(),
+  })
+  return new Response(stream, { headers: { ...common, 'content-type': 'text/event-stream' } })
+}
+
+async function showQr(world: World, qrcode: string): Promise<Response> {
+  const login = world.logins.get(qrcode)
+  if (!login) throw new SvcError('not_found', 'no such QR code')
+  const svg = await qrToString(login.url, { type: 'svg', margin: 1 })
+  return new Response(svg, { headers: { ...common, 'content-type': 'image/svg+xml' } })
+}
+
+async function showMedia(world: World, id: string): Promise<Response> {
+  const piece = world.media.byId(id)
+  if (!piece) throw new SvcError('not_found', 'no such media')
+  const bytes = world.media.open(piece)
+  const first = await bytes.next()
+  const head = first.done ? new Uint8Array() : first.value
+  let given = false
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const next = given ? await bytes.next() : { done: first.done, value: head }
+      given = true
+      if (next.done) controller.close()
+      else controller.enqueue(next.value as Uint8Array)
+    },
+    cancel: () => void bytes.return(undefined),
+  })
+  const type = typeOf(head)
+  const name = encodeURIComponent(piece.name ?? nameFor(piece, type))
+  return new Response(body, {
+    headers: {
+      ...common,
+      // What a sender calls HTML or SVG must not run here: only what is a picture, sound or film by its bytes is shown.
+      'content-type': type,
+      'content-security-policy': "default-src 'none'; sandbox",
+      'content-disposition': `${type === 'application/octet-stream' ? 'attachment' : 'inline'}; filename*=UTF-8''${name}`,
+    },
+  })
+}
+
+const magic: [type: string, at: number, bytes: string][] = [
+  ['image/png', 0, '\x89PNG'],
+  ['image/jpeg', 0, '\xff\xd8\xff'],
+  ['image/gif', 0, 'GIF8'],
+  ['image/webp', 8, 'WEBP'],
+  ['audio/wav', 8, 'WAVE'],
+  ['image/bmp', 0, 'BM'],
+  ['audio/mpeg', 0, 'ID3'],
+  ['audio/mpeg', 0, '\xff\xfb'],
+  ['audio/ogg', 0, 'OggS'],
+  ['audio/mp4', 4, 'ftypM4A'],
+  ['video/mp4', 4, 'ftyp'],
+  ['video/webm', 0, '\x1aE\xdf\xa3'],
+]
+
+function typeOf(head: Uint8Array): string {
+  const start = Buffer.from(head.subarray(0, 16)).toString('latin1')
+  return magic.find(([, at, bytes]) => start.startsWith(bytes, at))?.[0] ?? 'application/octet-stream'
+}
+
+const nameFor = (piece: Piece, type: string) =>
+  type === 'application/octet-stream' ? piece.kind : `${piece.kind}.${type.split('/')[1]}`
+
+const json = (value: unknown, status = 200) =>
+  new Response(`${JSON.stringify(value, null, 1)}\n`, {
+    status,
+    headers: { ...common, 'content-type': 'application/json' },
+  })
+
+function failed({ core }: World, error: unknown): Response {
+  if (isSvcError(error)) {
+    return json({ code: error.code, detail: error.message, hint: error.hint }, error.status)
+  }
+  core.log.error('phone call failed', { error })
+  return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)
+}

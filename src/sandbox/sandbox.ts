@@ -1,0 +1,162 @@
+/**
+ * A pretend WeChat: iLink API, CDN and a simulated phone in one fetch handler, its world kept in one folder. One
+ * process runs it per folder; the others read its address there and use it.
+ */
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
+import { type FileLock, openLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { serve } from '../platform/serve.ts'
+import { createCdn } from './cdn.ts'
+import { createEmulator } from './emulator.ts'
+import { createPhone } from './phone.ts'
+import { openWorld, type World } from './world.ts'
+
+export interface SandboxOptions {
+  /** `<base-path>/sandbox`. */
+  dir: string
+  clock: Clock
+  log: Log
+}
+
+export interface Sandbox {
+  fetch(request: Request): Promise<Response>
+  readonly world: World
+  close(): Promise<void>
+}
+
+/** The pretend WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const world = await openWorld(options)
+  const { log } = options
+  const ilink = createEmulator(world)
+  const cdn = createCdn(world)
+  const phone = createPhone(world)
+  let running = 0
+  let idle = () => {}
+  return {
+    world,
+    async fetch(request) {
+      const url = new URL(request.url)
+      // Some clients join with one slash too many.
+      url.pathname = url.pathname.replace(/\/{2,}/g, '/')
+      running++
+      try {
+        if (url.pathname.startsWith('/ilink/')) return await ilink(request, url)
+        if (url.pathname.startsWith('/c2c/')) return await cdn(request, url)
+        if (/^\/phone(\/|$)/.test(url.pathname)) return await phone(request, url)
+        if (url.pathname === '/') return new Response(null, { status: 302, headers: { location: '/phone' } })
+        return new Response('not found', { status: 404 })
+      } catch (error) {
+        // A client that breaks off in the middle of its body is daily life.
+        if (request.signal.aborted) return new Response(null, { status: 499 })
+        log.error('request failed', { path: url.pathname, error })
+        return new Response('', { status: 500 })
+      } finally {
+        if (--running === 0) idle()
+      }
+    },
+    async close() {
+      world.core.close()
+      // The world's file closes under nobody: first the answers that are being written.
+      if (running > 0) {
+        const quiet = new Promise<void>(resolve => {
+          idle = resolve
+        })
+        await Promise.race([quiet, options.clock.sleep(2000)])
+      }
+      world.close()
+    },
+  }
+}
+
+export interface RunningSandbox {
+  /** `http://host:port`: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
+  readonly url: string
+  readonly world: World
+  stop(): Promise<void>
+}
+
+const addressFile = 'address'
+const lockFile = '.lock'
+
+/**
+ * Runs the folder's pretend WeChat and says in the folder where.
+ *
+ * @throws SvcError `store_unavailable` when another process runs it; Error with `code` EADDRINUSE … when it cannot listen
+ */
+export async function startSandbox(
+  options: SandboxOptions & { host: string; port: number },
+): Promise<RunningSandbox> {
+  await ensurePrivateDir(options.dir)
+  const lock = await openLock(join(options.dir, lockFile))
+  if (!(await lock.tryLock())) {
+    await lock.close()
+    throw new SvcError('store_unavailable', 'another process runs the sandbox of this directory', {
+      hint: 'Use that one, stop it, or choose another folder with --base-path.',
+    })
+  }
+  const undo: (() => Promise<unknown>)[] = [() => lock.close()]
+  const stop = async () => {
+    for (const step of undo.splice(0).reverse()) await step()
+  }
+  try {
+    const sandbox = await openSandbox(options)
+    undo.push(() => sandbox.close())
+    const server = await serve({
+      hostname: options.host,
+      port: options.port,
+      fetch: request => sandbox.fetch(request),
+    })
+    undo.push(() => {
+      // Held polls first, else the server would wait for them.
+      sandbox.world.core.close()
+      return server.stop(1000)
+    })
+    const address = join(options.dir, addressFile)
+    await writeDurably(address, `${server.url}\n`)
+    undo.push(() => removeQuietly(address))
+    options.log.info('sandbox running', { url: server.url })
+    return { url: server.url, world: sandbox.world, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** The sandbox that another process runs for this folder; undefined when none does. */
+export async function joinSandbox(dir: string): Promise<{ url: string } | undefined> {
+  await ensurePrivateDir(dir)
+  const lock = await openLock(join(dir, lockFile))
+  try {
+    return await addressOfHolder(lock, dir)
+  } finally {
+    await lock.close()
+  }
+}
+
+async function addressOfHolder(lock: FileLock, dir: string): Promise<{ url: string } | undefined> {
+  // The holder writes its address a moment after it took the lock.
+  for (let tries = 0; tries < 100; tries++) {
+    if (await lock.tryLock()) return undefined
+    const url = (await readText(join(dir, addressFile)))?.trim()
+    if (url && (await answers(url))) return { url }
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+  throw new SvcError(
+    'store_unavailable',
+    'another process holds the sandbox of this directory and does not answer',
+  )
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/phone/stats`, { signal: AbortSignal.timeout(2000) })
+    await response.body?.cancel()
+    return response.ok
+  } catch {
+    return false
+  }
+}

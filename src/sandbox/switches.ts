@@ -1,0 +1,106 @@
+/**
+ * How this WeChat behaves where reports differ or where tests need it otherwise: every row of protocol notes 7.3 as
+ * data. The first value of a row is the faithful default, save `replay`: the sandbox as we start it replays a batch
+ * until the cursor moves, the kinder of the two behaviours reported.
+ */
+import { SvcError } from '../model/error.ts'
+
+interface Row<T extends string | number> {
+  readonly default: T
+  /** The words allowed; absent for numbers and free text. */
+  readonly values?: readonly T[]
+  readonly what: string
+}
+
+const words = <const V extends readonly [string, ...string[]]>(
+  what: string,
+  ...values: V
+): Row<V[number]> => ({
+  default: values[0],
+  values,
+  what,
+})
+const count = (what: string, value: number): Row<number> => ({ default: value, what })
+const text = (what: string): Row<string> => ({ default: '', what })
+
+/** Every switch: default, allowed values, meaning. */
+export const switchTable = {
+  replay: words(
+    'until_advance: a batch comes again until a newer cursor is presented; never: once returned it is gone; always: any old cursor replays',
+    'until_advance',
+    'never',
+    'always',
+  ),
+  empty_cursor: words('what an empty cursor brings', 'backlog', 'replay_all'),
+  batch: count('most messages in one getupdates answer', 100),
+  hold_ms: count('longest hold of getupdates and get_qrcode_status, milliseconds', 28_000),
+  longpolling_timeout_ms: count('advertised to the client; 0 leaves the field out', 35_000),
+  pollers: words(
+    'two polls of one bot: share the messages, or the older poll is answered empty',
+    'share',
+    'kick_older',
+  ),
+  duplicate: words('each inbound message comes a second time', 'off', 'same_id', 'new_id', 'new_token'),
+  duplicate_after_ms: count('how much later, milliseconds', 2000),
+  ret: words('ret:0 in successful answers (getconfig always has it)', 'present', 'omitted'),
+  expired_form: words('which field says -14', 'errcode', 'ret', 'both'),
+  window: words('a send after the window closed', 'refuse', 'silent_drop', 'off'),
+  window_ms: count('how long after an inbound message the bot may send, milliseconds', 86_400_000),
+  quota: count('accepted sends per inbound message; 0 switches it off', 10),
+  burst: words('more than 2 sends in 1 s, or 12 in 5 min to one user, are refused', 'on', 'off'),
+  text_limit: count('longest text in UTF-8 bytes', 16_384),
+  missing_context_token: words('a send without context_token', 'accept', 'refuse', 'drop'),
+  client_id_reuse: words('a second send with the same client_id', 'first_only', 'show_all'),
+  voice_out: words('a voice bubble sent by the bot', 'not_rendered', 'render'),
+  send_reply: words('the answer to sendmessage', 'message_id', 'ret', 'empty'),
+  upload_url: words('what getuploadurl returns', 'full', 'legacy', 'both'),
+  upload_method: words('what the CDN accepts for an upload', 'post', 'put', 'both'),
+  upload_check: words('how uploads are checked: decrypt, size and MD5; or the size alone', 'full', 'size'),
+  full_url: words('full_url in inbound media', 'present', 'omitted'),
+  image_key: words(
+    'key spelling of inbound images: c = image_item.aeskey in hex (and b); a = base64 of the bytes; b = base64 of hex; none = plain bytes',
+    'c',
+    'a',
+    'b',
+    'none',
+  ),
+  quote: words('how a quote of the user arrives', 'id', 'partial', 'full', 'type0', 'type8'),
+  verify_code: words('whether a scan asks for digits', 'off', 'on'),
+  qr_ttl_ms: count('life of a QR code, milliseconds', 120_000),
+  redirect_host: text('host[:port] announced once per login by scaned_but_redirect; empty: no redirect'),
+  typing_ms: count('how long the typing indicator stays, milliseconds', 6000),
+} as const
+
+export type SwitchName = keyof typeof switchTable
+/** The switches' values. */
+export type Switches = { [K in SwitchName]: (typeof switchTable)[K]['default'] }
+
+/** Every switch at its default. */
+export const defaultSwitches = (): Switches =>
+  Object.fromEntries(Object.entries(switchTable).map(([name, row]) => [name, row.default])) as Switches
+
+/** The given switches, checked. @throws SvcError `invalid_arguments` naming the switch and what it takes */
+export function readSwitches(input: Record<string, unknown>): Partial<Switches> {
+  const out: Record<string, string | number> = {}
+  for (const [name, value] of Object.entries(input)) {
+    const row = (switchTable as Record<string, Row<string | number>>)[name]
+    if (!row) {
+      throw new SvcError('invalid_arguments', `${name}: no such switch`, {
+        hint: `The switches are ${Object.keys(switchTable).join(', ')}.`,
+      })
+    }
+    const given = typeof row.default === 'number' && typeof value === 'string' ? Number(value) : value
+    const fits =
+      typeof given === typeof row.default &&
+      (row.values
+        ? row.values.includes(given as string)
+        : typeof given !== 'number' || (Number.isInteger(given) && given >= 0))
+    if (!fits) {
+      throw new SvcError('invalid_arguments', `${name}: not a value of this switch`, {
+        hint: row.values ? `Use one of ${row.values.join(', ')}.` : `Give a ${typeof row.default}.`,
+      })
+    }
+    out[name] = given as string | number
+  }
+  return out as Partial<Switches>
+}
