@@ -60,11 +60,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const mediaRoot = await realpath(config.mediaRoot)
   const dataLock = await openLock(join(config.basePath, '.data.lock'))
   const pollLock = await openLock(join(config.basePath, '.poll.lock'))
-  const { sessions, contexts, commitBatch } = await openState({
+  const { sessions, contexts, commitBatch } = openState({
     dir: config.basePath,
     lock: dataLock,
     log: log.child('state'),
-    clock,
   })
   const store = await Store.open({
     path: join(config.basePath, 'messages.db'),

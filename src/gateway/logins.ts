@@ -203,7 +203,10 @@ export class Logins {
       // A poll cut short by an arriving code says nothing about the scan.
       if (codeArrived && reply.status === 'wait') continue
 
-      const step = stepLogin(state, reply, { loginHost: loginUrl, codeSent: code })
+      const step = stepLogin(state, reply, {
+        loginHost: loginUrl,
+        ...(code !== undefined && { codeSent: code }),
+      })
       state = step.flow
       if (step.dropCode) flow.verifyCode = undefined
       switch (step.next) {
@@ -214,7 +217,7 @@ export class Logins {
           this.#become(flow, step.state)
           try {
             const qr = await api.getBotQrcode(loginUrl, known, flow.stop.signal)
-            state = { ...newLogin(qr), renewals: state.renewals }
+            state = newLogin(qr, state.renewals)
             flow.qrUrl = qr.qrcode_img_content
             shownAt = clock.monotonic()
             this.#become(flow, 'waiting', true)
@@ -242,7 +245,7 @@ export class Logins {
           return this.#finish(flow, 'confirmed')
         }
         case 'end':
-          return this.#finish(flow, step.state)
+          return this.#finish(flow, step.state, step.problem)
       }
       // Upstream holds the poll; only a server that answers at once needs a pause. A code is sent without one.
       const tookMs = clock.monotonic() - askedAt

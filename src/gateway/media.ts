@@ -4,16 +4,16 @@
  */
 
 import { Buffer } from 'node:buffer'
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { Account, Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
-import { encrypted, paddedSize } from '../ilink/crypto.ts'
-import { mediaOf } from '../ilink/decode.ts'
+import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
+import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import { SvcError } from '../model/error.ts'
-import type { MediaContent, MediaInfo, MediaKind, UploadedMedia } from '../model/message.ts'
+import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import {
@@ -29,6 +29,7 @@ import type { Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import type { AcceptedUpload, Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
+import { viewOf } from './view.ts'
 
 /** An upload waits this long for the send that uses it. */
 const uploadLifeMs = 24 * 60 * 60_000
@@ -102,21 +103,20 @@ export class Media {
    */
   async upload(account: Account, to: string, file: HomeFile, signal: AbortSignal): Promise<UploadedMedia> {
     const { api, cdn, cdnUrl } = this.#ports
-    const key = randomBytes(16)
-    const filekey = randomBytes(16).toString('hex')
-    // Bot voice is accepted by upstream and never shown (protocol notes 4.3): it goes as a file.
-    const media_type = file.kind === 'voice' ? 'file' : file.kind
+    const aes_key_hex = randomHexKey()
+    const key = parseAesKey(aes_key_hex)
+    const filekey = randomHexKey()
     const cipher_size = paddedSize(file.size)
     const target = await api.getUploadUrl(
       account,
       {
         filekey,
-        mediaType: media_type,
+        mediaType: file.kind,
         to,
         rawSize: file.size,
         rawMd5: file.md5,
         cipherSize: cipher_size,
-        aesKeyHex: key.toString('hex'),
+        aesKeyHex: aes_key_hex,
       },
       signal,
     )
@@ -126,14 +126,14 @@ export class Media {
       filekey,
       cipherSize: cipher_size,
       body: () =>
-        encrypted(createReadStream(file.path, { highWaterMark: 256 * 1024, end: file.size - 1 }), key),
+        encryptStream(createReadStream(file.path, { highWaterMark: 256 * 1024, end: file.size - 1 }), key),
       signal,
     })
     return {
-      media_type,
+      media_type: file.kind,
       filekey,
       download_param: downloadParam,
-      aes_key_hex: key.toString('hex'),
+      aes_key_hex,
       file_size: file.size,
       cipher_size,
       file_name: file.file_name,
@@ -148,7 +148,7 @@ export class Media {
   async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
     const { cdn, cdnUrl } = this.#ports
     const found = this.#find(request.message_id, request.item)
-    const { stream, size } = await cdn.download(found.info, { cdnUrl, signal })
+    const { stream, size } = await cdn.download(found, { cdnUrl, signal })
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
     const fromName = named && typeOfName(named)
     if (named && fromName)
@@ -222,17 +222,17 @@ export class Media {
     return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
   }
 
-  #find(messageId: string, item: number): { info: MediaInfo; kind: MediaKind; fileName?: string } {
+  #find(messageId: string, item: number): MediaReference {
     const row = this.#ports.store.byMessageId(messageId)
     if (!row) throw new SvcError('message_not_found', `there is no message ${messageId}`)
-    const all = mediaOf(row.raw)
-    const found = all[item]
+    const found = mediaOf(row.raw, item)
     if (found) return found
+    const count = viewOf(this.#ports.store, row).items.filter(part => part.has_media).length
     throw new SvcError(
       'no_media',
-      all.length === 0
+      count === 0
         ? 'this message has no media'
-        : `this message has ${all.length} media, counted from 0; there is no ${item}`,
+        : `this message has ${count} media, counted from 0; there is no ${item}`,
     )
   }
 

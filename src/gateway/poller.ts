@@ -7,7 +7,7 @@
  */
 
 import type { Api, Updates } from '../ilink/api.ts'
-import { summary } from '../ilink/decode.ts'
+import { isFromUser, summary } from '../ilink/decode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
@@ -67,6 +67,7 @@ export class Poller {
   /** Polls until `signal` aborts; then waits for the batches in hand to be committed. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, sessions } = this.#ports
+    signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
@@ -74,7 +75,7 @@ export class Poller {
       } catch (error) {
         log.error('session files cannot be read', { error })
       }
-      await clock.sleep(lookEveryMs, AbortSignal.any([signal, this.#nudge.signal]))
+      if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }
     for (const follower of this.#followers.values()) follower.stop.abort()
     await Promise.all([...this.#followers.values()].map(follower => follower.ended))
@@ -188,9 +189,9 @@ export class Poller {
     const rows: ReceivedMessage[] = []
     const inbound: BatchCommit['inbound'] = []
     for (const { raw, message } of updates.messages) {
-      const { contextToken, fromBot, ...row } = summary(message, { receivedAt })
       // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
-      if (fromBot || row.from_user === bot.bot_id) continue
+      if (!isFromUser(message, bot.bot_id)) continue
+      const { contextToken, ...row } = summary(message, receivedAt)
       rows.push({ ...row, raw })
       if (row.from_user) {
         inbound.push({

@@ -6,7 +6,7 @@
  */
 
 import type { Account, Api } from '../ilink/api.ts'
-import { mediaItem, outgoing, textItem } from '../ilink/encode.ts'
+import { mediaItem, newClientId, outgoingMessage, sentAs, textItem } from '../ilink/encode.ts'
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
@@ -153,7 +153,13 @@ export class Sender {
     signal: AbortSignal,
   ): Promise<Outcome> {
     const { account, api, clock, log, pace, sessions, store } = this.#ports
-    const message = outgoing({ to, item, contextToken: context.token, now: clock.now() })
+    const clientId = newClientId(clock.now())
+    const message = outgoingMessage({
+      to,
+      item,
+      clientId,
+      ...(context.token && { contextToken: context.token }),
+    })
     let row: number
     try {
       await pace.turn(session, to, signal)
@@ -161,7 +167,7 @@ export class Sender {
         throw new SvcError('shutting_down', 'the caller left or the service stops; this was not sent')
       // The intent goes to disk first: after a crash the row says that something may have gone out.
       row = store.insertSent(session, bot.bot_id, {
-        client_id: message.client_id,
+        client_id: clientId,
         to_user: to,
         timestamp: clock.now(),
         raw: JSON.stringify(message),
@@ -234,7 +240,7 @@ export class Sender {
   #refusal(error: ILinkError, context: UserContext, to: string): SvcError {
     const now = this.#ports.clock.now()
     const options = { cause: error, details: { ret: error.ret, errcode: error.errcode } }
-    if (error.ret === -3) {
+    if (error.ret === -3 || error.errcode === -3) {
       return new SvcError('invalid_arguments', `to: WeChat knows no user "${to}"`, {
         ...options,
         hint: 'Copy the user id exactly as received; it is case-sensitive.',
@@ -268,7 +274,7 @@ export class Sender {
       const { kind } = pieces[index]!
       return {
         kind,
-        sent_as: kind === 'voice' ? 'file' : kind,
+        sent_as: kind === 'text' ? 'text' : sentAs(kind),
         status: outcome.status,
         ...(outcome.message_id !== undefined && { message_id: outcome.message_id }),
         ...(outcome.error && { error: shown(outcome.error) }),

@@ -12,19 +12,9 @@ export function viewOf(store: Store, row: StoredMessage, redelivered = false): M
     session: row.session,
     bot_id: row.bot_id,
     direction: row.direction,
-    ...(row.direction === 'sent' && row.status && { status: row.status }),
+    ...(row.status && { status: row.status }),
     timestamp: row.timestamp,
-    quoted: id => {
-      const found = store.byMessageId(id)
-      return (
-        found && {
-          raw: found.raw,
-          message_id: found.message_id,
-          from_user: found.from_user,
-          timestamp: found.timestamp,
-        }
-      )
-    },
+    quoted: id => store.byMessageId(id),
   })
   return redelivered ? { ...message, redelivered: true } : message
 }

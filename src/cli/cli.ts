@@ -1,0 +1,90 @@
+/** Arguments → commands; help and exit status. The options come from the one table in config. */
+
+import process from 'node:process'
+import { Command, CommanderError, Option } from 'commander'
+import { type CommandName, type Config, type Flags, optionTable, readConfig } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { version } from '../version.ts'
+import { isBadUsage, printError } from './print.ts'
+import { serveOpenApi, serveSandbox } from './serve.ts'
+
+const epilogue = `
+Try it in a minute, without an account:
+  svc openapi --sandbox       then open the phone it names, and http://127.0.0.1:8000/docs
+
+Every option can also be set by an environment variable, as its help says.
+Exit status: 0 done, 1 failed, 2 wrong usage.`
+
+/**
+ * Runs one command line to its end.
+ *
+ * @param args without the program's name
+ * @returns exit status: 0 done, 1 failed, 2 wrong usage
+ */
+export async function runCli(args: readonly string[]): Promise<number> {
+  let status = 0
+  const program = new Command('svc')
+    .description('WeChat bot accounts as tools: REST with interactive docs, on this machine.')
+    .version(version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand(false)
+    .showSuggestionAfterError()
+    .addHelpText('after', epilogue)
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+
+  const serverCommand = (name: CommandName, summary: string, run: (config: Config) => Promise<void>) => {
+    const command = program
+      .command(name)
+      .summary(summary)
+      .description(summary)
+      .exitOverride()
+      .configureOutput({ outputError: () => {} })
+    for (const spec of optionTable) {
+      if (!spec.flag || !spec.commands.includes(name)) continue
+      const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
+      const shown =
+        spec.shownDefault ??
+        (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
+      const option = new Option(flags, `${spec.help}${shown ? ` (${shown})` : ''} [${spec.env}]`)
+      if (spec.repeatable)
+        option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+      command.addOption(option)
+    }
+    command.action(async () => run(readConfig(command.opts() as Flags)))
+  }
+  serverCommand('openapi', 'serve the nine tools over REST, with interactive docs', serveOpenApi)
+  serverCommand('sandbox', 'run only the pretend WeChat, for several processes to share', serveSandbox)
+
+  try {
+    if (args.length === 0) {
+      program.outputHelp()
+      return 0
+    }
+    await program.parseAsync([...args], { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0
+      const text = error.message
+        .replace(/^error: /, '')
+        .replace(/\n/g, ' ')
+        .replace(/[.]$/, '')
+      printError(
+        text,
+        `See ${['svc', ...args.filter(arg => program.commands.some(({ name }) => name() === arg)).slice(0, 1)].join(' ')} --help.`,
+      )
+      return 2
+    }
+    if (!(error instanceof SvcError)) {
+      printError(
+        error instanceof Error ? error.message : String(error),
+        'This is a bug in svc; please report it.',
+      )
+      if (error instanceof Error && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
+      return 1
+    }
+    printError(error.message, error.hint)
+    status = isBadUsage(error) ? 2 : 1
+  }
+  return status
+}

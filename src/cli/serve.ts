@@ -1,0 +1,180 @@
+/** The commands that serve: open, bind, say where, wait for the signal, stop cleanly. */
+
+import { access, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { openGateway } from '../gateway/gateway.ts'
+import { SvcError } from '../model/error.ts'
+import { systemClock } from '../platform/clock.ts'
+import { ensurePrivateDir } from '../platform/files.ts'
+import { createLog, type Log } from '../platform/log.ts'
+import { onStopSignals } from '../platform/process.ts'
+import { type RunningServer, serve } from '../platform/serve.ts'
+import { joinSandbox, startSandbox } from '../sandbox/sandbox.ts'
+import { ensureToken, isLoopback } from '../server/auth.ts'
+import { createOpenApiApp } from '../server/openapi.ts'
+import { tools } from '../tools/index.ts'
+import { version } from '../version.ts'
+import { banner, print } from './print.ts'
+
+/** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
+const graceMs = 3000
+
+/** `svc openapi`: the nine tools over REST until SIGINT or SIGTERM. */
+export async function serveOpenApi(config: Config): Promise<void> {
+  if (config.adminPort !== undefined) {
+    throw new SvcError('invalid_arguments', '--admin-port: this version has no admin panel yet', {
+      hint: 'Leave the option out; sessions are managed with the tools login, logout, rename_session and set_default.',
+    })
+  }
+  const log = createLog(config.logLevel)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  await claimDirectory(config)
+  const sandbox = config.sandbox ? await openSandboxFor(config, log, stack) : undefined
+  const token = config.token ?? (isLoopback(config.host) ? undefined : await generatedToken(config))
+  const gateway = stack.use(
+    await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
+  )
+  const app = createOpenApiApp({
+    gateway,
+    config: token === undefined ? config : { ...config, token },
+    tools,
+    log,
+    version,
+  })
+  const server = await listen(config, '--port', config.port, request => app.fetch(request))
+  stack.defer(() => server.stop(0))
+  await gateway.start()
+
+  if (config.banner) print(banner(version))
+  print(`listening on ${server.url}`)
+  print(`docs on ${server.url}/docs`)
+  if (sandbox) print(`phone on ${sandbox.url}/phone`)
+
+  log.info('stopping', { signal: await stopping })
+  // First the waits end with their normal empty answers, then what is written gets out, then the files close.
+  app.beginShutdown()
+  await server.stop(graceMs)
+}
+
+/** `svc sandbox`: the pretend WeChat alone, for several processes. */
+export async function serveSandbox(config: Config): Promise<void> {
+  const log = createLog(config.logLevel)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  await claimDirectory({ ...config, sandbox: true })
+  const sandbox = await startSandbox(sandboxOptions(config, log)).catch(error => {
+    throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
+  })
+  stack.defer(() => sandbox.stop())
+  if (config.banner) print(banner(version))
+  print(`phone on ${sandbox.url}/phone`)
+  print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
+  log.info('stopping', { signal: await stopping })
+}
+
+const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
+
+const sandboxOptions = (config: Config, log: Log) => ({
+  dir: join(config.basePath, 'sandbox'),
+  host: config.host,
+  port: config.sandboxPort,
+  clock: systemClock,
+  log: log.child('sandbox'),
+})
+
+/** Starts the sandbox of this directory, or joins the one that another process runs for it. */
+async function openSandboxFor(
+  config: Config,
+  log: Log,
+  stack: AsyncDisposableStack,
+): Promise<{ url: string }> {
+  const running = await joinSandbox(join(config.basePath, 'sandbox'))
+  if (running) {
+    log.info('using the sandbox of another process', { url: running.url })
+    return running
+  }
+  const sandbox = await startSandbox(sandboxOptions(config, log)).catch(error => {
+    throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
+  })
+  stack.defer(() => sandbox.stop())
+  return sandbox
+}
+
+/**
+ * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
+ * pretend tokens, or show a pretend user to a real bot.
+ *
+ * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used
+ */
+async function claimDirectory(config: Config): Promise<void> {
+  try {
+    await ensurePrivateDir(config.basePath)
+    const names = await readdir(config.basePath, { withFileTypes: true })
+    const isSandbox = names.some(entry => entry.name === 'sandbox' && entry.isDirectory())
+    let hasSessions = false
+    for (const entry of names) {
+      if (!entry.isDirectory() || entry.name === 'sandbox' || entry.name === 'media') continue
+      hasSessions ||= await access(join(config.basePath, entry.name, 'token.json')).then(
+        () => true,
+        () => false,
+      )
+    }
+    if (config.sandbox && hasSessions && !isSandbox) {
+      throw new SvcError('invalid_arguments', `--sandbox: ${config.basePath} holds real sessions`, {
+        hint: 'Choose another folder with --base-path.',
+      })
+    }
+    if (!config.sandbox && isSandbox) {
+      throw new SvcError('invalid_arguments', `--base-path: ${config.basePath} belongs to the sandbox`, {
+        hint: 'Add --sandbox, or choose another folder.',
+      })
+    }
+    if (config.sandbox) await ensurePrivateDir(join(config.basePath, 'sandbox'))
+  } catch (error) {
+    if (error instanceof SvcError) throw error
+    throw new SvcError(
+      'store_unavailable',
+      `the data directory ${config.basePath} cannot be used (${(error as { code?: string }).code ?? String(error)})`,
+      { hint: 'Choose a folder you may write to with --base-path.', cause: error },
+    )
+  }
+}
+
+async function generatedToken(config: Config): Promise<string> {
+  const { token, created, path } = await ensureToken(config.basePath)
+  if (created) print(`token ${token} (kept in ${path}; shown this once)`)
+  return token
+}
+
+async function listen(
+  config: Config,
+  flag: string,
+  port: number,
+  fetch: (request: Request) => Response | Promise<Response>,
+): Promise<RunningServer> {
+  try {
+    return await serve({ hostname: config.host, port, fetch })
+  } catch (error) {
+    throw listenError(error, flag, port, config.host)
+  }
+}
+
+/** A failed bind as one clear line; anything else as it is. */
+function listenError(error: unknown, flag: string, port: number, host: string): unknown {
+  const { code } = error as { code?: string }
+  if (code === 'EADDRINUSE') {
+    return new SvcError('internal', `port ${port} on ${host} is in use`, {
+      hint: `Choose another with ${flag}, or 0 for a free one.`,
+      cause: error,
+    })
+  }
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EPERM') {
+    return new SvcError('internal', `${host} port ${port} cannot be bound (${code})`, {
+      hint: `Choose an address of this machine with --host, and a port above 1023 with ${flag}.`,
+      cause: error,
+    })
+  }
+  return error
+}

@@ -1,0 +1,64 @@
+/**
+ * A small JSON file that others may replace at any time: read again only when it is another one than last time.
+ * Files are replaced by rename, never written in place, so inode, size and time tell.
+ */
+import { readFileSync, statSync } from 'node:fs'
+import { errorCodeOf } from '../platform/files.ts'
+
+export type JsonObject = Record<string, unknown>
+
+/** What stands on disk now. `damaged`: it does not parse, or is no JSON object. */
+export type Found<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'; value: T }
+
+interface Kept<T> {
+  stamp: string
+  found: Found<T>
+}
+
+export class JsonFiles<T> {
+  readonly #parse: (fields: JsonObject) => T | undefined
+  readonly #kept = new Map<string, Kept<T>>()
+
+  /** @param parse undefined for a JSON object that is not what it should be */
+  constructor(parse: (fields: JsonObject) => T | undefined) {
+    this.#parse = parse
+  }
+
+  /** The file's content as it is on disk now; the same value as before while the file is the same. */
+  read(path: string): Found<T> {
+    const stamp = stampOf(path)
+    if (stamp === undefined) {
+      this.#kept.delete(path)
+      return { kind: 'absent' }
+    }
+    const kept = this.#kept.get(path)
+    if (kept?.stamp === stamp) return kept.found
+    const found = this.#load(path)
+    if (found.kind === 'absent') this.#kept.delete(path)
+    else this.#kept.set(path, { stamp, found })
+    return found
+  }
+
+  #load(path: string): Found<T> {
+    let text: string
+    try {
+      text = readFileSync(path, 'utf8')
+    } catch (error) {
+      if (errorCodeOf(error) === 'ENOENT') return { kind: 'absent' }
+      throw error
+    }
+    try {
+      const fields: unknown = JSON.parse(text)
+      if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) return { kind: 'damaged' }
+      const value = this.#parse(fields as JsonObject)
+      return value === undefined ? { kind: 'damaged' } : { kind: 'read', value }
+    } catch {
+      return { kind: 'damaged' }
+    }
+  }
+}
+
+function stampOf(path: string): string | undefined {
+  const info = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return info && `${info.ino}:${info.size}:${info.mtimeNs}`
+}

@@ -1,0 +1,247 @@
+/**
+ * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. Disk is the truth: every read looks
+ * at it, every write reads it again under the data lock and replaces the file durably.
+ */
+import { readdirSync } from 'node:fs'
+import { rename as renameFile, rmdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
+import {
+  ensurePrivateDir,
+  errorCodeOf,
+  readText,
+  removeQuietly,
+  setAside,
+  writeDurably,
+} from '../platform/files.ts'
+import type { FileLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { JsonFiles, type JsonObject } from './json-file.ts'
+
+export interface SessionRecord {
+  name: string
+  /** Absent when the credentials are damaged. */
+  bot?: BotInfo
+  damaged?: true
+}
+
+/** A token.json as it stands, unknown fields included: they survive a rewrite. */
+export interface TokenFile {
+  bot: BotInfo
+  fields: JsonObject
+}
+
+const defaultFile = '.default_session'
+
+export class Sessions {
+  readonly #dir: string
+  readonly #lock: FileLock
+  readonly #log: Log
+  readonly #files = new JsonFiles(parseToken)
+  /** Folders already complained about. */
+  readonly #warned = new Set<string>()
+
+  constructor(options: { dir: string; lock: FileLock; log: Log }) {
+    this.#dir = options.dir
+    this.#lock = options.lock
+    this.#log = options.log
+  }
+
+  /** Every session on disk now, in the order of the folder. Takes no lock. */
+  async list(): Promise<SessionRecord[]> {
+    const records: SessionRecord[] = []
+    for (const entry of readdirSync(this.#dir, { withFileTypes: true })) {
+      if (!entry.isDirectory() || entry.name.startsWith('.')) continue
+      if (entry.name === 'media' || entry.name === 'sandbox') continue
+      const record = await this.#read(entry.name)
+      if (record) records.push(record)
+    }
+    return records
+  }
+
+  /** The session of that name (compared as a case-insensitive file system would). Takes no lock. */
+  async get(name: string): Promise<SessionRecord | undefined> {
+    const exact = await this.#read(name)
+    if (exact) return exact
+    const found = this.#folderOf(name)
+    return found === undefined ? undefined : this.#read(found)
+  }
+
+  /** The name in `.default_session`, if there is such a session. */
+  async defaultName(): Promise<string | undefined> {
+    const text = (await readText(join(this.#dir, defaultFile)))?.trim()
+    if (!text) return undefined
+    return (await this.get(text))?.name
+  }
+
+  /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
+  async save(name: string, bot: BotInfo): Promise<void> {
+    await this.#lock.run(async () => {
+      const folder = this.#folderOf(name) ?? sessionName(name)
+      await ensurePrivateDir(join(this.#dir, folder))
+      const before = this.token(folder)
+      const { expired_at: _, ...kept } = before?.fields ?? {}
+      await writeDurably(this.tokenPath(folder), serialized({ ...kept, ...bot }))
+      if (before && before.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
+      if ((await this.defaultName()) === undefined) await this.#writeDefault(folder)
+    })
+  }
+
+  /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
+  onNewBot: ((name: string) => Promise<void>) | undefined
+
+  /** Notes that upstream refuses the token (`at`, Unix ms), or takes it again (undefined); not of another login. */
+  async markExpired(name: string, token: string, at: number | undefined): Promise<void> {
+    await this.#lock.run(async () => {
+      const file = this.token(name)
+      if (file?.bot.token !== token || file.bot.expired_at === at) return
+      if (at !== undefined && file.bot.expired_at !== undefined) return
+      const { expired_at: _, ...fields } = { ...file.fields, ...file.bot }
+      await writeDurably(
+        this.tokenPath(name),
+        serialized(at === undefined ? fields : { ...fields, expired_at: at }),
+      )
+    })
+  }
+
+  /** Removes the credentials; the folder goes when nothing foreign is in it. A default one hands over to the oldest. */
+  async remove(name: string): Promise<void> {
+    await this.#lock.run(async () => {
+      const folder = this.#existing(name)
+      const wasDefault = (await this.defaultName()) === folder
+      await removeQuietly(this.tokenPath(folder))
+      await removeQuietly(this.contextsPath(folder))
+      await rmdir(join(this.#dir, folder)).catch(error => {
+        // Set-aside files stay: they may be all that is left of somebody's credentials.
+        this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
+      })
+      if (!wasDefault) return
+      const rest = (await this.list()).filter(record => record.bot)
+      const oldest = rest.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
+      if (oldest) await this.#writeDefault(oldest.name)
+      else await removeQuietly(join(this.#dir, defaultFile))
+    })
+  }
+
+  /** @throws SvcError `session_not_found`, `session_exists` */
+  async rename(oldName: string, newName: string): Promise<void> {
+    await this.#lock.run(async () => {
+      const from = this.#existing(oldName)
+      const to = sessionName(newName)
+      if (from === to) return
+      const taken = this.#folderOf(to)
+      if (taken !== undefined && taken !== from) {
+        throw new SvcError('session_exists', `there is already a session named "${taken}"`)
+      }
+      if (taken === undefined && (await stat(join(this.#dir, to)).catch(() => undefined))) {
+        throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
+      }
+      const wasDefault = (await this.defaultName()) === from
+      await renameFile(join(this.#dir, from), join(this.#dir, to))
+      if (wasDefault) await this.#writeDefault(to)
+    })
+  }
+
+  /** @throws SvcError `session_not_found` */
+  async setDefault(name: string): Promise<void> {
+    await this.#lock.run(async () => this.#writeDefault(this.#existing(name)))
+  }
+
+  /** The token file as it is on disk now; undefined when absent or damaged. For writers that hold the data lock. */
+  token(name: string): TokenFile | undefined {
+    const found = this.#files.read(this.tokenPath(name))
+    return found.kind === 'read' ? found.value : undefined
+  }
+
+  tokenPath(name: string): string {
+    return join(this.#dir, name, 'token.json')
+  }
+
+  contextsPath(name: string): string {
+    return join(this.#dir, name, 'contexts.json')
+  }
+
+  async #read(folder: string): Promise<SessionRecord | undefined> {
+    const found = this.#files.read(this.tokenPath(folder))
+    if (found.kind === 'read') {
+      if (!this.#isSession(folder)) return undefined
+      return { name: folder, bot: found.value.bot }
+    }
+    if (found.kind === 'damaged') {
+      const aside = await setAside(this.tokenPath(folder)).catch(() => undefined)
+      this.#log.error('token.json does not parse; set aside, log the session in again', {
+        session: folder,
+        aside,
+      })
+      return { name: folder, damaged: true }
+    }
+    return this.#hasDamaged(folder) ? { name: folder, damaged: true } : undefined
+  }
+
+  #hasDamaged(folder: string): boolean {
+    try {
+      return readdirSync(join(this.#dir, folder)).some(name => name.startsWith('token.json.corrupt-'))
+    } catch {
+      return false
+    }
+  }
+
+  /** Folders that somebody made by hand with a name we would not give. */
+  #isSession(folder: string): boolean {
+    try {
+      if (sessionName(folder) === folder.normalize('NFC')) return true
+    } catch {
+      // Told below.
+    }
+    if (!this.#warned.has(folder)) {
+      this.#warned.add(folder)
+      this.#log.warn('folder ignored: its name is not a session name', { folder })
+    }
+    return false
+  }
+
+  /** The folder whose name is the same for a case-insensitive file system. */
+  #folderOf(name: string): string | undefined {
+    const key = sessionKey(name)
+    return readdirSync(this.#dir, { withFileTypes: true }).find(
+      entry =>
+        entry.isDirectory() &&
+        sessionKey(entry.name) === key &&
+        (this.#files.read(this.tokenPath(entry.name)).kind !== 'absent' || this.#hasDamaged(entry.name)),
+    )?.name
+  }
+
+  #existing(name: string): string {
+    const folder = this.#folderOf(name)
+    if (folder === undefined) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+    return folder
+  }
+
+  #writeDefault(name: string): Promise<void> {
+    return writeDurably(join(this.#dir, defaultFile), `${name}\n`)
+  }
+}
+
+export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+/** Files may have been written by hand: only bot id and token must be there. */
+function parseToken(fields: JsonObject): TokenFile | undefined {
+  const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
+  const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
+  const bot_id = text('bot_id')
+  const token = text('token')
+  if (!bot_id || !token) return undefined
+  const bot: BotInfo = {
+    bot_id,
+    token,
+    base_url: text('base_url') ?? '',
+    cursor: text('cursor') ?? '',
+    created_at: time('created_at') ?? 0,
+  }
+  const user_id = text('user_id')
+  const expired_at = time('expired_at')
+  if (user_id !== undefined) bot.user_id = user_id
+  if (expired_at !== undefined) bot.expired_at = expired_at
+  return { bot, fields }
+}

@@ -1,0 +1,136 @@
+/** The service as a user runs it: a process of its own on a temporary folder, from source or as the binary. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface ServiceOptions {
+  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  dir?: string
+  /** More options of `svc openapi`. */
+  args?: string[]
+  env?: Record<string, string>
+  /** The program and its first arguments; the sources under Bun by default. */
+  command?: string[]
+  /** False: no `--sandbox`; then pass an upstream in `args`. */
+  sandbox?: boolean
+}
+
+export interface Service extends AsyncDisposable {
+  readonly url: string
+  /** Of the sandbox; '' without one. */
+  readonly phoneUrl: string
+  readonly pid: number
+  readonly dir: string
+  readonly exited: Promise<number>
+  /** Everything on stderr so far. */
+  log(): string
+  stdout(): string
+  /** POSTs a tool call; the parsed body and status. */
+  call<T = Json>(tool: string, input?: unknown, signal?: AbortSignal): Promise<{ status: number; body: T }>
+  /** POSTs to the simulated phone. */
+  phone<T = Json>(path: string, body?: unknown): Promise<T>
+  kill(signal: NodeJS.Signals): Promise<number>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+export type Json = any
+
+const readyWithinMs = 20_000
+
+/** Starts `svc openapi` on free ports and waits for its ready lines. */
+export async function startService(options: ServiceOptions = {}): Promise<Service> {
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-')))
+  const command = options.command ?? [process.execPath, join(root, 'src/main.ts')]
+  const sandboxed = options.sandbox !== false
+  const child = Bun.spawn(
+    [
+      ...command,
+      'openapi',
+      '--no-banner',
+      ...['--port', '0', '-d', dir],
+      ...(sandboxed ? ['--sandbox', '--sandbox-port', '0'] : []),
+      ...(options.args ?? []),
+    ],
+    {
+      cwd: dir,
+      env: { PATH: process.env.PATH ?? '', HOME: dir, ...options.env },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  )
+  let stdout = ''
+  let stderr = ''
+  const reading = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
+  })()
+  const readingErrors = (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
+  })()
+  const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
+  const line = (pattern: RegExp) => pattern.exec(stdout)?.[1]
+  const deadline = Date.now() + readyWithinMs
+  while (!line(/^listening on (\S+)/m) || (sandboxed && !line(/phone on (\S+?)\/phone/m))) {
+    if (child.exitCode !== null || Date.now() > deadline) {
+      child.kill('SIGKILL')
+      await exited
+      throw new Error(`the service did not start (exit ${child.exitCode}):\n${stdout}${stderr}`)
+    }
+    await Bun.sleep(10)
+  }
+  const url = line(/^listening on (\S+)/m)!
+  const phoneUrl = line(/phone on (\S+?)\/phone/m) ?? ''
+
+  const post = (to: string, body: unknown, signal?: AbortSignal) =>
+    fetch(to, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body ?? {}),
+      ...(signal && { signal }),
+    })
+
+  return {
+    url,
+    phoneUrl,
+    pid: child.pid,
+    dir,
+    exited,
+    log: () => stderr,
+    stdout: () => stdout,
+    async call(tool, input, signal) {
+      const response = await post(`${url}/tools/default/${tool}`, input, signal)
+      return { status: response.status, body: await response.json() }
+    },
+    async phone(path, body) {
+      const response = await post(`${phoneUrl}/phone/${path}`, body)
+      const text = await response.text()
+      if (!response.ok) throw new Error(`phone ${path}: ${response.status} ${text}`)
+      return JSON.parse(text)
+    },
+    async kill(signal) {
+      child.kill(signal)
+      return exited
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited
+      if (!options.dir) await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Logs a session in through the simulated phone. */
+export async function logIn(service: Service, name = '', user?: string): Promise<Json> {
+  const first = await service.call('login', { session_name: name })
+  if (first.body.status !== 'waiting') throw new Error(`login: ${JSON.stringify(first.body)}`)
+  await service.phone('scan', { confirm: true, qrcode: first.body.qr_url, ...(user && { user }) })
+  for (let tries = 0; tries < 20; tries++) {
+    const { body } = await service.call('login', { session_name: name, timeout: 5 })
+    if (body.status === 'confirmed') return body
+  }
+  throw new Error('login was never confirmed')
+}
