@@ -46,8 +46,7 @@ async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
     idleTimeout: 0,
     development: false,
     maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
-    fetch: (request, running) =>
-      refused(request) ?? options.fetch(request, { remoteAddress: running.requestIP(request)?.address }),
+    fetch: (request, running) => refused(request) ?? options.fetch(request, new BunPeer(running, request)),
   })
   const port = server.port ?? options.port
   let stopped: Promise<void> | undefined
@@ -61,6 +60,21 @@ async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
     hostname: options.hostname,
     port,
     stop: graceMs => (stopped ??= stop(graceMs)),
+  }
+}
+
+/** Asks for the address only when somebody wants it: it costs a tenth of a small request. */
+class BunPeer {
+  readonly #server: { requestIP(request: Request): { address: string } | null }
+  readonly #request: Request
+
+  constructor(server: { requestIP(request: Request): { address: string } | null }, request: Request) {
+    this.#server = server
+    this.#request = request
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#server.requestIP(this.#request)?.address
   }
 }
 

@@ -39,17 +39,23 @@ export function createGuard(options: GuardOptions): Guard {
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
   const isAllowed = (host: string) => allowed.has(host) || allowed.has(hostName(host))
 
+  const isOwnHost = (host: string) => isLoopback(hostName(host)) || isAllowed(host)
+  // A client says the same Host each time: what passed last is not judged again.
+  let lastHost: string | null = null
+
   return {
     tokenRequired: tokenHash !== undefined,
     refusal(request, open) {
       const { headers } = request
       if (local) {
-        const host = headers.get('host')?.toLowerCase() ?? ''
-        if (!isLoopback(hostName(host)) && !isAllowed(host)) return foreignHost()
+        const host = headers.get('host')
+        if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHost()
+        lastHost = host
         const origin = headers.get('origin')
-        if (origin !== null && !isOwnOrigin(origin, host, isAllowed)) return foreignOrigin()
+        if (origin !== null && !isOwnOrigin(origin, host.toLowerCase(), isAllowed)) return foreignOrigin()
         // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
-        if (!open && !ownSites.has(headers.get('sec-fetch-site') ?? 'none')) return foreignOrigin()
+        const site = open ? null : headers.get('sec-fetch-site')
+        if (site !== null && site !== 'same-origin' && site !== 'none') return foreignOrigin()
       }
       if (tokenHash === undefined || open) return undefined
       const given = bearer(headers.get('authorization'))
@@ -61,8 +67,6 @@ export function createGuard(options: GuardOptions): Guard {
     },
   }
 }
-
-const ownSites = new Set(['same-origin', 'none'])
 
 const foreignHost = () =>
   new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {

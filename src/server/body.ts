@@ -1,4 +1,5 @@
 /** Request bodies: bounded before they are read, and JSON with long ids intact. */
+import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
 import { SvcError } from '../model/error.ts'
 
@@ -8,13 +9,23 @@ import { SvcError } from '../model/error.ts'
  * @throws SvcError `unsupported_media_type`, `payload_too_large`, `bad_json`
  */
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
-  checkJsonType(request.headers)
-  const bytes = await readBytes(request, maxBytes)
-  if (bytes.length === 0)
+  const { headers } = request
+  checkJsonType(headers)
+  const announced = headers.get('content-length')
+  if (announced !== null && !(Number(announced) <= maxBytes)) throw tooLarge(maxBytes)
+  let bytes: Uint8Array | ArrayBuffer
+  try {
+    // The server cuts a body at its announced length: only a body without one has to be counted.
+    bytes = await (announced === null ? counted(request, maxBytes) : request.arrayBuffer())
+  } catch (error) {
+    if (error instanceof SvcError) throw error
+    throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
+  }
+  if (bytes.byteLength === 0)
     throw new SvcError('bad_json', 'The request has no body; a JSON object was expected')
   let text: string
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    text = utf8.decode(bytes)
   } catch {
     throw new SvcError('bad_json', 'The body is not valid UTF-8')
   }
@@ -26,6 +37,7 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   }
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
 const jsonType = /^application\/json *(?:; *charset="?utf-?8"? *)?;?$/i
 
 function checkJsonType(headers: Headers): void {
@@ -44,41 +56,11 @@ function checkJsonType(headers: Headers): void {
     })
 }
 
-async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
-  const length = request.headers.get('content-length')
-  // The server cuts a body at its announced length, so a small announcement needs no counting.
-  if (length !== null) {
-    if (!(Number(length) <= maxBytes)) throw tooLarge(maxBytes)
-    return new Uint8Array(await cutShort(request.arrayBuffer()))
-  }
+async function counted(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
-  let size = 0
-  await cutShort(
-    (async () => {
-      for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) {
-        chunks.push(chunk)
-        size += chunk.length
-      }
-    })(),
-  )
-  const all = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    all.set(chunk, at)
-    at += chunk.length
-  }
-  return all
-}
-
-/** A body whose sender stops in the middle, or breaks the chunk format, is the sender's fault. */
-async function cutShort<T>(reading: Promise<T>): Promise<T> {
-  try {
-    return await reading
-  } catch (error) {
-    if (error instanceof SvcError) throw error
-    throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
-  }
+  for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
+  return Buffer.concat(chunks)
 }
 
 /** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
