@@ -11,35 +11,45 @@ const colon = 0x3a
 const quote = 0x22
 const backslash = 0x5c
 const comma = 0x2c
-const brace = 0x7d
+const minus = 0x2d
+const openBracket = 0x5b
 const bracket = 0x5d
+const openBrace = 0x7b
+const brace = 0x7d
+
+/** What may stand before an integer in JSON, and after one; NaN is the text's edge. */
+const mayPrecede = (code: number) => code === colon || code === comma || code === openBracket || isEdge(code)
+const mayFollow = (code: number) => code === comma || code === brace || code === bracket || isEdge(code)
+const isEdge = (code: number) => code <= 0x20 || Number.isNaN(code)
 
 /**
  * The same JSON text with every integer of 16 or more digits outside strings turned into a string. Exact for valid JSON;
  * shorter integers are safe numbers and stay.
  *
- * Looks only at runs of 16 digits: 6 µs for a reply of 100 messages (56 KB) where `JSON.parse` takes 44 µs. Where a run's
- * neighbours do not settle what it is (digits inside a text, arrays, spaces), the whole text is tokenised: 230 µs.
+ * Looks only at runs of 16 digits: 6 µs for a reply of 100 messages (56 KB) where `JSON.parse` takes 44 µs. Only where a
+ * run's neighbours leave open whether it is part of a text, the whole text is tokenised: 230 µs.
  */
 export function quoteLongIntegers(text: string): string {
+  const longDigits = /\d{16,}/g
   let out = ''
   let done = 0
-  const longDigits = /\d{16,}/g
   for (let run = longDigits.exec(text); run; run = longDigits.exec(text)) {
     const start = run.index
     const end = longDigits.lastIndex
     const before = text.charCodeAt(start - 1)
+    // Part of a text (a hash, a token, a word), or of a fraction.
+    if (before !== minus && !mayPrecede(before)) continue
     const after = text.charCodeAt(end)
-    // `"…":123,`: a key's closing quote directly before the colon. Inside a string that quote would follow a backslash.
+    if (!mayFollow(after)) continue
+    // `"…":123`: a key's closing quote directly before the colon. Inside a string that quote would follow a backslash.
     if (
       before === colon &&
       text.charCodeAt(start - 2) === quote &&
-      text.charCodeAt(start - 3) !== backslash &&
-      (after === comma || after === brace)
+      text.charCodeAt(start - 3) !== backslash
     ) {
       out += `${text.slice(done, start)}"${run[0]}"`
       done = end
-    } else if (before !== quote || after !== quote) {
+    } else {
       return text.replace(tokens, token => (longInteger.test(token) ? `"${token}"` : token))
     }
   }
@@ -83,7 +93,7 @@ export function sliceArray(text: string, key: string): string[] | undefined {
         }
       }
       at = end
-    } else if (code === 0x7b || code === 0x5b) {
+    } else if (code === openBrace || code === openBracket) {
       if (inside && depth === 2) start = at
       depth++
     } else if (code === brace || code === bracket) {
