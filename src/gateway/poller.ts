@@ -7,7 +7,7 @@
  */
 
 import type { Api, Updates } from '../ilink/api.ts'
-import { isFromUser, summary } from '../ilink/decode.ts'
+import { derivedId, isFromUser, summary } from '../ilink/decode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
@@ -191,14 +191,11 @@ export class Poller {
     for (const { raw, message } of updates.messages) {
       // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
       if (!isFromUser(message, bot.bot_id)) continue
-      const { contextToken, ...row } = summary(message, receivedAt)
-      rows.push({ ...row, raw })
-      if (row.from_user) {
-        inbound.push({
-          user_id: row.from_user,
-          received_at: receivedAt,
-          ...(contextToken && { token: contextToken }),
-        })
+      const told = summary(message, receivedAt)
+      rows.push({ ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw })
+      if (told.from_user) {
+        const { from_user: user_id, contextToken: token } = told
+        inbound.push({ user_id, received_at: receivedAt, ...(token && { token }) })
       }
     }
     let stored = rows.length === 0

@@ -1,0 +1,183 @@
+/**
+ * Named readers of the log, each with its own position. What is handed out is leased: a confirmed lease is gone, an
+ * abandoned or lapsed one is handed out again, marked. So a position may move when rows are handed out and still
+ * nothing is lost, and parallel calls of one consumer never get the same row.
+ */
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import process from 'node:process'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/sqlite.ts'
+import type { Messages, StoredMessage } from './messages.ts'
+
+export interface Claim {
+  lease: number
+  /** Oldest first. */
+  rows: StoredMessage[]
+  /** Row ids that were handed out before. */
+  redelivered: ReadonlySet<number>
+}
+
+/** A lease lapses after this; sooner when its owner is known to be dead. */
+const leaseMs = 30_000
+/** When a consumer was last seen is noted this coarsely: retention looks at days. */
+const seenEveryMs = 60 * 60_000
+/** The consumer that begins at the beginning. */
+const firstConsumer = 'default'
+
+export class Consumers {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+  readonly #host = hostname()
+  readonly #run = randomUUID().slice(0, 8)
+
+  constructor(db: Database, messages: Messages, clock: Clock) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+  }
+
+  claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
+    const keys = options.session === undefined ? undefined : this.#messages.sessionKeys(options.session)
+    // Looking takes no write lock: most calls find nothing.
+    if (this.#isIdle(consumer, keys)) return undefined
+    return this.#db.transaction(() => {
+      const position = this.#position(consumer)
+      const again = this.#lapsed(consumer, keys, options.limit)
+      if (again.length > 0) return this.#leased(consumer, again, new Set(again.map(row => row.id)))
+      const rows = this.#fresh(consumer, position, keys, options.limit)
+      return rows.length > 0 ? this.#leased(consumer, rows, new Set()) : undefined
+    })
+  }
+
+  confirm(lease: number): void {
+    this.#db.prepare('DELETE FROM lease WHERE id = ?').run(lease)
+  }
+
+  abandon(lease: number): void {
+    this.#db.prepare('UPDATE lease SET expires_at = 0 WHERE id = ?').run(lease)
+  }
+
+  #isIdle(consumer: string, keys: number[] | undefined): boolean {
+    const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
+    const stale = Number(row?.seen_at) < this.#clock.now() - seenEveryMs
+    if (!row || stale || keys !== undefined) return false
+    if (this.#db.prepare('SELECT 1 AS one FROM lease WHERE consumer = ?').get(consumer)) return false
+    return Number(row.position) >= this.#messages.lastId()
+  }
+
+  #position(consumer: string): number {
+    const now = this.#clock.now()
+    const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
+    if (row) {
+      if (Number(row.seen_at) < now - seenEveryMs) {
+        this.#db.prepare('UPDATE consumer SET seen_at = ? WHERE name = ?').run(now, consumer)
+      }
+      return Number(row.position)
+    }
+    const position = consumer === firstConsumer ? 0 : this.#messages.lastId()
+    this.#db
+      .prepare('INSERT INTO consumer (name, position, seen_at) VALUES (?, ?, ?)')
+      .run(consumer, position, now)
+    return position
+  }
+
+  /** Rows of lapsed leases, taken out of them. */
+  #lapsed(consumer: string, keys: number[] | undefined, limit: number): StoredMessage[] {
+    const taken: StoredMessage[] = []
+    const leases = this.#db
+      .prepare('SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ? ORDER BY id')
+      .all(consumer)
+    for (const lease of leases) {
+      if (taken.length >= limit) break
+      if (Number(lease.expires_at) > this.#clock.now() && !this.#isDead(String(lease.owner))) continue
+      const left: number[] = []
+      for (const id of JSON.parse(String(lease.ids)) as number[]) {
+        const row = taken.length < limit ? this.#messages.byId(id) : undefined
+        // A row that retention removed meanwhile is nobody's any more.
+        if (row && (keys === undefined || this.#isOf(id, keys))) taken.push(row)
+        else if (row || taken.length >= limit) left.push(id)
+      }
+      if (left.length === 0) this.confirm(Number(lease.id))
+      else this.#db.prepare('UPDATE lease SET ids = ? WHERE id = ?').run(JSON.stringify(left), lease.id!)
+    }
+    return taken.sort((a, b) => a.id - b.id)
+  }
+
+  #isOf(id: number, keys: number[]): boolean {
+    return keys.includes(
+      Number(this.#db.prepare('SELECT session FROM message WHERE id = ?').get(id)?.session),
+    )
+  }
+
+  /** Rows never handed out, and the position moved past them. */
+  #fresh(consumer: string, position: number, keys: number[] | undefined, limit: number): StoredMessage[] {
+    if (keys === undefined) {
+      const rows = this.#db
+        .prepare(
+          `SELECT m.id FROM message m
+           LEFT JOIN consumer_ahead a ON a.consumer = ? AND a.session = m.session
+           WHERE m.id > ? AND m.sent = 0 AND m.id > coalesce(a.position, 0) ORDER BY m.id LIMIT ?`,
+        )
+        .all(consumer, position, limit)
+        .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
+      const next = rows.length < limit ? this.#messages.lastId() : rows.at(-1)!.id
+      if (next > position) {
+        this.#db.prepare('UPDATE consumer SET position = ? WHERE name = ?').run(next, consumer)
+        this.#db
+          .prepare('DELETE FROM consumer_ahead WHERE consumer = ? AND position <= ?')
+          .run(consumer, next)
+      }
+      return rows
+    }
+    const rows: StoredMessage[] = []
+    for (const key of keys) {
+      const ahead = Number(
+        this.#db
+          .prepare('SELECT position FROM consumer_ahead WHERE consumer = ? AND session = ?')
+          .get(consumer, key)?.position ?? 0,
+      )
+      const found = this.#db
+        .prepare('SELECT id FROM message WHERE session = ? AND id > ? AND sent = 0 ORDER BY id LIMIT ?')
+        .all(key, Math.max(position, ahead), limit - rows.length)
+        .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
+      if (found.length === 0) continue
+      rows.push(...found)
+      this.#db
+        .prepare(
+          `INSERT INTO consumer_ahead (consumer, session, position) VALUES (?, ?, ?)
+           ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`,
+        )
+        .run(consumer, key, found.at(-1)!.id)
+      if (rows.length >= limit) break
+    }
+    return rows.sort((a, b) => a.id - b.id)
+  }
+
+  #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
+    const { lastInsertRowid } = this.#db
+      .prepare('INSERT INTO lease (consumer, ids, owner, expires_at) VALUES (?, ?, ?, ?)')
+      .run(
+        consumer,
+        JSON.stringify(rows.map(row => row.id)),
+        `${process.pid}:${this.#run}:${this.#host}`,
+        this.#clock.now() + leaseMs,
+      )
+    return { lease: lastInsertRowid, rows, redelivered }
+  }
+
+  /** Whether a lease's owner certainly no longer runs: only a process of this host can be asked. */
+  #isDead(owner: string): boolean {
+    const [pid, run, ...host] = owner.split(':')
+    if (host.join(':') !== this.#host) return false
+    // Our own number under another run: the owner died and the number was given to us.
+    if (Number(pid) === process.pid) return run !== this.#run
+    try {
+      process.kill(Number(pid), 0)
+      return false
+    } catch (error) {
+      return (error as { code?: string }).code === 'ESRCH'
+    }
+  }
+}

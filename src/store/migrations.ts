@@ -1,0 +1,81 @@
+/** The store's tables, as numbered steps that only go forward. `user_version` says how many were taken. */
+
+import { SvcError } from '../model/error.ts'
+import type { Database } from '../platform/sqlite.ts'
+import { createGramTable } from './grams.ts'
+
+const steps: readonly ((db: Database) => void)[] = [
+  db => {
+    db.exec(`
+      -- Rows name their session by key, so that a rename is one row. A name may recur; the newest key gets new rows.
+      CREATE TABLE session (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
+      CREATE INDEX session_name ON session (name);
+      -- raw stands last: what is filtered and listed by lies in the row's first page.
+      CREATE TABLE message (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        message_id TEXT NOT NULL UNIQUE,
+        session INTEGER NOT NULL,
+        sent INTEGER NOT NULL,
+        status TEXT,
+        bot_id TEXT NOT NULL,
+        peer TEXT NOT NULL,
+        msg_type TEXT NOT NULL,
+        timestamp INTEGER NOT NULL,
+        stored_at INTEGER NOT NULL,
+        content_hash TEXT,
+        text TEXT NOT NULL,
+        raw TEXT NOT NULL
+      );
+      CREATE INDEX message_session ON message (session);
+      CREATE INDEX message_peer ON message (peer);
+      CREATE INDEX message_time ON message (timestamp);
+      -- Sends that are not settled: few at any time.
+      CREATE INDEX message_unsettled ON message (stored_at) WHERE status = 'sending';
+
+      CREATE TABLE consumer (name TEXT PRIMARY KEY, position INTEGER NOT NULL, seen_at INTEGER NOT NULL) WITHOUT ROWID;
+      -- Where a reader of one session only is ahead of the consumer's position.
+      CREATE TABLE consumer_ahead (
+        consumer TEXT NOT NULL,
+        session INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        PRIMARY KEY (consumer, session)
+      ) WITHOUT ROWID;
+      -- Handed out and not confirmed. ids: JSON array of row ids, ascending.
+      CREATE TABLE lease (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        consumer TEXT NOT NULL,
+        ids TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        expires_at INTEGER NOT NULL
+      );
+      CREATE INDEX lease_consumer ON lease (consumer);
+    `)
+    createGramTable(db)
+  },
+]
+
+/**
+ * Brings the tables to the newest form.
+ *
+ * @throws SvcError `store_unavailable` for a store that a newer version wrote; it is left as it is
+ */
+export function migrate(db: Database): void {
+  const version = () => Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
+  if (version() > steps.length) {
+    throw new SvcError(
+      'store_unavailable',
+      `messages.db was written by a newer version of svc (form ${version()})`,
+      {
+        hint: 'Use that version or a newer one, or another data directory.',
+      },
+    )
+  }
+  for (let taken = version(); taken < steps.length; taken = version()) {
+    db.transaction(() => {
+      // Another process may have taken the step while we waited for the lock.
+      if (version() !== taken) return
+      steps[taken]!(db)
+      db.exec(`PRAGMA user_version = ${taken + 1}`)
+    })
+  }
+}

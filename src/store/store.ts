@@ -1,0 +1,257 @@
+/**
+ * The message log: rows in, rows out; knows no network. One SQLite file in WAL, shared by several processes.
+ *
+ * What must not be lost (received and sent rows) is committed with synchronous=FULL; positions of readers need not
+ * be, since losing one means reading again.
+ */
+import { chmodSync } from 'node:fs'
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import { makePrivate } from '../platform/files.ts'
+import type { Log } from '../platform/log.ts'
+import { type Database, openDatabase } from '../platform/sqlite.ts'
+import { type Claim, Consumers } from './consumers.ts'
+import {
+  type HistoryFilter,
+  Messages,
+  type ReceivedMessage,
+  type SentMessage,
+  type StoredMessage,
+} from './messages.ts'
+import { migrate } from './migrations.ts'
+import { pruneStep } from './prune.ts'
+
+export type { Claim } from './consumers.ts'
+export type { HistoryFilter, ReceivedMessage, SentMessage, StoredMessage } from './messages.ts'
+
+export interface StoreOptions {
+  path: string
+  clock: Clock
+  log: Log
+  /** 0: no limit. */
+  maxAgeDays: number
+  /** 0: no limit. */
+  maxCount: number
+}
+
+/** Commits of other processes are noticed after this, while somebody waits. */
+const lookEveryMs = 25
+/** A writer waits this long for another process; it blocks everything here meanwhile. */
+const busyMs = 2000
+
+export class Store {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #consumers: Consumers
+  readonly #options: StoreOptions
+  readonly #waiting = new Set<() => void>()
+  #timer: ReturnType<typeof setInterval> | undefined
+  #version = 0
+
+  private constructor(db: Database, options: StoreOptions) {
+    this.#db = db
+    this.#options = options
+    this.#messages = new Messages(db, options.clock, options.log)
+    this.#consumers = new Consumers(db, this.#messages, options.clock)
+  }
+
+  /**
+   * Opens (and creates) the store.
+   *
+   * @throws SvcError `store_unavailable`: not a database, damaged, of a newer version, not writable
+   */
+  static async open(options: StoreOptions): Promise<Store> {
+    const { path } = options
+    let db: Database | undefined
+    try {
+      db = await openDatabase(path)
+      chmodSync(path, 0o600)
+      db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
+      db.exec('PRAGMA auto_vacuum = INCREMENTAL')
+      db.exec('PRAGMA journal_mode = WAL')
+      db.exec('PRAGMA synchronous = FULL')
+      db.exec('PRAGMA temp_store = MEMORY')
+      db.exec('PRAGMA cache_size = -16000')
+      db.exec('PRAGMA wal_autocheckpoint = 2000')
+      db.exec('PRAGMA journal_size_limit = 67108864')
+      migrate(db)
+      db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+      for (const suffix of ['-wal', '-shm']) await makePrivate(`${path}${suffix}`)
+      return new Store(db, options)
+    } catch (error) {
+      db?.close()
+      if (error instanceof SvcError) throw error
+      throw unavailable(error, 'messages.db cannot be opened', {
+        hint: 'If it is damaged, move it away together with its -wal and -shm files: a new one is made. Else check permissions and disk space.',
+      })
+    }
+  }
+
+  /**
+   * Stores a polled batch in one durable transaction, each message once.
+   *
+   * @returns for each message its row id, or `duplicate`
+   */
+  insertReceived(
+    session: string,
+    botId: string,
+    batch: readonly ReceivedMessage[],
+  ): (number | 'duplicate')[] {
+    const results = this.#guarded(() => this.#messages.insertReceived(session, botId, batch))
+    this.#wake()
+    return results
+  }
+
+  /** Records that a message is about to be sent, as `local:<client_id>` with status `sending`. @returns its row id */
+  insertSent(session: string, botId: string, message: SentMessage): number {
+    return this.#guarded(() => this.#messages.insertSent(session, botId, message))
+  }
+
+  /** Records what became of a send. */
+  settleSent(id: number, status: string, messageId?: string): void {
+    this.#guarded(() => this.#messages.settleSent(id, status, messageId))
+  }
+
+  /** Sends that began before `before` (Unix ms) and never ended belong to a process that died: their fate is unknown. */
+  settleAbandoned(before: number): void {
+    this.#guarded(() => this.#messages.settleAbandoned(before))
+  }
+
+  /** Rows after a row id, oldest first. */
+  after(
+    id: number,
+    options: { limit: number; direction?: 'received' | 'sent'; session?: string },
+  ): StoredMessage[] {
+    return this.#guarded(() => this.#messages.after(id, options))
+  }
+
+  byMessageId(messageId: string): StoredMessage | undefined {
+    return this.#guarded(() => this.#messages.byMessageId(messageId))
+  }
+
+  /** Newest first, by row id. */
+  history(filter: HistoryFilter) {
+    return this.#guarded(() => this.#messages.history(filter))
+  }
+
+  /** Row id of the newest row; 0 when there is none. */
+  lastId(): number {
+    return this.#guarded(() => this.#messages.lastId())
+  }
+
+  /** The rows of a session follow its new name. */
+  renameSession(oldName: string, newName: string): void {
+    this.#guarded(() => this.#messages.renameSession(oldName, newName))
+  }
+
+  /** The next received rows of a consumer, leased to the caller until `confirm` or `abandon`. */
+  claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
+    return this.#guarded(() => this.#relaxed(() => this.#consumers.claim(consumer, options)))
+  }
+
+  /** The rows of a lease have reached their reader. */
+  confirm(lease: number): void {
+    this.#guarded(() => this.#relaxed(() => this.#consumers.confirm(lease)))
+  }
+
+  /** The rows of a lease may not have reached their reader: they come again, marked. */
+  abandon(lease: number): void {
+    this.#guarded(() => this.#relaxed(() => this.#consumers.abandon(lease)))
+    this.#wake()
+  }
+
+  /** Resolves when there is a row after `seen`, something was committed, `ms` have passed or the signal aborts. */
+  waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
+    if (signal.aborted || this.lastId() > seen) return Promise.resolve()
+    return new Promise(resolve => {
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        this.#waiting.delete(done)
+        if (this.#waiting.size === 0) {
+          clearInterval(this.#timer)
+          this.#timer = undefined
+        }
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      signal.addEventListener('abort', done, { once: true })
+      this.#waiting.add(done)
+      this.#timer ??= this.#watch()
+    })
+  }
+
+  /** Removes what retention no longer keeps, in small steps with pauses between them. */
+  async prune(): Promise<void> {
+    const { clock, log, maxAgeDays, maxCount } = this.#options
+    for (let step = 0; step < 10_000; step++) {
+      const removed = this.#guarded(() =>
+        pruneStep(this.#db, { now: clock.now(), maxAgeDays, maxCount, log }),
+      )
+      if (removed === 0) break
+      await clock.sleep(5)
+    }
+    this.#guarded(() => this.#db.exec('PRAGMA incremental_vacuum(2000)'))
+  }
+
+  /** Whether the store can be written to now. */
+  works(): boolean {
+    try {
+      this.#db.transaction(() => {})
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  close(): void {
+    for (const wake of [...this.#waiting]) wake()
+    this.#db.close()
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#waiting]) wake()
+  }
+
+  /** One look at the commit counter serves all who wait. It counts the commits of others, not our own. */
+  #watch(): ReturnType<typeof setInterval> {
+    const version = () => Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
+    this.#version = version()
+    return setInterval(() => {
+      try {
+        const now = version()
+        if (now === this.#version) return
+        this.#version = now
+        this.#wake()
+      } catch (error) {
+        this.#options.log.warn('store cannot be watched', { error })
+      }
+    }, lookEveryMs)
+  }
+
+  /** Without waiting for the disk: what is lost by a power cut is only read again. */
+  #relaxed<T>(work: () => T): T {
+    this.#db.exec('PRAGMA synchronous = NORMAL')
+    try {
+      return work()
+    } finally {
+      this.#db.exec('PRAGMA synchronous = FULL')
+    }
+  }
+
+  #guarded<T>(work: () => T): T {
+    try {
+      return work()
+    } catch (error) {
+      if (error instanceof SvcError) throw error
+      throw unavailable(error, 'the message store does not work at the moment')
+    }
+  }
+}
+
+function unavailable(error: unknown, what: string, options: { hint?: string } = {}): unknown {
+  const code = (error as { code?: unknown }).code
+  // Anything but the engine's own errors is a bug.
+  if (typeof code !== 'string' || !/^(SQLITE|ERR_SQLITE|E[A-Z]+$)/.test(code)) return error
+  return new SvcError('store_unavailable', `${what} (${code})`, { ...options, cause: error })
+}
