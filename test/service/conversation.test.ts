@@ -40,10 +40,10 @@ describe('the main job', () => {
           media: [{ kind: 'image', data: picture.toString('base64'), file_name: 'dot.png' }],
         })
         expect(shown.body).toMatchObject({ success: true, parts: [{ kind: 'image', status: 'accepted' }] })
-        const seen: Json = await (await fetch(`${service.phoneUrl}/phone/messages`)).json()
-        const fromBot = seen.messages.filter((message: Json) => message.from_bot)
-        expect(fromBot.map((message: Json) => message.text ?? message.kind)).toEqual(['Hello 👋', 'image'])
-        const seenPicture = await fetch(`${service.phoneUrl}${fromBot[1].media_url}`)
+        const seen: Json = await (await fetch(`${service.phoneUrl}/phone/messages?from=bot`)).json()
+        const items = seen.messages.flatMap((message: Json) => message.items)
+        expect(items).toMatchObject([{ kind: 'text', text: 'Hello 👋' }, { kind: 'image' }])
+        const seenPicture = await fetch(`${service.phoneUrl}/phone/media/${items[1].media_id}`)
         expect(Buffer.from(await seenPicture.arrayBuffer()).equals(picture)).toBe(true)
 
         const sentFile = await fetch(
@@ -60,10 +60,13 @@ describe('the main job', () => {
         expect(saved.body).toMatchObject({ file_name: '报告.txt', size: 17, content_type: 'text/plain' })
         expect(await readFile(saved.body.path, 'utf8')).toBe('quarterly numbers')
 
+        const thanks = await service.call('send', { to: hello.from_user, text: 'got it' })
+        expect(thanks.body).toMatchObject({ success: true, remaining: 9 })
+
         const found = await service.call('history', { text_contains: '机器' })
         expect(found.body).toMatchObject({ total: 1, messages: [{ message_id: hello.message_id }] })
         const all = await service.call('history', {})
-        expect(all.body.total).toBe(4)
+        expect(all.body.total).toBe(5)
         return { user: hello.from_user, history: all.body.messages }
       })
 
@@ -77,7 +80,7 @@ describe('the main job', () => {
         expect((await service.call('recv', { timeout: 0 })).body).toEqual([])
         // The context token and the quota survived, and so did the sandbox's world.
         const again = await service.call('send', { to: before.user, text: 'still here' })
-        expect(again.body).toMatchObject({ success: true, remaining: 7 })
+        expect(again.body).toMatchObject({ success: true, remaining: 8 })
         await service.phone('say', { text: 'good' })
         expect((await service.call('recv', { timeout: 20 })).body).toMatchObject([{ text: 'good' }])
       })
