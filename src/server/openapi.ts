@@ -42,7 +42,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
     log: options.log.child('rest'),
     waiting: new Waiting(),
   }
-  const app: Elysia = new Elysia({ normalize: false })
+  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
   // a path or method that no route has, or a fault of Elysia.
   app.onError(({ code, error, request }) =>

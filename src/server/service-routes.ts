@@ -6,7 +6,13 @@ import type { DocumentOptions } from './document.ts'
 import { declared, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** What anybody may read who passes the Host and Origin check, with a token required or not. */
-export const openPaths: ReadonlySet<string> = new Set(['/', '/healthz', '/openapi.json', ...docsPaths])
+export const openPaths: ReadonlySet<string> = new Set([
+  '/',
+  '/docs/',
+  '/healthz',
+  '/openapi.json',
+  ...docsPaths,
+])
 
 /**
  * Adds GET `/`, `/healthz`, `/openapi.json` and the docs page.
@@ -51,9 +57,10 @@ export function addServiceRoutes(
       },
       { detail: { hide: true } },
     )
-  app.get('/', () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
-    detail: { hide: true },
-  })
+  for (const path of ['/', '/docs/'])
+    app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
+      detail: { hide: true },
+    })
   app.get(
     '/healthz',
     async () => {

@@ -1,0 +1,240 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { errorCodes, errorKind, SvcError } from '../../src/model/error.ts'
+import { problemResponse } from '../../src/server/errors.ts'
+import { type Json, type Rest, raw, startRest } from '../support/rest.ts'
+
+let rest: Rest
+beforeAll(async () => {
+  rest = await startRest({ maxUploadBytes: 1000 })
+})
+afterAll(async () => {
+  await rest[Symbol.asyncDispose]()
+})
+
+const json = { 'content-type': 'application/json' }
+
+/** The answer must be a whole problem, whatever went wrong. */
+async function problem(response: Response): Promise<Json> {
+  expect(response.headers.get('content-type')).toBe('application/problem+json')
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+  const body = (await response.json()) as Json
+  expect(body.status).toBe(response.status)
+  expect(errorCodes).toContain(body.code)
+  expect(body.type).toBe(`urn:svc:problem:${body.code}`)
+  expect(body.title).toBe(errorKind(body.code).title)
+  expect(body.detail.length).toBeGreaterThan(5)
+  expect(body.hint.length).toBeGreaterThan(5)
+  expect(JSON.stringify(body)).not.toMatch(/ at .*\.ts|node_modules|\/work\//)
+  return body
+}
+
+const post = (path: string, body?: BodyInit | null, headers: Record<string, string> = json) =>
+  fetch(`${rest.url}${path}`, { method: 'POST', body, headers })
+
+describe('a failure is always a problem', () => {
+  test.each([
+    ['no JSON', 'hello', 'bad_json', 400],
+    ['half of JSON', '{"timeout":', 'bad_json', 400],
+    ['an empty body', '', 'bad_json', 400],
+    ['JSON with a trailing comma', '{"timeout":1,}', 'bad_json', 400],
+    ['two JSON values', '{}{}', 'bad_json', 400],
+    ['NaN', '{"timeout":NaN}', 'bad_json', 400],
+    ['an array', '[]', 'invalid_arguments', 422],
+    ['a string', '"x"', 'invalid_arguments', 422],
+    ['null', 'null', 'invalid_arguments', 422],
+    ['an unknown key', '{"wait":1}', 'invalid_arguments', 422],
+    ['a wrong type', '{"timeout":"5"}', 'invalid_arguments', 422],
+    ['a number beyond all', '{"timeout":1e999}', 'invalid_arguments', 422],
+    ['nesting 100,000 deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`, undefined, undefined],
+    [
+      'an unknown key nested deep',
+      `{"a":${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}}`,
+      'invalid_arguments',
+      422,
+    ],
+    ['more than 1 MiB', `{"session":"${'x'.repeat(1024 * 1024)}"}`, 'payload_too_large', 413],
+  ])('%s', async (_what, body, code, status) => {
+    const response = await post('/tools/default/recv', body)
+    const found = await problem(response)
+    if (code === undefined) expect([400, 422]).toContain(response.status)
+    else expect([found.code, response.status]).toEqual([code, status as number])
+  })
+
+  test('bytes that are not UTF-8', async () => {
+    const body = new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])
+    expect((await problem(await post('/tools/default/recv', body))).code).toBe('bad_json')
+  })
+
+  test.each([
+    ['none', undefined],
+    ['text/plain', 'text/plain'],
+    ['a form', 'application/x-www-form-urlencoded'],
+    ['multipart', 'multipart/form-data; boundary=x'],
+    ['another charset', 'application/json; charset=latin1'],
+    ['a look-alike', 'application/jsonp'],
+    ['two in one', 'text/plain, application/json'],
+  ])('content type: %s', async (_what, type) => {
+    const head = type === undefined ? '' : `Content-Type: ${type}\r\n`
+    const answer = await raw(
+      rest.server,
+      `POST /tools/default/sessions HTTP/1.1\r\nHost: localhost\r\n${head}Content-Length: 2\r\n\r\n{}`,
+    )
+    expect(answer).toStartWith('HTTP/1.1 415 ')
+    expect(answer).toContain('"code":"unsupported_media_type"')
+  })
+
+  test.each([
+    ['application/json'],
+    ['application/json; charset=utf-8'],
+    ['Application/JSON;charset="UTF-8"'],
+    ['application/json;'],
+  ])('content type %s is taken', async type => {
+    expect((await post('/tools/default/sessions', '{}', { 'content-type': type })).status).toBe(200)
+  })
+
+  test('a compressed body', async () => {
+    const response = await post('/tools/default/sessions', new Uint8Array(Bun.gzipSync('{}')), {
+      ...json,
+      'content-encoding': 'gzip',
+    })
+    expect((await problem(response)).code).toBe('unsupported_media_type')
+  })
+
+  test.each([
+    ['POST', '/tools/default/nope', 404, 'not_found', undefined],
+    ['POST', '/tools/other/recv', 404, 'not_found', undefined],
+    ['POST', '/tools/default/recv/', 404, 'not_found', undefined],
+    ['POST', '/tools/default/RECV', 404, 'not_found', undefined],
+    ['GET', '/nowhere', 404, 'not_found', undefined],
+    ['GET', '/docs/../../etc/passwd', 404, 'not_found', undefined],
+    ['GET', '/docs/%2e%2e/package.json', 404, 'not_found', undefined],
+    ['GET', '/media/1', 404, 'not_found', undefined],
+    ['GET', '/tools/default/recv', 405, 'method_not_allowed', 'POST, OPTIONS'],
+    ['PUT', '/tools/default/recv', 405, 'method_not_allowed', 'POST, OPTIONS'],
+    ['DELETE', '/tools', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
+    ['POST', '/docs', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
+    ['PATCH', '/media', 405, 'method_not_allowed', 'POST, OPTIONS'],
+    ['POST', '/media/1/0', 405, 'method_not_allowed', 'GET, HEAD, OPTIONS'],
+  ])('%s %s', async (method, path, status, code, allow) => {
+    const answer = await raw(
+      rest.server,
+      `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
+    )
+    expect(answer).toStartWith(`HTTP/1.1 ${status} `)
+    expect(answer).toContain(`"code":"${code}"`)
+    if (allow) expect(answer.toLowerCase()).toContain(`\r\nallow: ${allow.toLowerCase()}\r\n`)
+  })
+
+  test('HEAD answers as GET without the body, and 405 where there is no GET', async () => {
+    for (const path of ['/docs', '/tools', '/healthz', '/openapi.json']) {
+      const head = await fetch(`${rest.url}${path}`, { method: 'HEAD' })
+      const get = await fetch(`${rest.url}${path}`)
+      expect(head.status).toBe(200)
+      expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'))
+      expect(await head.text()).toBe('')
+    }
+    expect((await fetch(`${rest.url}/tools/default/recv`, { method: 'HEAD' })).status).toBe(405)
+    expect((await fetch(`${rest.url}/nowhere`, { method: 'HEAD' })).status).toBe(404)
+  })
+
+  test('OPTIONS names the methods and grants nothing to other origins', async () => {
+    const response = await fetch(`${rest.url}/tools/default/recv`, { method: 'OPTIONS' })
+    expect([response.status, response.headers.get('allow')]).toEqual([204, 'POST, OPTIONS'])
+    expect([...response.headers.keys()].filter(name => name.startsWith('access-control'))).toEqual([])
+    expect((await fetch(`${rest.url}/nowhere`, { method: 'OPTIONS' })).status).toBe(404)
+  })
+
+  test('a missing body', async () => {
+    const answer = await raw(
+      rest.server,
+      'POST /tools/default/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n',
+    )
+    expect(answer).toStartWith('HTTP/1.1 400 ')
+    expect(answer).toContain('"code":"bad_json"')
+  })
+
+  test('rate_limited carries Retry-After, unauthorized WWW-Authenticate', async () => {
+    rest.gateway.failures.set('send', new SvcError('rate_limited', 'slow down please', { retryAfter: 6.2 }))
+    const response = await post('/tools/default/send', '{"to":"u@x","text":"x"}')
+    rest.gateway.failures.clear()
+    expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7'])
+    expect((await problem(response)).retry_after).toBe(6.2)
+    expect(problemResponse(new SvcError('unauthorized', 'no')).headers.get('www-authenticate')).toBe(
+      'Bearer realm="svc"',
+    )
+  })
+
+  test('a bug shows an id and nothing of its text', async () => {
+    rest.gateway.failures.set('sessions', new Error('secret path /work/x'))
+    const found = await problem(await post('/tools/default/sessions', '{}'))
+    rest.gateway.failures.clear()
+    expect([found.code, found.status]).toEqual(['internal', 500])
+    expect(found.detail).toContain(found.details.id)
+    expect(JSON.stringify(found)).not.toContain('secret')
+  })
+})
+
+describe('bodies that lie about their size', () => {
+  const head = (more: string) =>
+    `POST /tools/default/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${more}\r\n\r\n`
+
+  test('an announced size beyond the limit is refused before the body comes', async () => {
+    const answer = await raw(rest.server, head('Content-Length: 1048577'))
+    expect(answer).toStartWith('HTTP/1.1 413 ')
+    expect(answer).toContain('"code":"payload_too_large"')
+  })
+
+  test('a chunked body is counted', async () => {
+    const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`
+    const answer = await raw(rest.server, socket => {
+      socket.write(head('Transfer-Encoding: chunked'))
+      for (let i = 0; i < 20; i++) socket.write(chunk)
+      socket.write('0\r\n\r\n')
+    })
+    expect(answer).toStartWith('HTTP/1.1 413 ')
+    const small = await raw(rest.server, `${head('Transfer-Encoding: chunked')}1\r\n{\r\n1\r\n}\r\n0\r\n\r\n`)
+    expect(small).toStartWith('HTTP/1.1 200 ')
+  })
+
+  test('a body shorter than announced runs nothing when the sender goes', async () => {
+    const before = rest.gateway.asked.length
+    await raw(rest.server, socket => {
+      socket.write(`${head('Content-Length: 20')}{}`, () => socket.end())
+    })
+    expect((await rest.call('sessions')).status).toBe(200)
+    expect(rest.gateway.asked.length).toBe(before + 1)
+  })
+
+  test('two different sizes, or a size that is none, are refused', async () => {
+    for (const more of [
+      'Content-Length: 2\r\nContent-Length: 3',
+      'Content-Length: -1',
+      'Content-Length: 2x',
+      'Content-Length: 2\r\nTransfer-Encoding: chunked',
+    ]) {
+      const answer = await raw(rest.server, `${head(more)}{}`)
+      expect(answer === '' || /^HTTP\/1\.1 4\d\d /.test(answer)).toBe(true)
+    }
+  })
+
+  test('send takes more than 1 MiB, up to 24 MiB', async () => {
+    const body = (bytes: number) =>
+      JSON.stringify({ to: 'u@x', media: [{ kind: 'file', data: 'A'.repeat(bytes) }] })
+    expect((await post('/tools/default/send', body(3 * 1024 * 1024))).status).toBe(200)
+    expect((await post('/tools/default/send', body(24 * 1024 * 1024))).status).toBe(413)
+  })
+})
+
+describe('ids beyond 2^53', () => {
+  test('a bare integer in the body arrives whole', async () => {
+    const response = await post('/tools/default/download', '{"message_id": 18446744073709551615}')
+    expect(response.status).toBe(200)
+    expect(rest.gateway.asked.at(-1)?.request).toEqual({ message_id: '18446744073709551615', item: 0 })
+  })
+
+  test('digits in a text stay a text', async () => {
+    const text = 'card 1234567890123456789, "message_id":12345678901234567890'
+    await rest.call('send', { to: 'u@x', text })
+    expect(rest.gateway.asked.at(-1)?.request).toEqual({ to: 'u@x', text, media: [] })
+  })
+})

@@ -1,0 +1,86 @@
+/** The REST door on a real port over a gateway of the test's choice, and a client that sees bytes. */
+import { connect, type Socket } from 'node:net'
+import { type Log, silentLog } from '../../src/platform/log.ts'
+import { type RunningServer, serve } from '../../src/platform/serve.ts'
+import { createOpenApiApp, type OpenApiApp, type OpenApiOptions } from '../../src/server/openapi.ts'
+import { tools } from '../../src/tools/index.ts'
+import { MemoryGateway } from './memory-gateway.ts'
+
+export interface Rest extends AsyncDisposable {
+  readonly gateway: MemoryGateway
+  readonly app: OpenApiApp
+  readonly server: RunningServer
+  readonly url: string
+  /** POSTs a tool call. */
+  call(tool: string, input?: unknown, init?: RequestInit): Promise<{ status: number; body: Json }>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+export type Json = any
+
+export async function startRest(
+  options: Partial<OpenApiOptions['config']> & { log?: Log; bind?: string } = {},
+): Promise<Rest> {
+  const { log, bind, ...config } = options
+  const gateway = new MemoryGateway()
+  const app = createOpenApiApp({
+    gateway,
+    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31, ...config },
+    tools,
+    log: log ?? silentLog,
+    version: '1.2.3',
+  })
+  const server = await serve({ hostname: bind ?? '127.0.0.1', port: 0, fetch: request => app.fetch(request) })
+  return {
+    gateway,
+    app,
+    server,
+    url: server.url,
+    async call(tool, input = {}, init = {}) {
+      const response = await fetch(`${server.url}/tools/default/${tool}`, {
+        method: 'POST',
+        body: JSON.stringify(input),
+        headers: { 'content-type': 'application/json' },
+        ...init,
+      })
+      return { status: response.status, body: await response.json() }
+    },
+    [Symbol.asyncDispose]: async () => {
+      app.beginShutdown()
+      await server.stop(0)
+    },
+  }
+}
+
+/** What a server answers to raw bytes on one connection, until it closes or `until` says that it is enough. */
+export async function raw(
+  server: RunningServer,
+  send: string | Uint8Array | ((socket: Socket) => void),
+  until: (text: string) => boolean = isWhole,
+): Promise<string> {
+  const socket = connect(server.port, '127.0.0.1')
+  const chunks: Buffer[] = []
+  const done = Promise.withResolvers<void>()
+  socket.on('data', chunk => {
+    chunks.push(chunk)
+    if (until(Buffer.concat(chunks).toString('utf8'))) done.resolve()
+  })
+  socket.on('close', () => done.resolve())
+  socket.on('error', () => done.resolve())
+  socket.on('connect', () => (typeof send === 'function' ? send(socket) : socket.write(send)))
+  const late = setTimeout(() => done.resolve(), 3000)
+  await done.promise
+  clearTimeout(late)
+  socket.destroy()
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Whether the text holds one whole answer. */
+function isWhole(text: string): boolean {
+  const end = text.indexOf('\r\n\r\n')
+  if (end < 0) return false
+  const head = text.slice(0, end).toLowerCase()
+  const length = /content-length: (\d+)/.exec(head)?.[1]
+  if (length !== undefined) return Buffer.byteLength(text.slice(end + 4)) >= Number(length)
+  return head.includes('transfer-encoding: chunked') ? text.endsWith('0\r\n\r\n') : true
+}

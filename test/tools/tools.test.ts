@@ -1,0 +1,313 @@
+import { describe, expect, test } from 'bun:test'
+import { directCall } from '../../src/gateway/call.ts'
+import { errorCodes, SvcError } from '../../src/model/error.ts'
+import { createLog, silentLog } from '../../src/platform/log.ts'
+import { invoke, tools } from '../../src/tools/index.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
+import type { Tool } from '../../src/tools/tool.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+
+const tool = (name: string): Tool => {
+  const found = tools.find(one => one.name === name)
+  if (!found) throw new Error(`no tool ${name}`)
+  return found
+}
+
+/** What the gateway is asked when this input comes. */
+async function handedDown(name: string, input: unknown): Promise<unknown> {
+  const gateway = new MemoryGateway()
+  gateway.known.push({
+    name: 'a',
+    connected: true,
+    status: 'connected',
+    is_default: true,
+    user_count: 0,
+  })
+  await invoke(tool(name), gateway, input, directCall(), silentLog)
+  return gateway.asked[0]?.request
+}
+
+const failure = async (name: string, input: unknown): Promise<SvcError> => {
+  const error = await handedDown(name, input).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof SvcError)) throw new Error(`expected a SvcError, got ${String(error)}`)
+  return error
+}
+
+describe('every tool', () => {
+  test('the nine stand in the order of the docs', () => {
+    expect(tools.map(one => one.name)).toEqual([
+      'recv',
+      'send',
+      'download',
+      'history',
+      'sessions',
+      'login',
+      'logout',
+      'rename_session',
+      'set_default',
+    ])
+  })
+
+  test.each(tools.map(one => [one.name, one] as const))('%s documents itself whole', (_name, one) => {
+    expect(one.title).not.toBe('')
+    expect(one.description.length).toBeGreaterThan(80)
+    const inputs = Object.entries(one.inputSchema.properties ?? {})
+    for (const [, property] of inputs) expect(property.description ?? '').not.toBe('')
+    for (const code of one.errors) expect(errorCodes).toContain(code)
+    expect(one.examples.length).toBeGreaterThan(0)
+    const names = inputs.map(([name]) => name)
+    for (const name of [...one.cli.positionals, ...Object.keys(one.cli.short)]) expect(names).toContain(name)
+    expect(new Set(Object.values(one.cli.short)).size).toBe(Object.keys(one.cli.short).length)
+  })
+
+  test.each(
+    tools.flatMap(one => one.examples.map(example => [one.name, example.summary, one, example] as const)),
+  )('the example of %s "%s" fits its schemas', (_name, _summary, one, example) => {
+    expect(() => one.parse(example.input)).not.toThrow()
+    expect(problemsOf(one.output, example.output)).toEqual([])
+  })
+
+  test.each(tools.map(one => [one.name]))('%s refuses an unknown key by its name', async name => {
+    expect((await failure(name, { nonsense_key: 1 })).message).toContain('nonsense_key: unknown')
+  })
+
+  test('names are checked by the one rule: results and schemas are plain JSON', () => {
+    for (const one of tools) {
+      expect(JSON.parse(JSON.stringify(one.inputSchema))).toEqual(one.inputSchema)
+      expect(JSON.parse(JSON.stringify(one.outputSchema))).toEqual(one.outputSchema)
+    }
+  })
+})
+
+describe('what reaches the gateway', () => {
+  test('recv has its defaults and passes everything on', async () => {
+    expect(await handedDown('recv', { timeout: 0 })).toEqual({ timeout: 0, limit: 100, consumer: 'default' })
+    expect(
+      await handedDown('recv', { timeout: 0.1, limit: 1000, consumer: 'x.y-z_1', after: '41', session: 's' }),
+    ).toEqual({ timeout: 0.1, limit: 1000, consumer: 'x.y-z_1', after: 41, session: 's' })
+  })
+
+  test.each([
+    [{ timeout: 301 }],
+    [{ timeout: -1 }],
+    [{ timeout: '5' }],
+    [{ limit: 0 }],
+    [{ limit: 1001 }],
+    [{ limit: 1.5 }],
+    [{ consumer: '' }],
+    [{ consumer: 'a b' }],
+    [{ consumer: '../x' }],
+    [{ consumer: 'x'.repeat(65) }],
+    [{ after: -1 }],
+    [{ session: '' }],
+  ])('recv refuses %j', async input => {
+    expect((await failure('recv', input)).code).toBe('invalid_arguments')
+  })
+
+  test('send takes text alone, exactly as it is', async () => {
+    const text = ' \n你好 👋🏽 \u0000 <b> '
+    expect(await handedDown('send', { to: 'u@im.wechat', text })).toEqual({
+      to: 'u@im.wechat',
+      text,
+      media: [],
+    })
+  })
+
+  test('send maps the path arguments to media, before media, in their order', async () => {
+    expect(
+      await handedDown('send', {
+        to: 'u@x',
+        video_path: 'v.mp4',
+        image_path: 'i.png',
+        voice_path: 'a.mp3',
+        file_path: 'f.pdf',
+        file_name: '报告.pdf',
+        media: [{ kind: 'image', url: 'https://example.org/x.png' }],
+        session: 's',
+      }),
+    ).toEqual({
+      to: 'u@x',
+      media: [
+        { kind: 'image', path: 'i.png' },
+        { kind: 'voice', path: 'a.mp3' },
+        { kind: 'file', path: 'f.pdf', file_name: '报告.pdf' },
+        { kind: 'video', path: 'v.mp4' },
+        { kind: 'image', url: 'https://example.org/x.png' },
+      ],
+      session: 's',
+    })
+    expect(await handedDown('send', { to: 'u@x', image_path: 'i.png', file_name: 'n.png' })).toEqual({
+      to: 'u@x',
+      media: [{ kind: 'image', path: 'i.png', file_name: 'n.png' }],
+    })
+  })
+
+  test.each([
+    ['no receiver', { text: 'x' }, 'to: missing'],
+    [
+      'a receiver without domain',
+      { to: 'someone', text: 'x' },
+      'to: expected a user id like <user>@<domain>',
+    ],
+    ['a receiver with a space', { to: 'a b@c', text: 'x' }, 'to: expected a user id'],
+    ['two at signs', { to: 'a@b@c', text: 'x' }, 'to: expected a user id'],
+    ['nothing to send', { to: 'u@x' }, 'text: expected text, media, or both'],
+    ['empty text', { to: 'u@x', text: '' }, 'text: expected text, media, or both'],
+    ['media without source', { to: 'u@x', media: [{ kind: 'image' }] }, 'media[0]: expected exactly one of'],
+    [
+      'media with two sources',
+      {
+        to: 'u@x',
+        media: [
+          { kind: 'image', path: 'a' },
+          { kind: 'image', path: 'a', url: 'b' },
+        ],
+      },
+      'media[1]: expected exactly one of',
+    ],
+    [
+      'an unknown kind',
+      { to: 'u@x', media: [{ kind: 'sticker', path: 'a' }] },
+      'media[0].kind: expected one of',
+    ],
+    [
+      'a lonely file name',
+      { to: 'u@x', text: 'x', file_name: 'a' },
+      'file_name: expected together with file_path',
+    ],
+    ['an empty path', { to: 'u@x', image_path: '' }, 'image_path: expected a string of 1 to 4096'],
+    ['arguments of a later version', { to: 'u@x', text: 'x', when_closed: 'queue' }, 'when_closed: unknown'],
+  ])('send refuses %s', async (_what, input, message) => {
+    const error = await failure('send', input)
+    expect(error.code).toBe('invalid_arguments')
+    expect(error.message).toContain(message)
+  })
+
+  test('send refuses base64 beyond 16 MiB before decoding it, and takes 16 MiB', async () => {
+    const media = (bytes: number) => ({
+      to: 'u@x',
+      media: [{ kind: 'file', data: Buffer.alloc(bytes).toString('base64') }],
+    })
+    expect((await failure('send', media(16 * 1024 * 1024 + 10))).code).toBe('payload_too_large')
+    expect(await handedDown('send', media(16 * 1024 * 1024))).toBeDefined()
+  })
+
+  test('download takes an id as string or integer', async () => {
+    expect(
+      await handedDown('download', { message_id: '18446744073709551615', item: 2, save_dir: 'x' }),
+    ).toEqual({
+      message_id: '18446744073709551615',
+      item: 2,
+      save_dir: 'x',
+    })
+    expect(await handedDown('download', { message_id: 7 })).toEqual({ message_id: '7', item: 0 })
+    expect((await failure('download', { message_id: 2 ** 60 })).message).toContain(
+      'message_id: expected an id',
+    )
+  })
+
+  test('history has its defaults, and times become milliseconds', async () => {
+    expect(await handedDown('history', {})).toEqual({ limit: 50, offset: 0 })
+    expect(
+      await handedDown('history', {
+        user_id: 'u@x',
+        bot_id: 'b',
+        session: 's',
+        msg_type: 'FILE',
+        direction: 'sent',
+        since: '2026-01-01T08:00+08:00',
+        until: 1767312000000,
+        text_contains: '100%',
+        limit: 200,
+        offset: 3,
+        before: 9,
+      }),
+    ).toEqual({
+      user_id: 'u@x',
+      bot_id: 'b',
+      session: 's',
+      msg_type: 'FILE',
+      direction: 'sent',
+      since: 1767225600000,
+      until: 1767312000000,
+      text_contains: '100%',
+      limit: 200,
+      offset: 3,
+      before: 9,
+    })
+  })
+
+  test.each([
+    [{ limit: 201 }],
+    [{ limit: -1 }],
+    [{ offset: -1 }],
+    [{ since: 'last week' }],
+    [{ msg_type: 'text' }],
+    [{ direction: 'in' }],
+    [{ text_contains: '' }],
+  ])('history refuses %j', async input => {
+    expect((await failure('history', input)).code).toBe('invalid_arguments')
+  })
+
+  test('login has its defaults; a verify code may be digits', async () => {
+    expect(await handedDown('login', {})).toEqual({ session_name: '', timeout: 30, force: false })
+    expect(
+      await handedDown('login', { session_name: '客服', timeout: 0, force: true, verify_code: 417 }),
+    ).toEqual({
+      session_name: '客服',
+      timeout: 0,
+      force: true,
+      verify_code: '417',
+    })
+  })
+
+  test('the session verbs pass names on', async () => {
+    expect(await handedDown('logout', {})).toBe('')
+    expect(await handedDown('logout', { session_name: 'a' })).toBe('a')
+    expect(await handedDown('rename_session', { old_name: 'a', new_name: 'b' })).toEqual({
+      old_name: 'a',
+      new_name: 'b',
+    })
+    expect(await handedDown('set_default', { session_name: 'a' })).toBe('a')
+    expect((await failure('rename_session', { old_name: 'a' })).message).toContain('new_name: missing')
+    expect((await failure('set_default', {})).message).toContain('session_name: missing')
+  })
+})
+
+describe('errors', () => {
+  test('a bug becomes internal with an id; its text goes to the log alone', async () => {
+    const lines: string[] = []
+    const gateway = new MemoryGateway()
+    gateway.failures.set('sessions', new TypeError('cannot read /home/me/.svc/x'))
+    const error = await invoke(
+      tool('sessions'),
+      gateway,
+      {},
+      directCall(),
+      createLog('INFO', line => lines.push(line)),
+    ).catch((thrown: SvcError) => thrown)
+    if (!(error instanceof SvcError)) throw new Error('expected a SvcError')
+    expect(error.code).toBe('internal')
+    expect(error.message).not.toContain('/home/me')
+    expect(String(error.details?.id)).toMatch(/^[0-9a-f-]{36}$/)
+    expect(lines.join('')).toContain(String(error.details?.id))
+    expect(lines.join('')).toContain('cannot read')
+  })
+
+  test('an error of the catalogue passes as it is', async () => {
+    const gateway = new MemoryGateway()
+    const thrown = new SvcError('rate_limited', 'slow down', { retryAfter: 7 })
+    gateway.failures.set('send', thrown)
+    const error = await invoke(
+      tool('send'),
+      gateway,
+      { to: 'u@x', text: 'x' },
+      directCall(),
+      silentLog,
+    ).catch((caught: unknown) => caught)
+    expect(error).toBe(thrown)
+  })
+})
