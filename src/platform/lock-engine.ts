@@ -122,7 +122,8 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
           return true
         }
         await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
-        if (!(await readFile(path, 'utf8')).startsWith('flock\n')) throw new Error('the lock file was replaced')
+        if (!(await readFile(path, 'utf8')).startsWith('flock\n'))
+          throw new Error('the lock file was replaced')
         const next = await openFlockFile(path)
         if (!next) return false
         close()

@@ -3,6 +3,7 @@
  * bodies streamed with back-pressure, and a stop that ends.
  */
 import process from 'node:process'
+import { systemClock } from './clock.ts'
 
 export interface ServeOptions {
   hostname: string
@@ -39,27 +40,47 @@ const refused = (request: Request): Response | undefined =>
         headers: { 'content-type': 'text/plain; charset=utf-8', connection: 'close' },
       })
 
+/** How long a cut-off may take until it is believed. */
+const cutMs = 1000
+
+/** A stop that ends, whatever the runtime waits for, and that may be asked for again. */
+function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
+  const within = async (work: Promise<void>, ms: number) => {
+    const ended = new AbortController()
+    await Promise.race([work, systemClock.sleep(ms, ended.signal)])
+    ended.abort()
+  }
+  const stop = async (graceMs: number) => {
+    await within(finish(), graceMs)
+    await within(cut(), cutMs)
+  }
+  let stopped: Promise<void> | undefined
+  return graceMs => {
+    stopped ??= stop(graceMs)
+    return stopped
+  }
+}
+
 async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
   const server = Bun.serve({
     hostname: options.hostname,
     port: options.port,
     idleTimeout: 0,
     development: false,
+    // Without a word, `development: false` shares a port with any other server that does the same (Bun 1.4.5).
+    reusePort: false,
     maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
     fetch: (request, running) => refused(request) ?? options.fetch(request, new BunPeer(running, request)),
   })
   const port = server.port ?? options.port
-  let stopped: Promise<void> | undefined
-  const stop = async (graceMs: number) => {
-    const cut = setTimeout(() => void server.stop(true), graceMs)
-    await server.stop(false)
-    clearTimeout(cut)
-  }
   return {
     url: shownUrl(options.hostname, port),
     hostname: options.hostname,
     port,
-    stop: graceMs => (stopped ??= stop(graceMs)),
+    stop: stopOnce(
+      () => server.stop(false),
+      () => server.stop(true),
+    ),
   }
 }
 
@@ -98,16 +119,13 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
     (request, info) =>
       refused(request) ?? options.fetch(request, { remoteAddress: info.remoteAddr.hostname }),
   )
-  let stopped: Promise<void> | undefined
-  const stop = async (graceMs: number) => {
-    const timer = setTimeout(() => cut.abort(), graceMs)
-    await server.shutdown()
-    clearTimeout(timer)
-  }
   return {
     url: shownUrl(options.hostname, server.addr.port),
     hostname: options.hostname,
     port: server.addr.port,
-    stop: graceMs => (stopped ??= stop(graceMs)),
+    stop: stopOnce(
+      () => server.shutdown(),
+      async () => cut.abort(),
+    ),
   }
 }

@@ -1,0 +1,186 @@
+import { afterEach, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { type RunningServer, type ServeOptions, serve } from '../../src/platform/serve.ts'
+
+const running: RunningServer[] = []
+afterEach(async () => {
+  for (const server of running.splice(0)) await server.stop(0)
+})
+async function start(
+  fetch: ServeOptions['fetch'],
+  options: Partial<ServeOptions> = {},
+): Promise<RunningServer> {
+  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch, ...options })
+  running.push(server)
+  return server
+}
+
+/** What the server answers to these bytes, until it closes or has sent a whole answer without body. */
+function raw(server: RunningServer, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = ''
+    const socket = connect(server.port, server.hostname, () => socket.write(text))
+    socket.on('data', data => {
+      answer += data
+      const length = /content-length: (\d+)/i.exec(answer)?.[1]
+      const head = answer.indexOf('\r\n\r\n')
+      if (head > 0 && length !== undefined && answer.length >= head + 4 + Number(length)) socket.destroy()
+    })
+    socket.on('close', () => resolve(answer))
+    socket.on('error', reject)
+  })
+}
+const opened = (server: RunningServer): Promise<Socket> =>
+  new Promise(resolve => {
+    const socket = connect(server.port, server.hostname, () => resolve(socket))
+    socket.on('error', () => {})
+  })
+
+test('it listens on a free port, names its URL and tells the peer', async () => {
+  const server = await start((_request, { remoteAddress }) => new Response(remoteAddress ?? 'unknown'))
+  expect(server.url).toBe(`http://127.0.0.1:${server.port}`)
+  expect(await (await fetch(server.url)).text()).toBe('127.0.0.1')
+  const six = await start(() => new Response('six'), { hostname: '::1' })
+  expect(six.url).toBe(`http://[::1]:${six.port}`)
+  expect(await (await fetch(six.url)).text()).toBe('six')
+})
+
+test('a port in use is an error with its code', async () => {
+  const server = await start(() => new Response())
+  const error = await serve({ hostname: '127.0.0.1', port: server.port, fetch: () => new Response() }).catch(
+    e => e,
+  )
+  expect(error.code).toBe('EADDRINUSE')
+})
+
+test('a request without a usable Host gets 400 and never reaches the handler', async () => {
+  let reached = 0
+  const server = await start(request => {
+    reached++
+    return new Response(new URL(request.url).pathname)
+  })
+  const bad = [
+    'GET /x HTTP/1.0\r\n\r\n',
+    'GET /x HTTP/1.1\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost:\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: a b\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: [::1\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: a:port\r\n\r\n',
+  ]
+  for (const text of bad)
+    expect([text, (await raw(server, text)).slice(0, 12)]).toEqual([text, 'HTTP/1.1 400'])
+  expect(reached).toBe(0)
+  expect(await raw(server, 'GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n')).toEndWith('/x')
+})
+
+test('a request body arrives as it is sent, and who reads slowly slows the sender', async () => {
+  const chunkBytes = 1 << 20
+  const offered = 256
+  let received = 0
+  const gate = Promise.withResolvers<void>()
+  const started = Promise.withResolvers<void>()
+  const server = await start(async request => {
+    for await (const chunk of request.body ?? []) {
+      received += chunk.byteLength
+      started.resolve()
+      await gate.promise
+    }
+    return new Response('done')
+  })
+  let pulled = 0
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (pulled++ === offered) controller.close()
+      else controller.enqueue(new Uint8Array(chunkBytes))
+    },
+  })
+  const answer = fetch(server.url, { method: 'POST', body, duplex: 'half' } as RequestInit)
+  await started.promise
+  // The sender stands still once the buffers on the way are full: nothing more is pulled in many turns of the loop.
+  let before = -1
+  for (let calm = 0, turns = 0; calm < 200 && turns < 20_000; turns++) {
+    calm = pulled === before ? calm + 1 : 0
+    before = pulled
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  expect(pulled).toBeLessThan(64)
+  gate.resolve()
+  expect(await (await answer).text()).toBe('done')
+  expect(received).toBe(offered * chunkBytes)
+})
+
+test('a stop lets what runs finish, and takes nothing new', async () => {
+  const gate = Promise.withResolvers<void>()
+  const inside = Promise.withResolvers<void>()
+  const server = await start(async () => {
+    inside.resolve()
+    await gate.promise
+    return new Response('finished')
+  })
+  const answer = fetch(server.url)
+  await inside.promise
+  const stopped = server.stop(5000)
+  const refused = await fetch(server.url).catch(error => error.code)
+  expect(refused).toBe('ECONNREFUSED')
+  gate.resolve()
+  expect(await (await answer).text()).toBe('finished')
+  await stopped
+})
+
+test('a stop ends though a stream, a silent connection and an idle one are open', async () => {
+  const inside = Promise.withResolvers<void>()
+  const server = await start(request => {
+    if (new URL(request.url).pathname !== '/events') return new Response('x')
+    inside.resolve()
+    return new Response(
+      new ReadableStream({ start: controller => controller.enqueue(new TextEncoder().encode(':\n')) }),
+    )
+  })
+  await (await fetch(server.url)).text()
+  const silent = await opened(server)
+  const half = await opened(server)
+  half.write('POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n12')
+  const stream = await fetch(`${server.url}/events`)
+  await inside.promise
+  const reading = stream.text().then(
+    () => 'ended',
+    () => 'cut',
+  )
+  const asked = performance.now()
+  await Promise.all([server.stop(100), server.stop(100)])
+  expect(performance.now() - asked).toBeLessThan(2000)
+  expect(await reading).toMatch(/ended|cut/)
+  silent.destroy()
+  half.destroy()
+})
+
+test('a stop ends though a handler never answers', async () => {
+  const inside = Promise.withResolvers<void>()
+  const server = await start(() => {
+    inside.resolve()
+    return new Promise<Response>(() => {})
+  })
+  const answer = fetch(server.url).catch(error => error.code)
+  await inside.promise
+  await server.stop(20)
+  expect(await answer).toBe('ECONNRESET')
+})
+
+test('a stop with nothing under way does not wait for idle connections', async () => {
+  const server = await start(() => new Response('x'))
+  await (await fetch(server.url)).text()
+  const asked = performance.now()
+  await server.stop(5000)
+  expect(performance.now() - asked).toBeLessThan(1000)
+})
+
+test('a body above the server’s own cap gets 413', async () => {
+  const server = await start(
+    async request => new Response(String((await request.arrayBuffer()).byteLength)),
+    {
+      maxBodyBytes: 1000,
+    },
+  )
+  expect((await fetch(server.url, { method: 'POST', body: new Uint8Array(1001) })).status).toBe(413)
+  expect(await (await fetch(server.url, { method: 'POST', body: new Uint8Array(1000) })).text()).toBe('1000')
+})
