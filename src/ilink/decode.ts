@@ -142,8 +142,6 @@ export interface MediaReference {
   fileName?: string
   /** Bytes as upstream states them: plaintext of a file, unreliable for the rest. */
   size?: number
-  /** MD5 of the plaintext, lower-case hex, where upstream states one. */
-  md5?: string
 }
 
 /** The `index`-th piece of media of a message, counted from 0 over the items that have media (`has_media`). */
@@ -154,7 +152,6 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
   const payload = payloadOf(item, kind)
   const media = objectOf(payload?.media)
   if (!payload || !media || !isMediaKind(kind)) return undefined
-  const md5 = filledOf(payload.md5) ?? filledOf(payload.video_md5)
   return {
     info: {
       encrypt_query_param: filledOf(media.encrypt_query_param),
@@ -165,7 +162,6 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
     kind: mediaKind[kind],
     fileName: filledOf(payload.file_name),
     size: sizeOf(payload),
-    md5: md5 && /^[0-9a-f]{32}$/i.test(md5) ? md5.toLowerCase() : undefined,
   }
 }
 

@@ -8,8 +8,6 @@ import { filledOf, objectOf } from './fields.ts'
 import { quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
-export { parseLossless } from './lossless.ts'
-
 /** What goes into a request; deadlines are set through the signal. */
 export interface FetchInit {
   method: 'GET' | 'POST' | 'PUT'

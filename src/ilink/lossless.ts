@@ -59,14 +59,6 @@ export function quoteLongIntegers(text: string): string {
 /** `JSON.parse` in which integers of 16 or more digits arrive as strings. @throws SyntaxError */
 export const parseLossless = (text: string): unknown => JSON.parse(quoteLongIntegers(text))
 
-const idProperty = /(?<!\\)"(message_id|msg_id|svr_id|seq)":"(-?(?:0|[1-9]\d*))"/g
-
-/**
- * `JSON.stringify` in which the four id properties leave as bare integers, as upstream writes them: for an emulator.
- * An id that is not an integer stays a string.
- */
-export const stringifyWire = (value: unknown): string => JSON.stringify(value).replace(idProperty, '"$1":$2')
-
 /**
  * The texts of the objects in the top-level array `key` of a valid JSON object text, in order; undefined when there is
  * no such array. Slices of the given text: a quarter of the cost of stringifying the parsed objects again.

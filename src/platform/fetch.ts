@@ -127,7 +127,9 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
       }
       if (status !== 200) {
         response.destroy()
-        throw unfetchable(`${target.hostname} answered with HTTP ${status}`)
+        throw unfetchable(`${target.hostname} answered with HTTP ${status}`, undefined, {
+          http_status: status,
+        })
       }
       return resource(response, target, maxBytes, options.idleMs ?? 30_000, end, release)
     }
@@ -137,9 +139,10 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   }
 }
 
-const unfetchable = (why: string, cause?: unknown) =>
+const unfetchable = (why: string, cause?: unknown, details?: Record<string, unknown>) =>
   new SvcError('invalid_arguments', `the URL cannot be fetched: ${why}`, {
     hint: 'Check the URL, or upload the file with POST /media and pass its upload_id.',
+    details,
     cause,
   })
 

@@ -6,6 +6,7 @@ import type { MediaReference } from '../../src/ilink/decode.ts'
 import type { Fetch, ILinkError } from '../../src/ilink/http.ts'
 import { isSvcError, SvcError } from '../../src/model/error.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { fetchPublic } from '../../src/platform/fetch.ts'
 import { failure, httpServer, plainFetch, rawServer } from './server.ts'
 
 /** Pauses between attempts pass at once, and are counted. */
@@ -478,6 +479,22 @@ describe('download', () => {
         code: 'upstream_error',
       })
     })
+
+    for (const [http, code] of [
+      [404, 'media_expired'],
+      [500, 'upstream_error'],
+    ] as const) {
+      test(`HTTP ${http} through the real guard is ${code}`, async () => {
+        await using server = httpServer(() => new Response('', { status: http }))
+        const guarded: CdnOptions['guarded'] = (url, limits) =>
+          fetchPublic(url, { ...limits, allow: () => true })
+        const reference = media({}, { full_url: `${server.url}/x` })
+        const cdn = cdnWith({ trusted: () => false, guarded })
+        expect(await failure(cdn.download(reference, { cdnUrl: 'http://127.0.0.1:1' }))).toMatchObject({
+          code,
+        })
+      })
+    }
 
     test('the real guard refuses addresses of this machine', async () => {
       await using server = httpServer(() => new Response(plain))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseLossless, quoteLongIntegers, sliceArray, stringifyWire } from '../../src/ilink/lossless.ts'
+import { parseLossless, sliceArray } from '../../src/ilink/lossless.ts'
 
 describe('parseLossless', () => {
   const cases: [name: string, text: string, expected: unknown][] = [
@@ -143,25 +143,4 @@ describe('sliceArray', () => {
       if (Array.isArray(parsed)) expect(sliceArray(text, 'msgs')?.map(one => JSON.parse(one))).toEqual(parsed)
     })
   }
-})
-
-describe('stringifyWire', () => {
-  test('ids leave as bare integers and come back as strings', () => {
-    const message = {
-      message_id: '18446744073709551615',
-      seq: '12',
-      item_list: [{ msg_id: '9007199254740993', ref_msg: { svr_id: '1' } }],
-      client_id: '123',
-    }
-    const text = stringifyWire(message)
-    expect(text).toBe(
-      '{"message_id":18446744073709551615,"seq":12,"item_list":[{"msg_id":9007199254740993,"ref_msg":{"svr_id":1}}],"client_id":"123"}',
-    )
-    expect(quoteLongIntegers(text)).toContain('"message_id":"18446744073709551615"')
-  })
-
-  test('texts that look like ids, and ids that are no integers, stay strings', () => {
-    const message = { text: '"message_id":"1"', message_id: 'local:1', msg_id: '007', svr_id: '' }
-    expect(JSON.parse(stringifyWire(message))).toEqual(message)
-  })
 })
