@@ -29,6 +29,10 @@ export class MemoryGateway implements Gateway {
   readonly uploads: { bytes: number; sha256: string; file_name?: string; kind?: string }[] = []
   /** Outcomes told by the door, in order. */
   readonly settled: boolean[] = []
+  /** The signal of each recv call. */
+  readonly signals: AbortSignal[] = []
+  /** recv breaks after it registered its claim. */
+  failAfterClaim = false
   /** Set to make a verb fail. */
   readonly failures = new Map<string, unknown>()
   /** What GET /media opens. */
@@ -73,6 +77,7 @@ export class MemoryGateway implements Gateway {
 
   readonly inbox = {
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
+      this.signals.push(call.signal)
       this.#note('recv', request)
       const deadline = Date.now() + request.timeout * 1000
       for (;;) {
@@ -85,6 +90,7 @@ export class MemoryGateway implements Gateway {
               this.settled.push(delivered)
               if (delivered) this.position.set(request.consumer, found.at(-1)?.id ?? from)
             })
+          if (this.failAfterClaim) throw new Error('broken')
           return found
         }
         if (leftMs <= 0 || call.signal.aborted) return []

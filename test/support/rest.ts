@@ -56,7 +56,8 @@ export async function startRest(
 export async function raw(
   server: RunningServer,
   send: string | Uint8Array | ((socket: Socket) => void),
-  until: (text: string) => boolean = isWhole,
+  until: (text: string) => boolean = text =>
+    isWhole(text, typeof send === 'string' && send.startsWith('HEAD ')),
 ): Promise<string> {
   const socket = connect(server.port, '127.0.0.1')
   const chunks: Buffer[] = []
@@ -76,9 +77,10 @@ export async function raw(
 }
 
 /** Whether the text holds one whole answer. */
-function isWhole(text: string): boolean {
+function isWhole(text: string, headOnly: boolean): boolean {
   const end = text.indexOf('\r\n\r\n')
   if (end < 0) return false
+  if (headOnly) return true
   const head = text.slice(0, end).toLowerCase()
   const length = /content-length: (\d+)/.exec(head)?.[1]
   if (length !== undefined) return Buffer.byteLength(text.slice(end + 4)) >= Number(length)

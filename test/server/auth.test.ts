@@ -1,0 +1,311 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { silentLog } from '../../src/platform/log.ts'
+import { createGuard, ensureToken, isLoopback } from '../../src/server/auth.ts'
+import { createOpenApiApp } from '../../src/server/openapi.ts'
+import { tools } from '../../src/tools/index.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+import { type Rest, raw, startRest } from '../support/rest.ts'
+
+const call = (head: string, path = '/tools/default/sessions') =>
+  `POST ${path} HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
+const statusOf = (answer: string) => Number(answer.split(' ')[1])
+
+describe('on a loopback address', () => {
+  let rest: Rest
+  beforeAll(async () => {
+    rest = await startRest({ allowHosts: ['svc.example.org', 'panel.lan:8443'] })
+  })
+  afterAll(async () => {
+    await rest[Symbol.asyncDispose]()
+  })
+
+  test.each([
+    ['localhost:8000'],
+    ['localhost'],
+    ['LOCALHOST:1'],
+    ['127.0.0.1:8000'],
+    ['127.1.2.3'],
+    ['[::1]:8000'],
+    ['app.localhost:8000'],
+    ['svc.example.org'],
+    ['svc.example.org:443'],
+    ['panel.lan:8443'],
+  ])('the Host %s is ours', async host => {
+    expect(statusOf(await raw(rest.server, call(`Host: ${host}\r\n`)))).toBe(200)
+  })
+
+  test.each([
+    ['evil.example:8000'],
+    ['localhost.evil.example'],
+    ['127.0.0.1.evil.example'],
+    ['evil.example#localhost'],
+    ['localhost@evil.example'],
+    ['0.0.0.0:8000'],
+    ['10.0.0.5'],
+    ['127.0.0.256'],
+    ['[::]:8000'],
+    ['a'],
+    ['panel.lan'],
+    ['panel.lan:9'],
+    ['evilsvc.example.org'],
+  ])('a page that rebound %s to us is refused everywhere', async host => {
+    for (const request of [
+      call(`Host: ${host}\r\n`),
+      `GET /docs HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+      `GET /openapi.json HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+      `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+      `GET /media/1/0 HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+    ]) {
+      const answer = await raw(rest.server, request)
+      // A Host that is no host at all is refused by the server itself, with 400.
+      expect([400, 403]).toContain(statusOf(answer))
+      if (statusOf(answer) === 403) expect(answer).toContain('"code":"forbidden"')
+    }
+    expect(rest.gateway.asked.filter(one => one.verb === 'open')).toEqual([])
+  })
+
+  test('the address in the request line does not stand in for the Host', async () => {
+    const answer = await raw(rest.server, 'GET http://localhost/tools HTTP/1.1\r\nHost: evil.example\r\n\r\n')
+    expect(statusOf(answer)).toBe(403)
+    expect(statusOf(await raw(rest.server, 'GET /tools HTTP/1.1\r\n\r\n'))).not.toBe(200)
+    expect(statusOf(await raw(rest.server, 'GET /tools HTTP/1.0\r\n\r\n'))).not.toBe(200)
+  })
+
+  test.each([
+    ['http://evil.example'],
+    ['https://evil.example'],
+    ['http://localhost:3000'],
+    ['https://localhost:8000'],
+    ['http://127.0.0.1:8000'],
+    ['http://localhost:8000.evil.example'],
+    ['null'],
+    ['file://'],
+    ['chrome-extension://abcdef'],
+    [''],
+    ['http://localhost:8000, http://evil.example'],
+  ])('a page of the origin %p is refused', async origin => {
+    const before = rest.gateway.asked.length
+    const answer = await raw(rest.server, call(`Host: localhost:8000\r\nOrigin: ${origin}\r\n`))
+    expect(statusOf(answer)).toBe(403)
+    expect(rest.gateway.asked.length).toBe(before)
+    expect(
+      statusOf(
+        await raw(
+          rest.server,
+          `GET /openapi.json HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: ${origin}\r\n\r\n`,
+        ),
+      ),
+    ).toBe(403)
+  })
+
+  test.each([
+    ['localhost:8000', 'http://localhost:8000'],
+    ['127.0.0.1:8000', 'http://127.0.0.1:8000'],
+    ['[::1]:8000', 'http://[::1]:8000'],
+    ['localhost', 'http://localhost'],
+    ['localhost:80', 'http://localhost'],
+    ['svc.example.org', 'https://svc.example.org'],
+    ['localhost:8000', 'https://panel.lan:8443'],
+  ])('our own page at %s (%s) may call', async (host, origin) => {
+    expect(statusOf(await raw(rest.server, call(`Host: ${host}\r\nOrigin: ${origin}\r\n`)))).toBe(200)
+  })
+
+  test('a simple cross-site request (text/plain, no preflight) reaches no tool', async () => {
+    const before = rest.gateway.asked.length
+    const body = '{"to":"victim@x","text":"hi"}'
+    for (const extra of ['Origin: https://evil.example\r\n', 'Sec-Fetch-Site: cross-site\r\n', '']) {
+      const answer = await raw(
+        rest.server,
+        `POST /tools/default/send HTTP/1.1\r\nHost: localhost\r\n${extra}Content-Type: text/plain\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      )
+      expect([403, 415]).toContain(statusOf(answer))
+    }
+    expect(rest.gateway.asked.length).toBe(before)
+  })
+
+  test('cross-site fetches are refused by Sec-Fetch-Site too; a link to the docs may be followed', async () => {
+    const get = async (path: string, site: string) =>
+      statusOf(
+        await raw(rest.server, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: ${site}\r\n\r\n`),
+      )
+    for (const site of ['cross-site', 'same-site', 'invented']) {
+      expect(await get('/tools', site)).toBe(403)
+      expect(await get('/media/1/0', site)).toBe(403)
+    }
+    expect(await get('/docs', 'cross-site')).toBe(200)
+    expect(await get('/tools', 'same-origin')).toBe(200)
+    expect(await get('/tools', 'none')).toBe(200)
+  })
+
+  test('a preflight gets no permission', async () => {
+    const answer = await raw(
+      rest.server,
+      'OPTIONS /tools/default/send HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n',
+    )
+    expect(statusOf(answer)).toBe(403)
+    expect(answer.toLowerCase()).not.toContain('access-control')
+  })
+})
+
+describe.each([
+  ['loopback with a token', '127.0.0.1'],
+  ['any address', '0.0.0.0'],
+])('%s', (_what, host) => {
+  const token = 'correct-horse-battery-staple'
+  let rest: Rest
+  beforeAll(async () => {
+    rest = await startRest({ host, token })
+  })
+  afterAll(async () => {
+    await rest[Symbol.asyncDispose]()
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['another token', 'Authorization: Bearer wrong\r\n'],
+    ['the beginning of the token', 'Authorization: Bearer correct-horse-battery-stapl\r\n'],
+    ['the token and more', `Authorization: Bearer ${token}x\r\n`],
+    ['the token in other letters', `Authorization: Bearer ${token.toUpperCase()}\r\n`],
+    ['an empty token', 'Authorization: Bearer \r\n'],
+    ['the bare token', `Authorization: ${token}\r\n`],
+    ['another scheme', `Authorization: Basic ${btoa(`user:${token}`)}\r\n`],
+    ['two tokens', `Authorization: Bearer wrong, Bearer ${token}\r\n`],
+    ['a cookie', `Cookie: token=${token}\r\n`],
+  ])('%s is not enough', async (_name, head) => {
+    const before = rest.gateway.asked.length
+    for (const request of [
+      call(`Host: localhost\r\n${head}`),
+      `GET /tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
+      `GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
+      `POST /media HTTP/1.1\r\nHost: localhost\r\n${head}Content-Length: 1\r\n\r\nx`,
+      `GET /nowhere HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
+      `HEAD /tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
+      `GET //tools HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`,
+    ]) {
+      const answer = await raw(rest.server, request)
+      expect(statusOf(answer)).toBe(401)
+      expect(answer.toLowerCase()).toContain('www-authenticate: bearer')
+    }
+    expect(rest.gateway.asked.length).toBe(before)
+  })
+
+  test('a token in the address is refused', async () => {
+    for (const key of ['token', 'access_token', 'api_key'])
+      expect(
+        statusOf(
+          await raw(rest.server, call('Host: localhost\r\n', `/tools/default/sessions?${key}=${token}`)),
+        ),
+      ).toBe(401)
+  })
+
+  test('the token opens everything', async () => {
+    for (const scheme of ['Bearer', 'bearer'])
+      expect(
+        statusOf(await raw(rest.server, call(`Host: localhost\r\nAuthorization: ${scheme} ${token}\r\n`))),
+      ).toBe(200)
+  })
+
+  test('docs, schema and health stay open, and do not show the token', async () => {
+    for (const path of ['/docs', '/docs/swagger-ui.css', '/openapi.json', '/healthz']) {
+      const response = await fetch(`${rest.url.replace('0.0.0.0', '127.0.0.1')}${path}`)
+      expect(response.status).toBe(200)
+      expect(await response.text()).not.toContain(token)
+    }
+  })
+
+  test('a short Host does not lead past the guard', async () => {
+    // Elysia looks for the path from the 12th character of the address; the guard does not.
+    for (const short of ['a', 'ab', 'abc', 'abcd', '1.1'])
+      for (const path of ['/openapi.json/../tools', '/tools', '/a/docs', '/x/tools/default/sessions']) {
+        const answer = await raw(rest.server, `GET ${path} HTTP/1.1\r\nHost: ${short}\r\n\r\n`)
+        expect([401, 403]).toContain(statusOf(answer))
+      }
+  })
+})
+
+test('behind a short public name every path is found', async () => {
+  await using rest = await startRest({ host: '0.0.0.0', token: 't' })
+  for (const short of ['a', 'abc', 'abcd'])
+    expect(statusOf(await raw(rest.server, call(`Host: ${short}\r\nAuthorization: Bearer t\r\n`)))).toBe(200)
+})
+
+test('an address open to others without a token is never served', () => {
+  for (const host of ['0.0.0.0', '::', '192.168.1.4', 'example.org', ''])
+    expect(() => createGuard({ host })).toThrow('needs a token')
+  expect(() =>
+    createOpenApiApp({
+      gateway: new MemoryGateway(),
+      config: { host: '0.0.0.0', allowHosts: [], maxUploadBytes: 1 },
+      tools,
+      log: silentLog,
+      version: '0',
+    }),
+  ).toThrow('needs a token')
+})
+
+test.each([
+  ['127.0.0.1', true],
+  ['127.255.0.9', true],
+  ['::1', true],
+  ['[::1]', true],
+  ['::ffff:127.0.0.1', true],
+  ['localhost', true],
+  ['x.localhost', true],
+  ['0.0.0.0', false],
+  ['::', false],
+  ['127.0.0.1.nip.io', false],
+  ['2130706433', false],
+  ['localhostx', false],
+  ['', false],
+])('%p is loopback: %p', (host, expected) => {
+  expect(isLoopback(host)).toBe(expected)
+})
+
+describe('the generated token', () => {
+  let dir: string
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'svc-token-'))
+  })
+  afterAll(async () => {
+    await rm(dir, { recursive: true })
+  })
+
+  test('it is made once, of 256 bits, for its owner alone', async () => {
+    const base = join(dir, 'a')
+    const first = await ensureToken(base)
+    expect(first.created).toBe(true)
+    expect(Buffer.from(first.token, 'base64url').length).toBe(32)
+    expect((await stat(first.path)).mode & 0o777).toBe(0o600)
+    expect((await readFile(first.path, 'utf8')).trim()).toBe(first.token)
+    expect(await ensureToken(base)).toEqual({ ...first, created: false })
+  })
+
+  test('rights that somebody loosened are repaired', async () => {
+    const base = join(dir, 'b')
+    const { path } = await ensureToken(base)
+    await chmod(path, 0o644)
+    await ensureToken(base)
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+  })
+
+  test('a token that the user wrote is used; an empty file is none', async () => {
+    const base = join(dir, 'c')
+    const { path } = await ensureToken(base)
+    await writeFile(path, 'my own\n')
+    expect((await ensureToken(base)).token).toBe('my own')
+    await writeFile(path, '')
+    const again = await ensureToken(base)
+    expect(again.created).toBe(true)
+    expect((await ensureToken(base)).token).toBe(again.token)
+  })
+
+  test('of many starters at once one makes it and all use it', async () => {
+    const base = join(dir, 'd')
+    const all = await Promise.all(Array.from({ length: 20 }, () => ensureToken(base)))
+    expect(new Set(all.map(one => one.token)).size).toBe(1)
+    expect(all.filter(one => one.created).length).toBe(1)
+  })
+})

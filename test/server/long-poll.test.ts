@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { type Rest, startRest } from '../support/rest.ts'
+
+const request = (input: unknown) => {
+  const body = JSON.stringify(input)
+  return `POST /tools/default/recv HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+}
+
+async function opened(rest: Rest): Promise<Socket> {
+  const socket = connect(rest.server.port, '127.0.0.1')
+  socket.on('error', () => {})
+  await new Promise<void>(resolve => socket.once('connect', () => resolve()))
+  return socket
+}
+
+/** Waits for what the event loop will bring; bounded, so that what never comes fails the test. */
+async function until(condition: () => boolean): Promise<void> {
+  const end = performance.now() + 4000
+  while (!condition()) {
+    if (performance.now() > end) throw new Error('did not happen')
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
+describe('the position of a reader', () => {
+  test('moves when the answer was written', async () => {
+    await using rest = await startRest()
+    rest.gateway.say('one')
+    rest.gateway.say('two')
+    const { status, body } = await rest.call('recv', { timeout: 0 })
+    expect(status).toBe(200)
+    expect(body.map((message: { text: string }) => message.text)).toEqual(['one', 'two'])
+    expect(rest.gateway.settled).toEqual([true])
+    expect((await rest.call('recv', { timeout: 0 })).body).toEqual([])
+  })
+
+  test('has moved before the caller can ask again', async () => {
+    await using rest = await startRest()
+    for (let i = 0; i < 50; i++) {
+      rest.gateway.say(`message ${i}`)
+      const { body } = await rest.call('recv', { timeout: 0 })
+      expect(body.length).toBe(1)
+    }
+    expect(rest.gateway.settled.length).toBe(50)
+  })
+
+  test('stays when the caller hangs up during the long poll; the next one gets the message', async () => {
+    await using rest = await startRest()
+    const socket = await opened(rest)
+    const asked = rest.gateway.nextCall
+    socket.write(request({ timeout: 60 }))
+    await asked
+    socket.destroy()
+    // The door hears of it through the request's signal; a message that comes then must not be given to nobody.
+    const gone = rest.gateway.signals.at(-1)
+    await until(() => gone?.aborted === true)
+    rest.gateway.say('kept')
+    expect((await rest.call('recv', { timeout: 5 })).body[0].text).toBe('kept')
+    expect(rest.gateway.settled).toEqual([true])
+  })
+
+  test('stays when the caller vanishes while a big answer is written', async () => {
+    await using rest = await startRest()
+    // 64 MB do not fit into any socket buffer, so most of it is still with us when the reader dies.
+    const text = 'x'.repeat(1_000_000)
+    for (let i = 0; i < 64; i++) rest.gateway.say(text)
+    const socket = await opened(rest)
+    socket.once('data', () => {
+      socket.pause()
+      socket.resetAndDestroy()
+    })
+    socket.write(request({ timeout: 0 }))
+    await until(() => rest.gateway.settled.length > 0)
+    expect(rest.gateway.settled).toEqual([false])
+    expect(rest.gateway.position.get('default')).toBeUndefined()
+    const { body } = await rest.call('recv', { timeout: 0, limit: 3 })
+    expect(body.map((message: { id: number }) => message.id)).toEqual([1, 2, 3])
+  })
+
+  test('stays while a slow caller has not taken the answer, and moves when it has', async () => {
+    await using rest = await startRest()
+    const text = 'x'.repeat(1_000_000)
+    for (let i = 0; i < 64; i++) rest.gateway.say(text)
+    const socket = await opened(rest)
+    const first = Promise.withResolvers<void>()
+    socket.once('data', () => {
+      socket.pause()
+      first.resolve()
+    })
+    socket.write(request({ timeout: 0 }))
+    await first.promise
+    for (let i = 0; i < 50; i++) await new Promise(resolve => setImmediate(resolve))
+    expect(rest.gateway.settled).toEqual([])
+    let tail = ''
+    socket.on('data', chunk => {
+      tail = chunk.subarray(-16).toString('latin1')
+    })
+    socket.resume()
+    await until(() => rest.gateway.settled.length > 0)
+    expect(rest.gateway.settled).toEqual([true])
+    await until(() => tail.endsWith('0\r\n\r\n'))
+    socket.destroy()
+  })
+
+  test('stays when the tool fails after it claimed messages', async () => {
+    await using rest = await startRest()
+    rest.gateway.say('one')
+    rest.gateway.failAfterClaim = true
+    expect((await rest.call('recv', { timeout: 0 })).status).toBe(500)
+    expect(rest.gateway.settled).toEqual([false])
+  })
+
+  test('is not touched by a read with after', async () => {
+    await using rest = await startRest()
+    rest.gateway.say('one')
+    expect((await rest.call('recv', { after: 0, timeout: 0 })).body.length).toBe(1)
+    expect(rest.gateway.settled).toEqual([])
+  })
+})
+
+describe.concurrent('waiting', () => {
+  test('a message that arrives during the wait is answered at once', async () => {
+    await using rest = await startRest()
+    const asked = rest.gateway.nextCall
+    const answer = rest.call('recv', { timeout: 60 })
+    await asked
+    rest.gateway.say('hello')
+    expect((await answer).body[0].text).toBe('hello')
+  })
+
+  test('outlives the idle cut of the server', async () => {
+    await using rest = await startRest()
+    const began = performance.now()
+    // Bun cuts a silent connection after 10 s unless told not to.
+    const { status, body } = await rest.call('recv', { timeout: 13 })
+    expect([status, body]).toEqual([200, []])
+    expect(performance.now() - began).toBeGreaterThan(12_900)
+  }, 20_000)
+
+  test('stopping ends every wait with its normal answer and refuses new calls', async () => {
+    await using rest = await startRest()
+    const answers = Array.from({ length: 5 }, () => rest.call('recv', { timeout: 300 }))
+    await until(() => rest.gateway.signals.length === 5)
+    rest.app.beginShutdown()
+    for (const answer of await Promise.all(answers)) expect(answer).toEqual({ status: 200, body: [] })
+    const refused = await rest.call('sessions')
+    expect([refused.status, refused.body.code]).toEqual([503, 'shutting_down'])
+    expect((await fetch(`${rest.url}/healthz`)).status).toBe(200)
+    const began = performance.now()
+    await rest.server.stop(3000)
+    expect(performance.now() - began).toBeLessThan(1500)
+  })
+
+  test('a wait leaves nothing behind', async () => {
+    await using rest = await startRest()
+    for (let i = 0; i < 20; i++) await rest.call('recv', { timeout: 0 })
+    rest.app.beginShutdown()
+    expect(rest.gateway.signals.length).toBe(20)
+    expect(rest.gateway.signals.every(signal => !signal.aborted)).toBe(true)
+  })
+})

@@ -1,0 +1,312 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createHash, randomBytes } from 'node:crypto'
+import { SvcError } from '../../src/model/error.ts'
+import { disposition } from '../../src/server/media-routes.ts'
+import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
+import { type Rest, raw, startRest } from '../support/rest.ts'
+
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+/** The bytes as a stream of chunks of this size. */
+const streamOf = (bytes: Uint8Array, chunk: number) => {
+  let at = 0
+  return new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close()
+      controller.enqueue(bytes.slice(at, at + chunk))
+      at += chunk
+    },
+  })
+}
+
+describe('POST /media', () => {
+  let rest: Rest
+  beforeAll(async () => {
+    rest = await startRest({ maxUploadBytes: 3_000_000 })
+  })
+  afterAll(async () => {
+    await rest[Symbol.asyncDispose]()
+  })
+  const upload = (query: string, body: BodyInit, headers: Record<string, string> = {}) =>
+    fetch(`${rest.url}/media${query}`, { method: 'POST', body, headers })
+
+  test('raw bytes arrive whole, with name and kind from the query', async () => {
+    const bytes = randomBytes(1_000_000)
+    const response = await upload('?file_name=%E5%9B%BE%2B1.png&kind=image', bytes, {
+      'content-type': 'image/png',
+    })
+    expect(response.status).toBe(200)
+    expect(await response.json()).toEqual({
+      upload_id: expect.any(String),
+      size: 1_000_000,
+      sha256: sha256(bytes),
+      expires_at: expect.any(Number),
+    })
+    expect(rest.gateway.uploads.at(-1)).toEqual({
+      bytes: 1_000_000,
+      sha256: sha256(bytes),
+      file_name: '图+1.png',
+      kind: 'image',
+    })
+  })
+
+  test('a form arrives as browsers build it', async () => {
+    const bytes = randomBytes(300_000)
+    const form = new FormData()
+    form.set('kind', 'file')
+    form.set('file', new File([bytes], '报告 "最终".pdf'))
+    const response = await upload('', form)
+    expect(response.status).toBe(200)
+    expect(rest.gateway.uploads.at(-1)).toEqual({
+      bytes: 300_000,
+      sha256: sha256(bytes),
+      file_name: '报告 "最终".pdf',
+      kind: 'file',
+    })
+  })
+
+  test('a form arrives as curl builds it, and the query wins over it', async () => {
+    const body =
+      '--x\r\nContent-Disposition: form-data; name="file_name"\r\n\r\ninner.txt\r\n--x\r\n' +
+      'Content-Disposition: form-data; name="upload"; filename="a\\"b.txt"\r\nContent-Type: text/plain\r\n\r\nhi\r\n--x--\r\n'
+    const type = { 'content-type': 'multipart/form-data; boundary=x' }
+    expect((await upload('', body, type)).status).toBe(200)
+    expect(rest.gateway.uploads.at(-1)).toMatchObject({ bytes: 2, file_name: 'inner.txt' })
+    expect((await upload('?file_name=outer.txt', body, type)).status).toBe(200)
+    expect(rest.gateway.uploads.at(-1)).toMatchObject({ bytes: 2, file_name: 'outer.txt' })
+  })
+
+  test.each([
+    ['?kind=sticker', 'x', 'invalid_arguments', 422],
+    ['?file_nam=x', 'x', 'invalid_arguments', 422],
+    ['?token=x', 'x', 'invalid_arguments', 422],
+    ['', '', 'invalid_arguments', 422],
+    ['', 'x'.repeat(3_000_001), 'payload_too_large', 413],
+  ])('%s with a wrong argument or size is refused', async (query, body, code, status) => {
+    const response = await upload(query, body)
+    const problem = (await response.json()) as { code: string }
+    expect([problem.code, response.status]).toEqual([code, status])
+  })
+
+  test('a chunked upload beyond the limit is cut off, one within it arrives', async () => {
+    const head = 'POST /media HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const chunk = `80000\r\n${'x'.repeat(0x80000)}\r\n`
+    const answer = await raw(rest.server, `${head}${chunk.repeat(6)}0\r\n\r\n`)
+    expect(answer).toStartWith('HTTP/1.1 413 ')
+    expect(answer).toContain('"code":"payload_too_large"')
+    expect(await raw(rest.server, `${head}${chunk.repeat(5)}0\r\n\r\n`)).toStartWith('HTTP/1.1 200 ')
+    expect(rest.gateway.uploads.at(-1)?.bytes).toBe(5 * 0x80000)
+  })
+
+  test('a form cut short is refused, not taken for a smaller file', async () => {
+    const before = rest.gateway.uploads.length
+    const whole = '--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello\r\n--x--\r\n'
+    for (const end of [10, 60, 75, whole.length - 8, whole.length - 4]) {
+      const response = await upload('', whole.slice(0, end), {
+        'content-type': 'multipart/form-data; boundary=x',
+      })
+      expect(response.status).toBe(422)
+    }
+    expect(rest.gateway.uploads.length).toBe(before)
+  })
+
+  test('who hangs up in the middle leaves no upload', async () => {
+    const before = rest.gateway.uploads.length
+    const asked = rest.gateway.nextCall
+    const cut = raw(rest.server, socket => {
+      socket.write('POST /media HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf')
+      void asked.then(() => socket.destroy())
+    })
+    await cut
+    expect((await rest.call('sessions')).status).toBe(200)
+    expect(rest.gateway.uploads.length).toBe(before)
+  })
+})
+
+describe('the form reader', () => {
+  const content = randomBytes(5000)
+  // Nearly a delimiter, several times, also at the very end.
+  const tricky = Buffer.concat([
+    content,
+    Buffer.from('\r\n--bound\r\n--bounda\r\r\n--boundar'),
+    content,
+    Buffer.from('\r\n--'),
+  ])
+  const form = Buffer.concat([
+    Buffer.from(
+      'preamble\r\n--boundary\r\nContent-Disposition: form-data; name="kind"\r\n\r\nfile\r\n--boundary  \r\ncontent-type: a/b\r\nCONTENT-DISPOSITION: form-data; name="f"; filename*=UTF-8\'\'%E5%9B%BE.png; filename="x.png"\r\n\r\n',
+    ),
+    tricky,
+    Buffer.from('\r\n--boundary--\r\nepilogue'),
+  ])
+
+  test.each([1, 2, 3, 7, 16, 100, 4096, 100_000])('finds the same in chunks of %d bytes', async size => {
+    const part = await readFilePart(streamOf(form, size), 'boundary')
+    expect(part.fields).toEqual({ kind: 'file' })
+    expect(part.fileName).toBe('图.png')
+    expect(sha256(await Bun.readableStreamToBytes(part.body))).toBe(sha256(tricky))
+  })
+
+  test('a second file, or a field behind the file, is refused', async () => {
+    const text =
+      '--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n1\r\n--x\r\nContent-Disposition: form-data; name="b"\r\n\r\n2\r\n--x--'
+    const part = await readFilePart(streamOf(Buffer.from(text), 9), 'x')
+    await expect(Bun.readableStreamToBytes(part.body)).rejects.toThrow('the last field')
+  })
+
+  test.each([
+    ['no file at all', '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--'],
+    ['no delimiter', 'a'.repeat(100_000)],
+    ['endless headers', `--x\r\n${'a: b\r\n'.repeat(10_000)}`],
+    ['a huge field', `--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n${'1'.repeat(100_000)}`],
+    ['many fields', `${'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'.repeat(30)}--x--`],
+    ['nothing', ''],
+  ])('%s is refused', async (_what, text) => {
+    await expect(readFilePart(streamOf(Buffer.from(text), 1000), 'x')).rejects.toThrow('body: expected')
+  })
+
+  test('a field named like a part of Object.prototype is a field', async () => {
+    const text =
+      '--x\r\nContent-Disposition: form-data; name="__proto__"\r\n\r\n1\r\n--x\r\nContent-Disposition: form-data; name="file"\r\n\r\n\r\n--x--'
+    const part = await readFilePart(streamOf(Buffer.from(text), 1000), 'x')
+    expect(Object.keys(part.fields)).toEqual(['__proto__'])
+  })
+
+  test.each([
+    ['multipart/form-data; boundary=abc', 'abc'],
+    ['multipart/form-data; charset=utf-8; boundary="a b"', 'a b'],
+    ['Multipart/Form-Data;boundary=a;x=y', 'a'],
+    ['multipart/form-data', undefined],
+    ['multipart/mixed; boundary=a', undefined],
+    ['image/png', undefined],
+    [null, undefined],
+  ])('the boundary of %p is %p', (type, boundary) => {
+    expect(boundaryOf(type)).toBe(boundary)
+  })
+})
+
+describe('GET /media/{message_id}/{item}', () => {
+  let rest: Rest
+  beforeAll(async () => {
+    rest = await startRest()
+  })
+  afterAll(async () => {
+    await rest[Symbol.asyncDispose]()
+  })
+  const serve = (file_name: string, content_type: string, bytes: Uint8Array = randomBytes(100)) => {
+    rest.gateway.opened = () => ({ stream: streamOf(bytes, 65_536), file_name, content_type })
+    return bytes
+  }
+
+  test('the bytes arrive whole, with type and name in any script', async () => {
+    const bytes = serve('合同 "v1".png', 'image/png', randomBytes(3_000_000))
+    const response = await fetch(`${rest.url}/media/18446744073709551615/2`)
+    expect(response.status).toBe(200)
+    expect(sha256(await response.bytes())).toBe(sha256(bytes))
+    expect(response.headers.get('content-type')).toBe('image/png')
+    expect(response.headers.get('content-disposition')).toBe(
+      `inline; filename="__ _v1_.png"; filename*=UTF-8''%E5%90%88%E5%90%8C%20%22v1%22.png`,
+    )
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(response.headers.get('content-security-policy')).toContain('sandbox')
+    expect(rest.gateway.asked.at(-1)?.request).toEqual({ message_id: '18446744073709551615', item: 2 })
+  })
+
+  test('ids with a colon, encoded or not, are one id', async () => {
+    serve('a', 'image/png')
+    for (const path of ['/media/local:abc/0', '/media/local%3Aabc/0']) {
+      await (await fetch(`${rest.url}${path}`)).bytes()
+      expect(rest.gateway.asked.at(-1)?.request).toEqual({ message_id: 'local:abc', item: 0 })
+    }
+  })
+
+  test.each([
+    ['text/html'],
+    ['image/svg+xml'],
+    ['application/pdf'],
+    ['application/xml'],
+    ['text/javascript'],
+    ['application/octet-stream'],
+    ['text/html; charset=utf-8'],
+    ['image/png\r\nx-evil: 1'],
+  ])('content of type %p is only saved, never shown', async type => {
+    serve('a.html', type)
+    const response = await fetch(`${rest.url}/media/1/0`)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-disposition')).toStartWith('attachment')
+    expect(response.headers.get('x-evil')).toBeNull()
+    await response.bytes()
+  })
+
+  test('failures before the first byte are problems', async () => {
+    rest.gateway.opened = undefined
+    const response = await fetch(`${rest.url}/media/1/0`)
+    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([
+      404,
+      'message_not_found',
+    ])
+    rest.gateway.failures.set('open', new SvcError('media_expired', 'gone'))
+    expect((await fetch(`${rest.url}/media/1/0`)).status).toBe(410)
+    rest.gateway.failures.clear()
+  })
+
+  test.each([['x'], ['-1'], ['1.5'], ['1000'], ['0x1'], ['%00'], ['1e2']])(
+    'item %s is refused',
+    async item => {
+      const response = await fetch(`${rest.url}/media/1/${item}`)
+      expect(response.status).toBe(422)
+    },
+  )
+
+  test('who hangs up in the middle ends the stream at its source', async () => {
+    const cancelled = Promise.withResolvers<void>()
+    rest.gateway.opened = () => ({
+      stream: new ReadableStream({
+        pull: controller => controller.enqueue(new Uint8Array(1_000_000)),
+        cancel: () => cancelled.resolve(),
+      }),
+      file_name: 'endless',
+      content_type: 'video/mp4',
+    })
+    await raw(
+      rest.server,
+      'GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n\r\n',
+      text => text.length > 100_000,
+    )
+    await cancelled.promise
+  })
+
+  test('HEAD opens and closes without reading', async () => {
+    let pulled = 0
+    const cancelled = Promise.withResolvers<void>()
+    rest.gateway.opened = () => ({
+      stream: new ReadableStream(
+        {
+          pull: controller => {
+            pulled++
+            controller.enqueue(new Uint8Array(10))
+          },
+          cancel: () => cancelled.resolve(),
+        },
+        { highWaterMark: 0 },
+      ),
+      file_name: 'a.png',
+      content_type: 'image/png',
+    })
+    const response = await fetch(`${rest.url}/media/1/0`, { method: 'HEAD' })
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/png'])
+    await cancelled.promise
+    expect(pulled).toBe(0)
+  })
+})
+
+test.each([
+  ['a.png', `attachment; filename="a.png"; filename*=UTF-8''a.png`],
+  ['a\r\nb', `attachment; filename="a__b"; filename*=UTF-8''a__b`],
+  ['../../x', `attachment; filename=".._.._x"; filename*=UTF-8''.._.._x`],
+  ["it's (1)*!", `attachment; filename="it's (1)*!"; filename*=UTF-8''it%27s%20%281%29%2A%21`],
+  ['\ud800x', `attachment; filename="_x"; filename*=UTF-8''%EF%BF%BDx`],
+  ['', `attachment; filename="file"; filename*=UTF-8''file`],
+])('the name %j stands in the header as %s', (name, header) => {
+  expect(disposition('attachment', name)).toBe(header)
+})
