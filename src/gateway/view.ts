@@ -6,7 +6,16 @@ import type { Store, StoredMessage } from '../store/store.ts'
 
 /** The message of a row; `redelivered` marks one that was handed out before. */
 export function viewOf(store: Store, row: StoredMessage, redelivered = false): Message {
-  const message = decodeMessage(row.raw, {
+  const message = decoded(row, id => {
+    const found = store.byMessageId(id)
+    // The store's own text is for searching; what was said stands in the raw message.
+    return found && decoded(found)
+  })
+  return redelivered ? { ...message, redelivered: true } : message
+}
+
+const decoded = (row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message =>
+  decodeMessage(row.raw, {
     id: row.id,
     message_id: row.message_id,
     session: row.session,
@@ -14,7 +23,5 @@ export function viewOf(store: Store, row: StoredMessage, redelivered = false): M
     direction: row.direction,
     ...(row.status && { status: row.status }),
     timestamp: row.timestamp,
-    quoted: id => store.byMessageId(id),
+    ...(quoted && { quoted }),
   })
-  return redelivered ? { ...message, redelivered: true } : message
-}

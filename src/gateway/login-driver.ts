@@ -1,0 +1,198 @@
+/** One QR login under way: polls upstream by itself until it ends, and tells whoever waits of each change. */
+
+import type { Api } from '../ilink/api.ts'
+import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
+import type { LoginState, LoginStatus } from '../model/session.ts'
+import { backoffMs, type Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+
+export interface DriverPorts {
+  api: Api
+  clock: Clock
+  log: Log
+  /** The fixed host that every login goes to. */
+  loginUrl: string
+  /** Bot tokens we hold, newest first: upstream then tells when the scanned bot is one of them. */
+  known: readonly string[]
+  /** Stores what a confirmed login brought. */
+  save(credentials: Credentials): Promise<void>
+}
+
+/** A QR code that upstream forgets to expire is given up after this (official client: 5 minutes). */
+const qrLifeMs = 5 * 60_000
+/** Upstream holds a status poll up to 30 s; a server that answers at once is asked this often. */
+const pollEveryMs = 2000
+const renewTries = 5
+
+export class LoginDriver {
+  /** The session that is logged in. */
+  readonly name: string
+  readonly #ports: DriverPorts
+  readonly #stop = new AbortController()
+  #status: LoginState = 'waiting'
+  #qrUrl: string | undefined
+  #botId: string | undefined
+  #note: string | undefined
+  #code: string | undefined
+  #codeGiven = Promise.withResolvers<void>()
+  #change = Promise.withResolvers<void>()
+  #finishedAt: number | undefined
+
+  constructor(name: string, ports: DriverPorts) {
+    this.name = name
+    this.#ports = ports
+  }
+
+  /** Monotonic ms since when this login is over; undefined while it is under way. */
+  get finishedAt(): number | undefined {
+    return this.#finishedAt
+  }
+
+  /** Fetches the first QR code; polling then goes on by itself. @throws ILinkError when there is none to be had */
+  async start(): Promise<void> {
+    const { api, log, loginUrl, known } = this.#ports
+    const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
+    this.#qrUrl = qr.qrcode_img_content
+    this.#run(newLogin(qr)).catch(error => {
+      if (this.#stop.signal.aborted) return
+      log.error('login failed', { session: this.name, error })
+      this.#finish(
+        'expired',
+        'The login could not be finished; the log has the details. Call login to start again.',
+      )
+    })
+  }
+
+  /** The digits that the phone shows. */
+  giveCode(code: string): void {
+    this.#code = code
+    this.#codeGiven.resolve()
+  }
+
+  /** Resolves at the next change, after `timeoutMs`, or when the signal aborts. */
+  async waitForChange(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    if (timeoutMs <= 0 || this.#finishedAt !== undefined) return
+    const over = new AbortController()
+    const ended = AbortSignal.any([signal, over.signal])
+    await Promise.race([this.#change.promise, this.#ports.clock.sleep(timeoutMs, ended)])
+    over.abort()
+  }
+
+  stop(): void {
+    this.#stop.abort()
+    this.#codeGiven.resolve()
+    this.#change.resolve()
+  }
+
+  async status(): Promise<LoginStatus> {
+    const shown = this.#finishedAt === undefined ? this.#qrUrl : undefined
+    return {
+      status: this.#status,
+      session: this.name,
+      ...(shown !== undefined && { qr_url: shown, qr_text: await qrText(shown) }),
+      ...(this.#botId !== undefined && { bot_id: this.#botId }),
+      message: this.#note ?? advice[this.#status],
+    }
+  }
+
+  async #run(first: LoginFlow): Promise<void> {
+    const { api, clock, loginUrl, save, log } = this.#ports
+    const { signal } = this.#stop
+    let flow = first
+    let shownAt = clock.monotonic()
+    while (!signal.aborted) {
+      if (flow.needsCode && this.#code === undefined) {
+        // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
+        await Promise.race([
+          this.#codeGiven.promise,
+          clock.sleep(shownAt + qrLifeMs - clock.monotonic(), signal),
+        ])
+        this.#codeGiven = Promise.withResolvers()
+      }
+      const askedAt = clock.monotonic()
+      const codeSent = flow.needsCode ? this.#code : undefined
+      const reply =
+        askedAt - shownAt >= qrLifeMs
+          ? { status: 'expired' }
+          : await api.getQrcodeStatus(flow.host ?? loginUrl, flow.qrcode, codeSent, signal)
+      if (signal.aborted) return
+      const step = stepLogin(flow, reply, {
+        loginHost: loginUrl,
+        ...(codeSent !== undefined && { codeSent }),
+      })
+      flow = step.flow
+      if (step.dropCode) this.#code = undefined
+      if (step.next === 'done') {
+        await save(step.credentials)
+        this.#botId = step.credentials.bot_id
+        log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
+        return this.#finish('confirmed')
+      }
+      if (step.next === 'end') return this.#finish(step.state, step.problem)
+      this.#note = step.wrongCode
+        ? 'The number was wrong. Call login again with the one the phone shows now.'
+        : undefined
+      this.#become(step.state, step.wrongCode)
+      if (step.next === 'renew') {
+        flow = await this.#renewed(flow)
+        shownAt = clock.monotonic()
+        continue
+      }
+      const tookMs = clock.monotonic() - askedAt
+      if (!flow.needsCode && tookMs < pollEveryMs) await clock.sleep(pollEveryMs - tookMs, signal)
+    }
+  }
+
+  /** A new QR code for one that is used up. @throws ILinkError when none could be had in several tries */
+  async #renewed(flow: LoginFlow): Promise<LoginFlow> {
+    const { api, clock, log, loginUrl, known } = this.#ports
+    for (let tries = 1; ; tries++) {
+      try {
+        const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
+        this.#qrUrl = qr.qrcode_img_content
+        this.#note = 'The QR code was renewed. Scan this one with WeChat on the phone, then call login again.'
+        this.#become('waiting', true)
+        return newLogin(qr, flow.renewals)
+      } catch (error) {
+        if (tries >= renewTries || this.#stop.signal.aborted) throw error
+        log.warn('no new QR code', { session: this.name, error, tries })
+        await clock.sleep(backoffMs(tries), this.#stop.signal)
+      }
+    }
+  }
+
+  #become(status: LoginState, always = false): void {
+    if (this.#status === status && !always) return
+    this.#status = status
+    this.#announce()
+  }
+
+  #finish(status: LoginState, note?: string): void {
+    this.#status = status
+    this.#note = note
+    this.#finishedAt = this.#ports.clock.monotonic()
+    this.#announce()
+  }
+
+  #announce(): void {
+    const { resolve } = this.#change
+    this.#change = Promise.withResolvers()
+    resolve()
+  }
+}
+
+const advice: Record<LoginState, string> = {
+  waiting: 'Scan the QR code with WeChat on the phone, then call login again with the same session_name.',
+  scaned: 'Scanned. Confirm on the phone, then call login again with the same session_name.',
+  need_verifycode: 'The phone shows a number. Call login again with it as verify_code.',
+  verify_code_blocked: 'Too many wrong numbers. Call login to start again with a new QR code.',
+  expired: 'The QR code expired. Call login to start again with a new one.',
+  already_bound: 'The scanned account is connected here already, under another session; nothing was changed.',
+  confirmed: 'Connected. Let the user write to the bot first, then call recv to read it.',
+}
+
+/** Loaded on use: drawing codes is rare, starting is not. */
+async function qrText(content: string): Promise<string> {
+  const { toString: draw } = await import('qrcode')
+  return draw(content, { type: 'utf8', errorCorrectionLevel: 'L' })
+}
