@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { withSandbox } from '../support/sandbox.ts'
 
 test("Tencent's own client logs in, receives, answers, sends and fetches media", async () => {
-  await using sandbox = await withSandbox()
+  // It saves the cursor before it handles a batch; with replay its loop would meet the last message again.
+  await using sandbox = await withSandbox({ switches: { replay: 'never' } })
   const dir = await mkdtemp(join(tmpdir(), 'official-'))
   await using cleanup = new AsyncDisposableStack()
   cleanup.defer(() => rm(dir, { recursive: true, force: true }))

@@ -2,7 +2,7 @@
 import { createCipheriv, createHash, randomBytes } from 'node:crypto'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
-type Answer = Record<string, any> & { text: string; http: number }
+export type Answer = Record<string, any> & { text: string; http: number }
 
 export const ilink = (url: string, token?: string) => {
   const headers = {

@@ -1,0 +1,80 @@
+import { expect, test } from 'bun:test'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { joinSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
+import { ilink } from '../support/ilink-client.ts'
+import { withSandbox } from '../support/sandbox.ts'
+
+const script = `
+import { systemClock } from '${join(import.meta.dir, '../../src/platform/clock.ts')}'
+import { silentLog } from '${join(import.meta.dir, '../../src/platform/log.ts')}'
+import { startSandbox } from '${join(import.meta.dir, '../../src/sandbox/sandbox.ts')}'
+const { url } = await startSandbox({ dir: process.argv[1], host: '127.0.0.1', port: 0, clock: systemClock, log: silentLog })
+console.log(url)
+`
+
+async function processOn(dir: string) {
+  const child = Bun.spawn([process.execPath, '-e', script, dir], { stdout: 'pipe', stderr: 'inherit' })
+  const reader = child.stdout.getReader()
+  let url = ''
+  while (!url.endsWith('\n')) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error('the sandbox did not start')
+    url += new TextDecoder().decode(value)
+  }
+  return { child, url: url.trim() }
+}
+
+test('kill -9 loses nothing: users, bot, messages, media, cursor, quota, switches, time', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-sandbox-'))
+  await using stack = new AsyncDisposableStack()
+  stack.defer(() => rm(dir, { recursive: true, force: true }))
+  const first = await processOn(dir)
+  const phone = async (path: string, body: BodyInit = '{}') =>
+    (await fetch(`${first.url}/phone/${path}`, { method: 'POST', body })).json()
+  const { qrcode } = await ilink(first.url).post('get_bot_qrcode?bot_type=3', {})
+  await phone('scan', '{"confirm":true}')
+  const login = await ilink(first.url).get(`get_qrcode_status?qrcode=${qrcode}`)
+  const bot = ilink(first.url, login.bot_token)
+  await phone('switches', '{"hold_ms":1,"burst":"off"}')
+  await phone('clock', '{"advance_ms":1000000}')
+  await phone('say', '{"text":"before"}')
+  const { get_updates_buf: cursor, msgs } = await bot.poll()
+  await bot.send(login.ilink_user_id, 'answer', msgs[0].context_token)
+  const media = await phone('media?kind=file&name=a.txt', 'bytes')
+  await phone('say', '{"text":"after"}')
+  first.child.kill('SIGKILL')
+  await first.child.exited
+
+  expect((await stat(dir)).mode & 0o077).toBe(0)
+  expect((await stat(join(dir, 'world.db'))).mode & 0o077).toBe(0)
+  await using again = await withSandbox({ dir })
+  expect(again.world.core.now() - Date.now()).toBeGreaterThan(990_000)
+  const now = ilink(again.url, login.bot_token)
+  const rest = await now.poll(cursor)
+  expect(rest.msgs.length).toBe(2)
+  expect(rest.msgs[1].item_list[0].text_item.text).toBe('after')
+  expect(
+    (await again.messages()).map(message => message.items[0]?.text ?? message.items[0]?.file_name),
+  ).toEqual([...['before', 'answer', 'a.txt', 'after']])
+  expect(Buffer.from(await again.mediaBytes(media.media_id)).toString()).toBe('bytes')
+})
+
+test('a second process uses the running sandbox, and takes its place when it is gone', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-sandbox-'))
+  await using stack = new AsyncDisposableStack()
+  stack.defer(() => rm(dir, { recursive: true, force: true }))
+  const own = { dir, host: '127.0.0.1', port: 0, clock: systemClock, log: silentLog }
+  expect(await joinSandbox(dir)).toBeUndefined()
+  const first = await processOn(dir)
+  expect(await joinSandbox(dir)).toEqual({ url: first.url })
+  expect(await startSandbox(own).catch((error: { code: string }) => error.code)).toBe('store_unavailable')
+  first.child.kill('SIGKILL')
+  await first.child.exited
+  expect(await joinSandbox(dir)).toBeUndefined()
+  const second = await startSandbox(own)
+  await second.stop()
+})

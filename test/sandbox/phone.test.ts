@@ -1,0 +1,128 @@
+import { expect, test } from 'bun:test'
+import { withSandbox } from '../support/sandbox.ts'
+
+const ask = async (url: string, init?: RequestInit) => {
+  const response = await fetch(url, init)
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: (await response.json()) as Record<string, unknown>,
+  }
+}
+
+test('curl -d and plain queries are understood without a content type', async () => {
+  await using sandbox = await withSandbox()
+  const bot = sandbox.bot()
+  const form = { 'content-type': 'application/x-www-form-urlencoded' }
+  const said = await ask(`${sandbox.url}/phone/say`, {
+    method: 'POST',
+    headers: form,
+    body: '{"text": "as JSON"}',
+  })
+  expect(said).toMatchObject({
+    status: 200,
+    body: { bot_id: bot.bot_id, message_id: expect.stringMatching(/^\d{19}$/) },
+  })
+  expect(
+    (await ask(`${sandbox.url}/phone/say`, { method: 'POST', headers: form, body: 'text=as+form' })).status,
+  ).toBe(200)
+  expect((await ask(`${sandbox.url}/phone/say?text=as%20query`, { method: 'POST' })).status).toBe(200)
+  const texts = (await sandbox.messages()).map(message => message.items[0]?.text)
+  expect(texts).toEqual(['as JSON', 'as form', 'as query'])
+})
+
+test('errors say what is wrong and what to do', async () => {
+  await using sandbox = await withSandbox()
+  const post = (path: string, body: string) => ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body })
+  expect(await post('say', '{"text":')).toMatchObject({ status: 400, body: { code: 'bad_json' } })
+  expect(await post('say', '{"text":"x"}')).toMatchObject({
+    status: 404,
+    body: { code: 'not_found', hint: expect.stringContaining('/phone/scan') },
+  })
+  expect(await post('say', '{}')).toMatchObject({
+    status: 422,
+    body: { code: 'invalid_arguments', detail: 'text: missing' },
+  })
+  expect(await post('scan', '{}')).toMatchObject({ status: 404, body: { code: 'not_found' } })
+  expect(await post('nothing', '{}')).toMatchObject({ status: 404 })
+  expect(await post('messages', '{}')).toMatchObject({ status: 405, body: { code: 'method_not_allowed' } })
+  expect(await post('switches', '{"quota":"many"}')).toMatchObject({
+    status: 422,
+    body: { detail: 'quota: not a value of this switch' },
+  })
+  expect(await post('switches', '{"nope":1}')).toMatchObject({
+    status: 422,
+    body: { detail: 'nope: no such switch' },
+  })
+  expect((await ask(`${sandbox.url}/phone/media/nothing`)).status).toBe(404)
+})
+
+test('foreign web pages get nothing: not by another Host, not by another Origin, not from elsewhere in the browser', async () => {
+  await using sandbox = await withSandbox()
+  const status = async (headers: Record<string, string>, path = 'state') =>
+    (await ask(`${sandbox.url}/phone/${path}`, { headers })).status
+  expect(await status({})).toBe(200)
+  expect(await status({ origin: sandbox.url })).toBe(200)
+  expect(await status({ host: `evil.example:${new URL(sandbox.url).port}` })).toBe(403)
+  expect(await status({ host: '127.0.0.1.evil.example' })).toBe(403)
+  expect(await status({ origin: 'https://evil.example' })).toBe(403)
+  expect(await status({ origin: 'null' })).toBe(403)
+  expect(await status({ 'sec-fetch-site': 'cross-site' })).toBe(403)
+  expect(await status({ origin: 'http://127.0.0.1:1' }, 'faults')).toBe(403)
+  expect(await status({ host: 'localhost:1' })).toBe(200)
+})
+
+test('the page is one page with a strict policy, and what a user sends never runs in it', async () => {
+  await using sandbox = await withSandbox()
+  sandbox.bot()
+  const page = await fetch(`${sandbox.url}/phone`)
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
+  expect(await page.text()).not.toMatch(/<script>|onclick=|style="/)
+  for (const file of ['phone.css', 'phone.js'])
+    expect((await fetch(`${sandbox.url}/phone/${file}`)).status).toBe(200)
+  const { media_id } = await sandbox.media('image', '<svg onload="alert(1)"/>', { name: 'x.svg' })
+  const media = await fetch(`${sandbox.url}/phone/media/${media_id}`)
+  expect(media.headers.get('content-type')).toBe('application/octet-stream')
+  expect(media.headers.get('content-disposition')).toStartWith('attachment')
+})
+
+test('no token leaves through the phone', async () => {
+  await using sandbox = await withSandbox()
+  const bot = sandbox.bot()
+  await sandbox.say('x')
+  for (const path of ['state', 'messages', 'stats', 'switches', 'api']) {
+    const text = await (await fetch(`${sandbox.url}/phone/${path}`)).text()
+    expect(text).not.toContain(bot.token)
+    expect(text).not.toContain('AARzJWAF')
+  }
+})
+
+test('news comes as server-sent events, and the stream ends with the sandbox', async () => {
+  const sandbox = await withSandbox()
+  sandbox.bot()
+  const response = await fetch(`${sandbox.url}/phone/events`)
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  expect((await reader.read()).value).toContain(': here')
+  await sandbox.say('x')
+  expect((await reader.read()).value).toContain('event: change')
+  const started = performance.now()
+  await sandbox[Symbol.asyncDispose]()
+  expect(performance.now() - started).toBeLessThan(900)
+  for (let read = 0; read < 10 && !(await reader.read()).done; read++);
+})
+
+test('every call of the table is documented and reachable', async () => {
+  await using sandbox = await withSandbox()
+  const { calls } = await sandbox.phone<{
+    calls: { method: string; path: string; what: string; args: object }[]
+  }>('GET', 'api')
+  expect(calls.length).toBeGreaterThan(15)
+  for (const call of calls) {
+    expect(call.what.length).toBeGreaterThan(5)
+    const response = await fetch(`${sandbox.url}${call.path}`, { method: call.method })
+    expect(
+      [404, 405, 500].includes(response.status) && (await response.json()).detail === 'no such call',
+    ).toBe(false)
+  }
+})

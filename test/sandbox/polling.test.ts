@@ -1,0 +1,161 @@
+import { expect, test } from 'bun:test'
+import { type Answer, ilink } from '../support/ilink-client.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const textsOf = (answer: Answer): string[] | undefined =>
+  answer.msgs?.map(
+    (message: { item_list: { text_item: { text: string } }[] }) => message.item_list[0]?.text_item.text,
+  )
+const bind = (sandbox: TestSandbox) => {
+  const bot = sandbox.bot()
+  return { ...bot, ...ilink(sandbox.url, bot.token) }
+}
+
+test('by default a batch comes again until a newer cursor is presented, and then no more', async () => {
+  await using sandbox = await withSandbox({ switches: { hold_ms: 20 } })
+  const bot = bind(sandbox)
+  await sandbox.say('one')
+  const first = await bot.poll()
+  expect(textsOf(first)).toEqual(['one'])
+  expect(textsOf(await bot.poll())).toEqual(['one'])
+  await sandbox.say('two')
+  expect(textsOf(await bot.poll(first.get_updates_buf))).toEqual(['two'])
+  expect(textsOf(await bot.poll())).toEqual(['two'])
+  const empty = await bot.poll((await bot.poll()).get_updates_buf)
+  expect(empty).toMatchObject({ ret: 0, msgs: [], longpolling_timeout_ms: 35_000 })
+  expect(empty.get_updates_buf.length).toBeGreaterThan(0)
+})
+
+test('without replay what was returned is gone; with replay always any old cursor brings it back', async () => {
+  await using sandbox = await withSandbox({ switches: { hold_ms: 20, replay: 'never' } })
+  const bot = bind(sandbox)
+  const start = (await bot.poll()).get_updates_buf
+  await sandbox.say('one')
+  const first = await bot.poll(start)
+  expect(textsOf(first)).toEqual(['one'])
+  expect(textsOf(await bot.poll(start))).toEqual([])
+  await sandbox.say('two')
+  await sandbox.switches({ replay: 'always' })
+  await bot.poll((await bot.poll(first.get_updates_buf)).get_updates_buf)
+  expect(textsOf(await bot.poll(first.get_updates_buf))).toEqual(['two'])
+  await sandbox.switches({ empty_cursor: 'replay_all' })
+  expect(textsOf(await bot.poll())).toEqual(['one', 'two'])
+})
+
+test('a client that leaves ends the hold at once and takes nothing with it', async () => {
+  await using sandbox = await withSandbox({ switches: { replay: 'never' } })
+  const bot = bind(sandbox)
+  const leaving = new AbortController()
+  const held = bot.poll('', leaving.signal).catch(() => 'left')
+  for (let turn = 0; turn < 1000 && sandbox.world.core.stats.polls_now === 0; turn++)
+    await sandbox.phone('GET', 'stats')
+  expect(sandbox.world.core.stats.polls_now).toBe(1)
+  leaving.abort()
+  expect(await held).toBe('left')
+  for (let turn = 0; turn < 1000 && sandbox.world.core.stats.polls_now === 1; turn++)
+    await sandbox.phone('GET', 'stats')
+  expect(sandbox.world.core.stats.polls_now).toBe(0)
+  await sandbox.say('still here')
+  expect(textsOf(await bot.poll())).toEqual(['still here'])
+})
+
+test('two pollers share the messages: each goes to one of them', async () => {
+  await using sandbox = await withSandbox({ switches: { replay: 'never', hold_ms: 500 } })
+  const bot = bind(sandbox)
+  const polls = [bot.poll(), bot.poll()]
+  for (let turn = 0; turn < 1000 && sandbox.world.core.stats.polls_now < 2; turn++)
+    await sandbox.phone('GET', 'stats')
+  await sandbox.say('a')
+  await sandbox.say('b')
+  const got = (await Promise.all(polls)).flatMap(answer => textsOf(answer) ?? [])
+  expect(got.sort()).toEqual(['a', 'b'])
+  expect(
+    (await sandbox.phone<{ polls_at_once: Record<string, number> }>('GET', 'stats')).polls_at_once[
+      bot.bot_id
+    ],
+  ).toBe(2)
+})
+
+test('kick_older answers the older poll empty', async () => {
+  await using sandbox = await withSandbox({ switches: { pollers: 'kick_older' } })
+  const bot = bind(sandbox)
+  const older = bot.poll()
+  for (let turn = 0; turn < 1000 && sandbox.world.core.stats.polls_now < 1; turn++)
+    await sandbox.phone('GET', 'stats')
+  const newer = bot.poll()
+  expect(textsOf(await older)).toEqual([])
+  await sandbox.say('x')
+  expect(textsOf(await newer)).toEqual(['x'])
+})
+
+test('ids are bare integers up to the largest uint64, and a text that looks like one is left alone', async () => {
+  await using sandbox = await withSandbox()
+  const bot = bind(sandbox)
+  const text = '"message_id":"12345678901234567890"'
+  await sandbox.say(text, { message_id: '18446744073709551615' })
+  const answer = await bot.poll()
+  expect(answer.text).toContain('"message_id":18446744073709551615,')
+  expect(textsOf(answer)).toEqual([text])
+  await sandbox.raw(
+    `{"message_id": 9007199254740993, "from_user_id": "x@im.wechat", "odd": [null], "item_list": []}`,
+    bot.bot_id,
+  )
+  const { text: raw } = await bot.poll(answer.get_updates_buf)
+  expect(raw).toContain(
+    '{"message_id": 9007199254740993, "from_user_id": "x@im.wechat", "odd": [null], "item_list": []}',
+  )
+})
+
+test('ids rise, lie above 2^53 and stay apart over a restart', async () => {
+  await using sandbox = await withSandbox()
+  const bot = bind(sandbox)
+  const ids = [(await sandbox.say('a')).message_id, (await sandbox.say('b')).message_id]
+  await sandbox.restart()
+  ids.push((await sandbox.say('c')).message_id)
+  expect(ids.map(BigInt).every((id, at, all) => id > 2n ** 53n && (at === 0 || id > all[at - 1]!))).toBe(true)
+  expect(textsOf(await bot.poll())).toEqual(['a', 'b', 'c'])
+})
+
+test('a backlog comes in batches, whole and in order', async () => {
+  await using sandbox = await withSandbox()
+  const bot = bind(sandbox)
+  await sandbox.bulk(250, 'message {n}')
+  const texts: string[] = []
+  for (let cursor = ''; texts.length < 250; ) {
+    const answer = await bot.poll(cursor)
+    texts.push(...(textsOf(answer) ?? []))
+    cursor = answer.get_updates_buf
+  }
+  expect(texts).toEqual(Array.from({ length: 250 }, (_, n) => `message ${n + 1}`))
+})
+
+test('duplicates come with the same id, a new id, or a new token', async () => {
+  await using sandbox = await withSandbox({ switches: { duplicate_after_ms: 1 } })
+  const bot = bind(sandbox)
+  for (const duplicate of ['same_id', 'new_id', 'new_token'] as const) {
+    await sandbox.switches({ duplicate })
+    await sandbox.say('twice')
+    const cursor = (await bot.poll()).get_updates_buf
+    const [first] = (await bot.poll()).msgs
+    let again = (await bot.poll()).msgs[1]
+    if (!again) [again] = (await bot.poll(cursor)).msgs
+    expect(again.item_list).toEqual(first.item_list)
+    expect(again.message_id === first.message_id).toBe(duplicate === 'same_id')
+    expect(again.context_token === first.context_token).toBe(duplicate !== 'new_token')
+    await bot.poll((await bot.poll()).get_updates_buf, AbortSignal.timeout(20)).catch(() => {})
+  }
+})
+
+test('doubled slashes and odd header spelling are tolerated', async () => {
+  await using sandbox = await withSandbox({ switches: { hold_ms: 1 } })
+  const bot = bind(sandbox)
+  const response = await fetch(`${sandbox.url}//ilink/bot/getupdates`, {
+    method: 'POST',
+    headers: { AUTHORIZATION: `bearer ${bot.token}` },
+    body: '{"get_updates_buf":"","base_info":{"x":1},"unknown":true}',
+  })
+  expect(response.headers.get('content-type')).toBe('application/json')
+  const text = await response.text()
+  expect(Number(response.headers.get('content-length'))).toBe(Buffer.byteLength(text))
+  expect(JSON.parse(text).ret).toBe(0)
+})
