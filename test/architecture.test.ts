@@ -1,0 +1,203 @@
+/** The rules of the house that a machine can check: who may import whom, and which words live where. */
+import { expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+
+const root = resolve(import.meta.dir, '..')
+const src = join(root, 'src')
+
+/** Left may not see right; rooms of one step do not see each other. */
+const steps: readonly (readonly string[])[] = [
+  ['version'],
+  ['model'],
+  ['platform'],
+  ['config'],
+  ['ilink', 'state', 'store'],
+  ['gateway'],
+  ['tools'],
+  ['server', 'mcp', 'sandbox'],
+  ['cli', 'index'],
+  ['main'],
+]
+
+interface Source {
+  /** Relative to src, with slashes. */
+  path: string
+  room: string
+  /** Without comments. */
+  code: string
+  /** Without comments and without the content of texts. */
+  bare: string
+  imports: string[]
+}
+
+const texts = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
+const textOrComment = new RegExp(`(${texts.source})|/\\*[^]*?\\*/|//[^\\n]*`, 'g')
+const imported = /\b(?:from|import)\s*\(?\s*(['"])([^'"\n]+)\1/g
+
+const roomOf = (path: string) => path.split('/')[0]!.replace(/\.tsx?$/, '')
+
+function read(path: string): Source {
+  const raw = readFileSync(join(src, path), 'utf8')
+  const code = raw.replace(textOrComment, (_all, text?: string) => text ?? ' ')
+  const bare = code.replace(new RegExp(texts.source, 'g'), text => (text.startsWith('`') ? text : "''"))
+  return {
+    path,
+    room: roomOf(path),
+    code,
+    bare,
+    imports: [...code.matchAll(imported)].map(match => match[2]!),
+  }
+}
+
+const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
+  .map(path => path.replaceAll(sep, '/'))
+  .filter(path => /\.tsx?$/.test(path) && !path.endsWith('.d.ts'))
+  .map(read)
+
+/** Where a relative import leads, relative to src; undefined for packages. */
+const targetOf = (from: string, specifier: string) =>
+  specifier.startsWith('.')
+    ? relative(src, resolve(src, dirname(from), specifier)).replaceAll(sep, '/')
+    : undefined
+
+/** `file: what` for each place of a pattern. */
+const placesOf = (pattern: RegExp, allowed: (source: Source) => boolean, text: (source: Source) => string) =>
+  sources
+    .filter(source => !allowed(source))
+    .flatMap(source => [...text(source).matchAll(pattern)].map(match => `${source.path}: ${match[0].trim()}`))
+
+const inPlatform = ({ room }: Source) => room === 'platform'
+const bareOf = (source: Source) => source.bare
+
+test('there is something to look at, and every room has its step', () => {
+  expect(sources.length).toBeGreaterThan(20)
+  expect(sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(100)
+  const known = steps.flat()
+  expect([...new Set(sources.map(({ room }) => room))].filter(room => !known.includes(room))).toEqual([])
+})
+
+test('imports only go down', () => {
+  const stepOf = (room: string) => steps.findIndex(rooms => rooms.includes(room))
+  const upward = sources.flatMap(({ path, room, imports }) =>
+    imports.flatMap(specifier => {
+      const target = targetOf(path, specifier)
+      if (target === undefined || roomOf(target) === room) return []
+      // Files that are embedded by path; a package's own exports may bar the short way.
+      if (target.startsWith('../node_modules/')) return []
+      if (target === '../package.json' && room === 'version') return []
+      return stepOf(roomOf(target)) < stepOf(room) ? [] : [`${path} → ${target}`]
+    }),
+  )
+  expect(upward).toEqual([])
+})
+
+test('no file imports itself, over whatever way', () => {
+  const graph = new Map(
+    sources.map(({ path, imports }) => [path, imports.flatMap(specifier => targetOf(path, specifier) ?? [])]),
+  )
+  const cycles: string[] = []
+  const done = new Set<string>()
+  const visit = (path: string, way: string[]) => {
+    const at = way.indexOf(path)
+    if (at >= 0) cycles.push([...way.slice(at), path].join(' → '))
+    if (at >= 0 || done.has(path)) return
+    for (const target of graph.get(path) ?? []) visit(target, [...way, path])
+    done.add(path)
+  }
+  for (const path of graph.keys()) visit(path, [])
+  expect(cycles).toEqual([])
+})
+
+test('relative imports name the file they mean, with its extension', () => {
+  const vague = sources.flatMap(({ path, imports }) =>
+    imports
+      .filter(specifier => specifier.startsWith('.') && !/\.\w+$/.test(specifier))
+      .map(specifier => `${path}: ${specifier}`),
+  )
+  expect(vague).toEqual([])
+})
+
+test('only platform knows the runtime, and loads what one of them lacks when it is needed', () => {
+  expect(placesOf(/(?<![\w.'-])(?:Bun|Deno)\s*(?:\.|\[|\?\.)/g, inPlatform, bareOf)).toEqual([])
+  const bunModules = sources.filter(({ imports }) => imports.some(name => /^bun(:|$)/.test(name)))
+  expect(bunModules.filter(source => !inPlatform(source)).map(({ path }) => path)).toEqual([])
+  // Deno stops at a static import of `bun:…`, whether it is reached or not.
+  expect(
+    placesOf(
+      /(?:^|\n)\s*(?:import|export)\s[^;(]*?from\s+['"]bun\b/g,
+      () => false,
+      ({ code }) => code,
+    ),
+  ).toEqual([])
+})
+
+test('only config reads the environment', () => {
+  const ofConfig = ({ path }: Source) => path === 'config.ts'
+  // To start itself anew and past a proxy, the process hands its environment on; of ours it reads nothing there.
+  const handsOn = ({ path }: Source) => path === 'platform/process.ts'
+  const reading =
+    /\b(?:process|import\.meta|Bun)\s*\.\s*env\b|\bimport\s*\{[^}]*\benv\b[^}]*\}\s*from\s*'(?:node:)?process'/g
+  expect(
+    placesOf(
+      reading,
+      source => ofConfig(source) || handsOn(source),
+      ({ code }) => code,
+    ),
+  ).toEqual([])
+  expect(
+    placesOf(
+      /\bSVC_\w*|\benv\.get\b|\benv\s*\.\s*(?!no_proxy\b)\w+/g,
+      source => !handsOn(source),
+      ({ code }) => code,
+    ),
+  ).toEqual([])
+})
+
+test('everything exported has a name', () => {
+  expect(placesOf(/\bexport\s+default\b|\bas\s+default\b/g, () => false, bareOf)).toEqual([])
+})
+
+test('nothing is kept at module level that may change', () => {
+  expect(placesOf(/(?:^|\n)(?:export\s+)?(?:let|var)\s+\w+/g, () => false, bareOf)).toEqual([])
+})
+
+test('types are neither silenced nor erased away', () => {
+  expect(
+    placesOf(
+      /@ts-(?:ignore|nocheck|expect-error)/g,
+      () => false,
+      ({ path }) => readFileSync(join(src, path), 'utf8'),
+    ),
+  ).toEqual([])
+  expect(placesOf(/\bas\s+any\b|:\s*any\b|<any>/g, () => false, bareOf)).toEqual([])
+})
+
+test('upstream’s spelling stays with those who speak to upstream', () => {
+  const spelling =
+    /\b(?:get_updates_buf|bot_token|ilink_bot_id|ilink_user_id|item_list|(?:from|to)_user_id|errmsg|context_token)\b/g
+  expect(
+    placesOf(
+      spelling,
+      ({ room }) => room === 'ilink' || room === 'sandbox',
+      ({ code }) => code,
+    ),
+  ).toEqual([])
+})
+
+test('no file is named after nothing', () => {
+  const empty = /(^|\/)(utils?|helpers?|managers?|common|misc|data|info|lib)(\.tsx?$|\/)/i
+  expect(sources.map(({ path }) => path).filter(path => empty.test(path))).toEqual([])
+})
+
+test('the paths and registries of one machine stay out', () => {
+  const lock = readFileSync(join(root, 'bun.lock'), 'utf8')
+  expect(lock.match(/https?:\/\/[^"\s]+/g) ?? []).toEqual([])
+  expect(
+    placesOf(
+      new RegExp(`${RegExp.escape(root)}(?![\\w-])`, 'g'),
+      () => false,
+      ({ code }) => code,
+    ),
+  ).toEqual([])
+})

@@ -1,0 +1,167 @@
+import { expect, test } from 'bun:test'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { type Config, type Flags, flagKey, optionTable, readConfig } from '../src/config.ts'
+import { isSvcError } from '../src/model/error.ts'
+
+const home = homedir()
+/** The refusal's text, or the config when there is none. */
+function refusal(flags: Flags, env: Record<string, string> = {}): string {
+  try {
+    return JSON.stringify(readConfig(flags, env))
+  } catch (error) {
+    if (!isSvcError(error, 'invalid_arguments')) throw error
+    return error.message
+  }
+}
+
+test('without flags and variables the defaults of the specification hold', () => {
+  expect(readConfig({}, {})).toEqual({
+    host: '127.0.0.1',
+    port: 8000,
+    basePath: join(home, '.svc'),
+    logLevel: 'INFO',
+    banner: true,
+    upstreamUrl: 'https://ilinkai.weixin.qq.com',
+    cdnUrl: 'https://novac2c.cdn.weixin.qq.com/c2c',
+    allowHosts: [],
+    mediaRoot: join(home, '.svc', 'media'),
+    storeMaxAgeDays: 30,
+    storeMaxCount: 100_000,
+    pace: { perSecond: 1, perWindow: 10, windowMs: 300_000 },
+    maxUploadBytes: 2 * 1024 ** 3,
+    sandbox: false,
+    sandboxPort: 8001,
+    channelVersion: '2.4.9',
+  })
+})
+
+test('a flag wins over a variable, a variable over the default, and an empty variable is none', () => {
+  const env = { SVC_PORT: '9000', SVC_HOST: '', SVC_NO_BANNER: '1', SVC_ALLOW_HOST: 'a.test, b.test:8443' }
+  const config = readConfig({ port: '9100' }, env)
+  expect(config.port).toBe(9100)
+  expect(readConfig({}, env).port).toBe(9000)
+  expect(config.host).toBe('127.0.0.1')
+  expect(config.banner).toBe(false)
+  expect(config.allowHosts).toEqual(['a.test', 'b.test:8443'])
+  expect(readConfig({ allowHost: ['C.test'] }, env).allowHosts).toEqual(['c.test'])
+})
+
+test('every option can be given by its flag and by its variable alike', () => {
+  const samples: { [Name in keyof Config]-?: [text: string, value: Config[Name]] } = {
+    host: ['0.0.0.0', '0.0.0.0'],
+    port: ['0', 0],
+    basePath: ['/srv/svc', resolve('/srv/svc')],
+    adminPort: ['8080', 8080],
+    logLevel: ['debug', 'DEBUG'],
+    banner: ['1', false],
+    token: ['s3cret', 's3cret'],
+    allowHosts: ['[::1]:80,x.test', ['[::1]:80', 'x.test']],
+    upstreamUrl: ['http://127.0.0.1:8001/', 'http://127.0.0.1:8001'],
+    cdnUrl: ['https://cdn.test/c2c/', 'https://cdn.test/c2c'],
+    mediaRoot: ['~/media', join(home, 'media')],
+    storeMaxAgeDays: ['0.5', 0.5],
+    storeMaxCount: ['0', 0],
+    pace: ['OFF', 'off'],
+    maxUploadBytes: ['500MB', 500_000_000],
+    sandbox: ['yes', true],
+    sandboxPort: ['0', 0],
+    channelVersion: ['2.5.0', '2.5.0'],
+  }
+  expect(optionTable.map(({ name }) => name).sort()).toEqual(Object.keys(samples).sort() as (keyof Config)[])
+  for (const option of optionTable) {
+    const [text, value] = samples[option.name]
+    expect([option.name, readConfig({}, { [option.env]: text })[option.name]]).toEqual([option.name, value])
+    const key = flagKey(option)
+    if (key === undefined) continue
+    const flag = option.flag?.startsWith('--no-') ? false : option.placeholder === undefined ? true : text
+    expect([option.name, readConfig({ [key]: flag }, {})[option.name]]).toEqual([option.name, value])
+  }
+})
+
+test('the table has one flag, short form and variable per option, and says what each is for', () => {
+  for (const field of ['name', 'flag', 'short', 'env'] as const) {
+    const given = optionTable.map(option => option[field]).filter(value => value !== undefined)
+    expect(new Set(given).size).toBe(given.length)
+  }
+  for (const { flag, env, help, commands } of optionTable) {
+    expect(help).not.toBe('')
+    expect(commands.length).toBeGreaterThan(0)
+    if (flag) expect(env).toBe(`SVC_${flag.slice(2).toUpperCase().replaceAll('-', '_')}`)
+  }
+})
+
+test('with the sandbox everything lies in its own folder', () => {
+  const config = readConfig({ sandbox: true }, {})
+  expect(config.basePath).toBe(join(home, '.svc-sandbox'))
+  expect(config.mediaRoot).toBe(join(home, '.svc-sandbox', 'media'))
+  expect(readConfig({ sandbox: true, basePath: 'here' }, {}).mediaRoot).toBe(resolve('here', 'media'))
+})
+
+test('a value that is not understood is refused by the name under which it was given', () => {
+  const cases: [Flags, Record<string, string>, string][] = [
+    [{ port: '65536' }, {}, '--port: expected a whole number from 0 to 65535, got "65536"'],
+    [{ port: '80x' }, {}, '--port: expected a whole number'],
+    [{ port: '' }, {}, '--port: expected a whole number'],
+    [{ port: '-1' }, {}, '--port: expected a whole number'],
+    [{}, { SVC_PORT: '1e3' }, 'SVC_PORT: expected a whole number'],
+    [{ host: 'a b' }, {}, '--host: expected a host name or IP address, got "a b"'],
+    [{ basePath: '' }, {}, '--base-path: expected a path'],
+    [{ basePath: 'a\0b' }, {}, '--base-path: expected a path'],
+    [{ logLevel: 'LOUD' }, {}, '--log-level: expected one of DEBUG, INFO, WARNING, ERROR, got "LOUD"'],
+    [{ upstreamUrl: 'ilinkai.weixin.qq.com' }, {}, '--upstream-url: expected an http or https URL'],
+    [{ upstreamUrl: 'ftp://x.test' }, {}, '--upstream-url: expected an http or https URL'],
+    [{ cdnUrl: 'https://x.test/?a=1' }, {}, '--cdn-url: expected an http or https URL'],
+    [{ allowHost: ['https://x.test'] }, {}, '--allow-host: expected a host name'],
+    [{ storeMaxAgeDays: '-1' }, {}, '--store-max-age-days: expected a number of days'],
+    [{ storeMaxCount: '1.5' }, {}, '--store-max-count: expected a whole number'],
+    [{ maxUpload: '0' }, {}, '--max-upload: expected a size'],
+    [{ maxUpload: '2 gigs' }, {}, '--max-upload: expected a size'],
+    [{ pace: 'fast' }, {}, '--pace: expected a rate as in 1/s,10/5m'],
+    [{}, { SVC_SANDBOX: 'maybe' }, 'SVC_SANDBOX: expected 1 or 0, got "maybe"'],
+    [{}, { SVC_CHANNEL_VERSION: 'latest' }, 'SVC_CHANNEL_VERSION: expected three numbers as in 2.4.9'],
+    [{ adminPort: '8000' }, {}, '--admin-port: expected another port than --port'],
+    [{ sandbox: true, port: '8001' }, {}, '--sandbox-port: expected another port'],
+    [{ sandbox: true, upstreamUrl: 'http://x.test' }, {}, '--sandbox: expected without --upstream-url'],
+  ]
+  for (const [flags, env, text] of cases) expect(refusal(flags, env)).toStartWith(text)
+})
+
+test('no message repeats a token, or the password in a URL', () => {
+  expect(refusal({ token: 'my secret' })).toBe('--token: expected printable ASCII characters without spaces')
+  expect(refusal({}, { SVC_TOKEN: 'gehéim' })).not.toContain('geh')
+  expect(refusal({ upstreamUrl: 'http://user:hunter2@x.test' })).not.toContain('hunter2')
+})
+
+test('sizes are read with decimal and binary units', () => {
+  const sizes: [string, number][] = [
+    ['1', 1],
+    ['1k', 1000],
+    ['1KiB', 1024],
+    ['1.5 GB', 1_500_000_000],
+    ['2GiB', 2_147_483_648],
+    ['1T', 1e12],
+  ]
+  for (const [text, bytes] of sizes) expect(readConfig({ maxUpload: text }, {}).maxUploadBytes).toBe(bytes)
+})
+
+test('a pace may limit the session, the user, both or nothing', () => {
+  const unlimited = Number.POSITIVE_INFINITY
+  const paces: [string, Config['pace']][] = [
+    ['2/s', { perSecond: 2, perWindow: unlimited, windowMs: 1000 }],
+    ['0.5/s, 20/1h', { perSecond: 0.5, perWindow: 20, windowMs: 3_600_000 }],
+    ['10/m', { perSecond: unlimited, perWindow: 10, windowMs: 60_000 }],
+    ['5/30s,1/s', { perSecond: 1, perWindow: 5, windowMs: 30_000 }],
+    ['off', 'off'],
+  ]
+  for (const [text, pace] of paces) expect(readConfig({ pace: text }, {}).pace).toEqual(pace)
+  for (const text of ['', '0/s', '1/0s', '1/d', '1.5/5m', '1/s,2/s,3/m', '10/5m,10/5m'])
+    expect(refusal({ pace: text })).toContain('--pace')
+})
+
+test('a config cannot be changed', () => {
+  const config = readConfig({ allowHost: ['a.test'] }, {})
+  expect(Object.isFrozen(config) && Object.isFrozen(config.allowHosts) && Object.isFrozen(config.pace)).toBe(
+    true,
+  )
+})
