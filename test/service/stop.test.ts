@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { logIn, type Service, startService } from '../support/service.ts'
+
+/** What the issue promises; the process is killed by the test after it. */
+const exitWithinMs = 5000
+
+describe('SIGTERM', () => {
+  test('in the middle of a long poll: it ends with its normal empty answer, and the exit is clean', async () => {
+    await using service = await startService()
+    await logIn(service)
+    const polling = service.call('recv', { timeout: 300 })
+    await busy(service)
+    const { code, tookMs } = await terminate(service)
+    expect(await polling).toEqual({ status: 200, body: [] })
+    expect(code).toBe(0)
+    expect(tookMs).toBeLessThan(exitWithinMs)
+    expect(service.log()).not.toContain('ERROR')
+  }, 30_000)
+
+  test('in the middle of a send with a slow upload: the caller hears the truth, and history agrees', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'svc-stop-'))
+    try {
+      const service = await startService({ dir })
+      await logIn(service)
+      await service.phone('say', { text: 'hi' })
+      const [hi] = (await service.call('recv', { timeout: 20 })).body
+      await service.phone('faults', { endpoint: 'upload', kind: 'slow', times: 0, delay_ms: 60_000 })
+      const data = Buffer.alloc(3_000_000, 7).toString('base64')
+      const sending = service.call('send', {
+        to: hi.from_user,
+        text: 'with this',
+        media: [{ kind: 'file', data }],
+      })
+      await busy(service)
+      const { code, tookMs } = await terminate(service)
+      const { status, body } = await sending
+      // Uploads come first, so nothing was sent.
+      expect(status).toBe(503)
+      expect(body).toMatchObject({ code: 'shutting_down' })
+      expect(code).toBe(0)
+      expect(tookMs).toBeLessThan(exitWithinMs)
+
+      await using again = await startService({ dir })
+      const { body: history } = await again.call('history', {})
+      expect(history.messages.map((message: { text: string }) => message.text)).toEqual(['hi'])
+      const answer = await again.call('send', { to: hi.from_user, text: 'now' })
+      // The units set apart for the interrupted send came back.
+      expect(answer.body).toMatchObject({ success: true, remaining: 9 })
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  }, 60_000)
+
+  test('in the middle of an upload to us: the request ends with a clear answer or a closed connection', async () => {
+    await using service = await startService()
+    const sent = Promise.withResolvers<void>()
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        controller.enqueue(new Uint8Array(64 * 1024))
+        sent.resolve()
+        await Bun.sleep(200)
+      },
+    })
+    const uploading = fetch(`${service.url}/media?file_name=a.bin`, { method: 'POST', body }).then(
+      response => response.status,
+      () => 'closed',
+    )
+    await sent.promise
+    const { code, tookMs } = await terminate(service)
+    expect([503, 'closed']).toContain(await uploading)
+    expect(code).toBe(0)
+    expect(tookMs).toBeLessThan(exitWithinMs)
+  }, 30_000)
+})
+
+/** The request sent before has reached the service: one that came after it has been answered. */
+async function busy(service: Service): Promise<void> {
+  for (let n = 0; n < 10; n++) await service.call('sessions')
+}
+
+async function terminate(service: Service): Promise<{ code: number; tookMs: number }> {
+  const at = performance.now()
+  const code = await Promise.race([service.kill('SIGTERM'), Bun.sleep(15_000).then(() => -1)])
+  return { code, tookMs: performance.now() - at }
+}
