@@ -169,9 +169,13 @@ export class Inbox {
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | undefined> {
     const { clock, bells, switches } = this.#core
     const mine = new AbortController()
-    const ended = AbortSignal.any([signal, mine.signal])
-    if (switches.pollers === 'kick_older') this.#newest.get(bot.id)?.abort()
-    this.#newest.set(bot.id, mine)
+    // Only with the switch: joining signals costs something, and a thousand idle polls should not.
+    const kicking = switches.pollers === 'kick_older'
+    const ended = kicking ? AbortSignal.any([signal, mine.signal]) : signal
+    if (kicking) {
+      this.#newest.get(bot.id)?.abort()
+      this.#newest.set(bot.id, mine)
+    }
     try {
       const presented = this.#acknowledge(bot.id, cursor)
       const deadline = clock.monotonic() + switches.hold_ms

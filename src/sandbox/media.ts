@@ -3,6 +3,7 @@
  * the emulator's own, so that it checks our client instead of agreeing with its mistakes.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { writeSync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
@@ -88,7 +89,7 @@ export class Media {
         sizeBytes += chunk.length
         if (sizeBytes > piece.cipher_size) throw new UploadRefused('body larger than filesize')
         if (deep) plain(decipher.update(chunk))
-        await write(chunk)
+        write(chunk)
       }
       if (sizeBytes !== piece.cipher_size) throw new UploadRefused('body size differs from filesize')
       if (!deep) return
@@ -117,16 +118,16 @@ export class Media {
     let rawBytes = 0
     let storedBytes = 0
     await this.#write(piece, async write => {
-      const keep = async (bytes: Uint8Array) => {
+      const keep = (bytes: Uint8Array) => {
         storedBytes += bytes.length
-        await write(bytes)
+        write(bytes)
       }
       for await (const chunk of body) {
         rawBytes += chunk.length
         md5.update(chunk)
-        await keep(plain ? chunk : cipher.update(chunk))
+        keep(plain ? chunk : cipher.update(chunk))
       }
-      if (!plain) await keep(cipher.final())
+      if (!plain) keep(cipher.final())
     })
     const digest = md5.digest('hex')
     this.#core.db
@@ -200,16 +201,14 @@ export class Media {
   }
 
   /** Into a file of its own first: the same URL may be posted twice at once, and half a file must never be served. */
-  async #write(
-    piece: Piece,
-    fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
-  ): Promise<void> {
+  async #write(piece: Piece, fill: (write: (bytes: Uint8Array) => void) => Promise<void>): Promise<void> {
     await ensurePrivateDir(join(this.#core.dir, 'media'))
     const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)
     try {
-      await fill(async bytes => {
-        for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten
+      await fill(bytes => {
+        // At once, not awaited: while we wait Bun goes on collecting the body; 1 GiB then costs 85 MiB instead of 26.
+        for (let at = 0; at < bytes.length; ) at += writeSync(file.fd, bytes, at)
       })
       await file.close()
       await rename(partial, this.path(piece))
