@@ -20,7 +20,7 @@ export interface RunningServer {
   readonly url: string
   readonly hostname: string
   readonly port: number
-  /** Accepts no more, lets what runs finish for `graceMs`, then cuts it off. */
+  /** Accepts no more, lets what runs finish for `graceMs`, then cuts it off. Resolves within `graceMs` + 1 s. */
   stop(graceMs: number): Promise<void>
 }
 
@@ -46,13 +46,13 @@ const cutMs = 1000
 /** A stop that ends, whatever the runtime waits for, and that may be asked for again. */
 function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
   const within = async (work: Promise<void>, ms: number) => {
-    const ended = new AbortController()
-    await Promise.race([work, systemClock.sleep(ms, ended.signal)])
-    ended.abort()
+    const waiting = new AbortController()
+    const ended = await Promise.race([work.then(() => true), systemClock.sleep(ms, waiting.signal)])
+    waiting.abort()
+    return ended === true
   }
   const stop = async (graceMs: number) => {
-    await within(finish(), graceMs)
-    await within(cut(), cutMs)
+    if (!(await within(finish(), graceMs))) await within(cut(), cutMs)
   }
   let stopped: Promise<void> | undefined
   return graceMs => {
@@ -105,7 +105,7 @@ interface DenoServer {
 }
 interface DenoRuntime {
   serve(
-    options: { hostname: string; port: number; signal: AbortSignal; onListen(): void },
+    options: { hostname: string; port: number; onListen(): void },
     handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
   ): DenoServer
 }
@@ -113,9 +113,8 @@ interface DenoRuntime {
 async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
-  const cut = new AbortController()
   const server = Deno.serve(
-    { hostname: options.hostname, port: options.port, signal: cut.signal, onListen() {} },
+    { hostname: options.hostname, port: options.port, onListen() {} },
     (request, info) =>
       refused(request) ?? options.fetch(request, { remoteAddress: info.remoteAddr.hostname }),
   )
@@ -125,7 +124,8 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
     port: server.addr.port,
     stop: stopOnce(
       () => server.shutdown(),
-      async () => cut.abort(),
+      // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6; what still runs ends with the process.
+      async () => {},
     ),
   }
 }
