@@ -52,8 +52,7 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
   const schemas: Record<string, unknown> = {}
   const known = new Map<string, string>()
   for (const [name, schema] of shared) {
-    const plain = toJsonSchema(schema)
-    const parts = Object.fromEntries(Object.entries(plain).map(([key, value]) => [key, refer(value, known)]))
+    const parts = refer(toJsonSchema(schema), known) as Json
     schemas[name] = parts
     known.set(fingerprint(parts), name)
   }
@@ -204,6 +203,8 @@ function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
   if (typeof value !== 'object' || value === null) return value
   const copy: Json = {}
   for (const [key, entry] of Object.entries(value)) {
+    // What JSON Schema means anyway; see `declared`.
+    if (key === 'additionalProperties' && entry === true) continue
     // Examples and defaults are values, not schemas.
     copy[key] = key === 'examples' || key === 'example' || key === 'default' ? entry : refer(entry, known)
   }

@@ -38,7 +38,12 @@ export const doorErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 's
  * A schema as Elysia gets it: shown in the document, not checked. Our one `parse` checks, with one error text at every
  * door, and an answer that does not fit is a fault to find in tests, not a reason to withhold a message.
  */
-export const declared = (schema: TSchema | JsonSchema) => Type.Any(toJsonSchema(schema as TSchema))
+export const declared = (schema: TSchema | JsonSchema) => {
+  const plain = toJsonSchema(schema as TSchema)
+  // Elysia closes an object schema in place, at the route's first request, unless the schema says that it is open.
+  const open = plain.type === 'object' && plain.additionalProperties === undefined
+  return Type.Any(open ? { ...plain, additionalProperties: true } : plain)
+}
 
 /** Headers of every JSON answer. */
 export const jsonAnswer = {

@@ -93,7 +93,7 @@ describe('the position of a reader', () => {
     for (let i = 0; i < 50; i++) await new Promise(resolve => setImmediate(resolve))
     expect(rest.gateway.settled).toEqual([])
     let tail = ''
-    socket.on('data', chunk => {
+    socket.on('data', (chunk: Buffer) => {
       tail = chunk.subarray(-16).toString('latin1')
     })
     socket.resume()

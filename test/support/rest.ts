@@ -62,7 +62,7 @@ export async function raw(
   const socket = connect(server.port, '127.0.0.1')
   const chunks: Buffer[] = []
   const done = Promise.withResolvers<void>()
-  socket.on('data', chunk => {
+  socket.on('data', (chunk: Buffer) => {
     chunks.push(chunk)
     if (until(Buffer.concat(chunks).toString('utf8'))) done.resolve()
   })

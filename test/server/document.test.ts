@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import process from 'node:process'
+import { fileURLToPath } from 'node:url'
+import { type Tool, tools } from '../../src/tools/index.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
+import { type Json, type Rest, startRest } from '../support/rest.ts'
+
+const toolsDir = fileURLToPath(new URL('../openapi-tools', import.meta.url))
+const clientDir = `${toolsDir}/client`
+
+let rest: Rest
+let text: string
+let document: Json
+beforeAll(async () => {
+  rest = await startRest()
+  text = await (await fetch(`${rest.url}/openapi.json`)).text()
+  document = JSON.parse(text)
+})
+afterAll(async () => {
+  await rest[Symbol.asyncDispose]()
+})
+
+/** Runs a program of the workspace under this Bun; nothing of it may reach the network. */
+async function run(args: string[], stdin = ''): Promise<{ code: number; out: string; err: string }> {
+  const child = Bun.spawn([process.execPath, ...args], {
+    cwd: toolsDir,
+    stdin: Buffer.from(stdin),
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+  })
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, out, err }
+}
+
+/** Calls a tool with its first example, without waiting. */
+const callExample = (tool: Tool) => {
+  const input = tool.examples[0]?.input as object
+  return rest.call(tool.name, 'timeout' in input ? { ...input, timeout: 0 } : input)
+}
+
+const operations = () =>
+  Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  )
+
+describe('the OpenAPI document', () => {
+  test('has every tool with description, example and error answers', () => {
+    for (const tool of tools) {
+      const operation = document.paths[`/tools/default/${tool.name}`].post
+      expect(operation.operationId).toBe(tool.name)
+      expect(operation.description).toBe(tool.description)
+      const body = operation.requestBody.content['application/json']
+      expect(Object.keys(operation.requestBody.content)).toEqual(['application/json'])
+      expect(Object.keys(body.schema.properties ?? {})).toEqual(
+        Object.keys(tool.inputSchema.properties ?? {}),
+      )
+      expect(Object.keys(body.examples).length).toBe(tool.examples.length)
+      const codes = Object.values<Json>(operation.responses).flatMap(one =>
+        Object.keys(one.content['application/problem+json']?.examples ?? {}),
+      )
+      for (const code of tool.errors) expect(codes).toContain(code)
+    }
+  })
+
+  test('says of every operation its id, summary and tag, each id once', () => {
+    const all = operations()
+    expect(all.length).toBe(13)
+    expect(new Set(all.map(one => one.operation.operationId)).size).toBe(all.length)
+    for (const { operation } of all) {
+      expect(operation.summary.length).toBeGreaterThan(3)
+      expect(operation.description.length).toBeGreaterThan(20)
+      expect(operation.tags.length).toBe(1)
+      expect(JSON.stringify(operation)).not.toContain('x-svc')
+    }
+  })
+
+  test('carries the version and stays the same whatever was called before', async () => {
+    expect(document.info.version).toBe('1.2.3')
+    for (const tool of tools) await callExample(tool)
+    await fetch(`${rest.url}/healthz`)
+    await fetch(`${rest.url}/tools`)
+    expect(await rest.app.document()).toEqual(document)
+  })
+
+  test('shows nothing secret', () => {
+    expect(text).not.toMatch(/aes_key|encrypt_query_param|context_token|bot_token|\/work\//)
+  })
+
+  test('/tools tells the same schemas', async () => {
+    const list = (await (await fetch(`${rest.url}/tools`)).json()) as Json[]
+    expect(list.map(one => Object.keys(one))).toEqual(
+      tools.map(() => ['name', 'description', 'effect', 'path', 'input_schema', 'output_schema', 'errors']),
+    )
+    for (const [index, tool] of tools.entries()) {
+      expect(list[index].path).toBe(`/tools/default/${tool.name}`)
+      expect(list[index].input_schema).toEqual(tool.inputSchema)
+    }
+  })
+
+  test('what the service answers fits what it says', async () => {
+    rest.gateway.say('hello')
+    for (const tool of tools) {
+      const { status, body } = await callExample(tool)
+      if (status === 200) expect(problemsOf(tool.output, body)).toEqual([])
+      else expect(body.code).toBe('session_not_found')
+    }
+  })
+})
+
+describe('its judges', () => {
+  test('Redocly (recommended-strict) finds nothing', async () => {
+    const { code, out, err } = await run([
+      Bun.resolveSync('@redocly/cli/package.json', toolsDir).replace('package.json', 'bin/cli.js'),
+      'lint',
+      `${rest.url}/openapi.json`,
+      '--extends=recommended-strict',
+      '--format=stylish',
+    ])
+    expect(out + err).toContain('Your API description is valid')
+    expect(code).toBe(0)
+  }, 30_000)
+
+  test('Spectral (spectral:oas) finds no errors, and of warnings only the contact we have not', async () => {
+    const { out } = await run(['spectral.ts'], text)
+    const found = JSON.parse(out) as { severity: number; code: string }[]
+    expect(found.filter(one => one.severity === 0)).toEqual([])
+    expect(found.map(one => one.code)).toEqual(['info-contact'])
+  }, 30_000)
+
+  test('a client generated from it type-checks with TypeScript 5 and calls all nine tools', async () => {
+    const generated = await run(['generate.ts'], text)
+    expect(generated.code).toBe(0)
+    await Bun.write(`${clientDir}/schema.ts`, generated.out)
+    const typescript = Bun.resolveSync('typescript/package.json', toolsDir)
+    expect((await Bun.file(typescript).json()).version).toStartWith('5.')
+    const checked = await run([typescript.replace('package.json', 'bin/tsc'), '-p', clientDir])
+    expect(checked).toEqual({ code: 0, out: '', err: '' })
+    await using fresh = await startRest()
+    fresh.gateway.say('你好')
+    fresh.gateway.known.push({
+      name: 'default',
+      connected: true,
+      status: 'connected',
+      is_default: true,
+      user_count: 1,
+    })
+    const { out, err } = await run(['client/client.ts', fresh.url])
+    expect(err).toBe('')
+    expect(out.trim().split('\n')).toEqual([
+      'login: waiting',
+      'sessions: true',
+      'recv: 你好',
+      'send: accepted',
+      'download: image/png',
+      'history: 1',
+      'rename_session: b',
+      'set_default: b',
+      'logout: true',
+      'failure: session_not_found',
+      'tools: 9',
+    ])
+  }, 60_000)
+})
