@@ -183,7 +183,7 @@ function endpointsOf(world: World): Endpoint[] {
         people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
         core.changed()
         // So that watchers see the indicator go.
-        if (body.status === 1) void core.clock.sleep(typing_ms + 50).then(() => core.changed())
+        if (body.status === 1) void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.changed())
         return success()
       },
     },

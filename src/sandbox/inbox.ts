@@ -133,10 +133,10 @@ export class Inbox {
   #duplicateLater(said: Said): void {
     const { duplicate, duplicate_after_ms } = this.#core.switches
     if (duplicate === 'off') return
-    void this.#core.clock
-      .sleep(duplicate_after_ms)
-      .then(() => this.repeat(said.seq, duplicate))
-      .catch(() => {})
+    const { clock, closing } = this.#core
+    void clock.sleep(duplicate_after_ms, closing).then(() => {
+      if (!closing.aborted) this.repeat(said.seq, duplicate)
+    })
   }
 
   /** The message once more, as upstream is known to do: the same, under a new id, or with a new context token too. */
@@ -167,7 +167,7 @@ export class Inbox {
     cursor: string,
     signal: AbortSignal,
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | undefined> {
-    const { clock, bells, switches } = this.#core
+    const { clock, bells, switches, closing } = this.#core
     const mine = new AbortController()
     // Only with the switch: joining signals costs something, and a thousand idle polls should not.
     const kicking = switches.pollers === 'kick_older'
@@ -189,7 +189,7 @@ export class Inbox {
         }
         const { wires, last } = mine.signal.aborted ? { wires: [], last: 0 } : this.#take(now, presented)
         const left = deadline - clock.monotonic()
-        if (wires.length > 0 || left <= 0 || mine.signal.aborted) {
+        if (wires.length > 0 || left <= 0 || mine.signal.aborted || closing.aborted) {
           return { wires, cursor: cursorOf(bot.id, Math.max(last, presented, now.confirmed_seq)) }
         }
         await bells.wait(`bot ${bot.id}`, left, clock, ended)

@@ -76,7 +76,7 @@ export class Logins {
     base: { host: string; origin: string },
     signal: AbortSignal,
   ): Promise<Fields | undefined> {
-    const { clock, bells, switches } = this.#core
+    const { clock, bells, switches, closing } = this.#core
     const deadline = clock.monotonic() + switches.hold_ms
     let tried = false
     // Each turn is one ring of the bell; a thousand in one hold is a client or a test gone wild.
@@ -98,7 +98,7 @@ export class Logins {
         deadline - clock.monotonic(),
         open.has(login.status) ? login.expires_at - this.#core.now() : 0,
       )
-      if (login.status !== login.told || left <= 0) {
+      if (login.status !== login.told || left <= 0 || closing.aborted) {
         if (login.status !== login.told) this.#set(login, { told: login.status })
         return this.#answer(login, base.origin)
       }

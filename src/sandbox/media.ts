@@ -4,7 +4,7 @@
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { writeSync } from 'node:fs'
-import { type FileHandle, open, rename } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
 import type { Row } from '../platform/sqlite.ts'
@@ -44,6 +44,13 @@ export class Media {
 
   constructor(core: Core) {
     this.#core = core
+  }
+
+  /** Removes what a killed process left half written. */
+  async sweep(): Promise<void> {
+    const folder = join(this.#core.dir, 'media')
+    const names = await readdir(folder).catch(() => [])
+    for (const name of names) if (name.endsWith('.part')) await removeQuietly(join(folder, name))
   }
 
   /** Keeps a place for an upload announced by getuploadurl. */

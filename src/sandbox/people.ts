@@ -134,7 +134,8 @@ export class People {
     const { db } = this.#core
     const id = newBotId()
     return db.transaction(() => {
-      for (const bot of this.bots().filter(bot => bot.user_id === userId && bot.live)) this.expire(bot.id)
+      const former = this.liveBotOf(userId)
+      if (former) this.expire(former.id)
       db.prepare('INSERT INTO bot (id, token, user_id, created_at) VALUES (?, ?, ?, ?)').run(
         id,
         newBotToken(id),

@@ -28,6 +28,7 @@ export async function openWorld(options: { dir: string; clock: Clock; log: Log }
   const core = new Core({ ...options, db })
   const people = new People(core)
   const media = new Media(core)
+  await media.sweep()
   people.firstUser()
   return {
     core,

@@ -63,6 +63,22 @@ test('kill -9 loses nothing: users, bot, messages, media, cursor, quota, switche
   expect(Buffer.from(await again.mediaBytes(media.media_id)).toString()).toBe('bytes')
 })
 
+test('stopping answers the polls that are held, at once', async () => {
+  const sandbox = await withSandbox()
+  const held = ilink(sandbox.url, sandbox.bot().token).poll()
+  const status = ilink(sandbox.url).get(
+    `get_qrcode_status?qrcode=${(await ilink(sandbox.url).get('get_bot_qrcode?bot_type=3')).qrcode}`,
+  )
+  const { stats } = sandbox.world.core
+  const bothHeld = () => stats.polls_now === 1 && stats.requests.get_qrcode_status === 1
+  for (let turn = 0; turn < 1000 && !bothHeld(); turn++) await sandbox.phone('GET', 'stats')
+  const started = performance.now()
+  await sandbox[Symbol.asyncDispose]()
+  expect(performance.now() - started).toBeLessThan(500)
+  expect((await held).msgs).toEqual([])
+  expect((await status).status).toBe('wait')
+})
+
 test('a second process uses the running sandbox, and takes its place when it is gone', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-sandbox-'))
   await using stack = new AsyncDisposableStack()
