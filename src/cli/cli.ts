@@ -10,7 +10,10 @@ import { serveOpenApi, serveSandbox } from './serve.ts'
 
 const epilogue = `
 Try it in a minute, without an account:
-  svc openapi --sandbox       then open the phone it names, and http://127.0.0.1:8000/docs
+  svc openapi --sandbox       then open the docs and the phone at the addresses it prints
+
+With WeChat itself:
+  svc openapi                 then call the tool login and scan its QR code with the phone
 
 Every option can also be set by an environment variable, as its help says.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
@@ -33,7 +36,12 @@ export async function runCli(args: readonly string[]): Promise<number> {
     .exitOverride()
     .configureOutput({ outputError: () => {} })
 
-  const serverCommand = (name: CommandName, summary: string, run: (config: Config) => Promise<void>) => {
+  const serverCommand = (
+    name: CommandName,
+    summary: string,
+    run: (config: Config) => Promise<void>,
+    preset: Flags = {},
+  ) => {
     const command = program
       .command(name)
       .summary(summary)
@@ -51,10 +59,16 @@ export async function runCli(args: readonly string[]): Promise<number> {
         option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
       command.addOption(option)
     }
-    command.action(async () => run(readConfig(command.opts() as Flags)))
+    command.action(async () => run(readConfig({ ...(command.opts() as Flags), ...preset })))
   }
   serverCommand('openapi', 'serve the nine tools over REST, with interactive docs', serveOpenApi)
-  serverCommand('sandbox', 'run only the pretend WeChat, for several processes to share', serveSandbox)
+  serverCommand('sandbox', 'run only the pretend WeChat, for several processes to share', serveSandbox, {
+    // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
+    sandbox: true,
+    port: '0',
+  })
+  const known = args.find(arg => program.commands.some(command => command.name() === arg))
+  const help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
     if (args.length === 0) {
@@ -69,10 +83,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
         .replace(/^error: /, '')
         .replace(/\n/g, ' ')
         .replace(/[.]$/, '')
-      printError(
-        text,
-        `See ${['svc', ...args.filter(arg => program.commands.some(({ name }) => name() === arg)).slice(0, 1)].join(' ')} --help.`,
-      )
+      printError(text, `See ${help}.`)
       return 2
     }
     if (!(error instanceof SvcError)) {
@@ -83,7 +94,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
       if (error instanceof Error && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
       return 1
     }
-    printError(error.message, error.hint)
+    // The reader of the options does not know for which command it reads.
+    printError(error.message, error.hint.replace('svc --help', help))
     status = isBadUsage(error) ? 2 : 1
   }
   return status

@@ -11,7 +11,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { onStopSignals } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
 import { joinSandbox, startSandbox } from '../sandbox/sandbox.ts'
-import { ensureToken, isLoopback } from '../server/auth.ts'
+import { type EnsuredToken, ensureToken, isLoopback } from '../server/auth.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -32,7 +32,9 @@ export async function serveOpenApi(config: Config): Promise<void> {
   await using stack = new AsyncDisposableStack()
   await claimDirectory(config)
   const sandbox = config.sandbox ? await openSandboxFor(config, log, stack) : undefined
-  const token = config.token ?? (isLoopback(config.host) ? undefined : await generatedToken(config))
+  const generated =
+    config.token === undefined && !isLoopback(config.host) ? await ensureToken(config.basePath) : undefined
+  const token = config.token ?? generated?.token
   const gateway = stack.use(
     await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
   )
@@ -50,7 +52,13 @@ export async function serveOpenApi(config: Config): Promise<void> {
   if (config.banner) print(banner(version))
   print(`listening on ${server.url}`)
   print(`docs on ${server.url}/docs`)
-  if (sandbox) print(`phone on ${sandbox.url}/phone`)
+  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  if (generated) print(tokenLine(generated))
+  if ((await gateway.accounts.list()).length === 0) {
+    print(
+      `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
+    )
+  }
 
   log.info('stopping', { signal: await stopping })
   // First the waits end with their normal empty answers, then what is written gets out, then the files close.
@@ -69,7 +77,7 @@ export async function serveSandbox(config: Config): Promise<void> {
   })
   stack.defer(() => sandbox.stop())
   if (config.banner) print(banner(version))
-  print(`phone on ${sandbox.url}/phone`)
+  print(`phone on ${reachable(sandbox.url)}/phone`)
   print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
   log.info('stopping', { signal: await stopping })
 }
@@ -136,16 +144,32 @@ async function claimDirectory(config: Config): Promise<void> {
     if (error instanceof SvcError) throw error
     throw new SvcError(
       'store_unavailable',
-      `the data directory ${config.basePath} cannot be used (${(error as { code?: string }).code ?? String(error)})`,
+      `the data directory ${config.basePath} cannot be used: ${folderTrouble(error)}`,
       { hint: 'Choose a folder you may write to with --base-path.', cause: error },
     )
   }
 }
 
-async function generatedToken(config: Config): Promise<string> {
-  const { token, created, path } = await ensureToken(config.basePath)
-  if (created) print(`token ${token} (kept in ${path}; shown this once)`)
-  return token
+/** A generated token is shown the one time it is made; later only where it is. */
+const tokenLine = ({ token, created, path }: EnsuredToken) =>
+  created ? `token ${token} (kept in ${path}; shown this once)` : `token as kept in ${path}`
+
+/** The address as this machine's browser can open it: the phone answers loopback names alone. */
+const reachable = (url: string) => url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+
+const folderTroubles: Readonly<Record<string, string>> = {
+  EACCES: 'this user has no right to it',
+  EPERM: 'this user has no right to it',
+  EROFS: 'it is read-only',
+  EEXIST: 'it is not a folder',
+  ENOTDIR: 'it is not a folder',
+  ENOENT: 'it cannot be made there',
+  ENOSPC: 'the disk is full',
+}
+
+function folderTrouble(error: unknown): string {
+  const { code } = error as { code?: string }
+  return (code && folderTroubles[code]) ?? code ?? String(error)
 }
 
 async function listen(
@@ -170,9 +194,16 @@ function listenError(error: unknown, flag: string, port: number, host: string): 
       cause: error,
     })
   }
-  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EPERM') {
-    return new SvcError('internal', `${host} port ${port} cannot be bound (${code})`, {
-      hint: `Choose an address of this machine with --host, and a port above 1023 with ${flag}.`,
+  if (code === 'EACCES' || code === 'EPERM') {
+    return new SvcError('internal', `this user has no right to port ${port} on ${host}`, {
+      hint: `Choose a port above 1023 with ${flag}.`,
+      cause: error,
+    })
+  }
+  // Bun says EINVAL of a name that cannot be resolved.
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EINVAL') {
+    return new SvcError('internal', `${host} is not an address of this machine`, {
+      hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
       cause: error,
     })
   }

@@ -14,6 +14,7 @@ import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
 import { openWorld, type World } from './world.ts'
 
+/** Where the world is kept, and by which clock it lives. */
 export interface SandboxOptions {
   /** `<base-path>/sandbox`. */
   dir: string
@@ -21,6 +22,7 @@ export interface SandboxOptions {
   log: Log
 }
 
+/** A pretend WeChat without a socket. */
 export interface Sandbox {
   fetch(request: Request): Promise<Response>
   readonly world: World
@@ -72,6 +74,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
+/** A pretend WeChat that listens. */
 export interface RunningSandbox {
   /** `http://host:port`: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
   readonly url: string
@@ -118,7 +121,7 @@ export async function startSandbox(
     const address = join(options.dir, addressFile)
     await writeDurably(address, `${server.url}\n`)
     undo.push(() => removeQuietly(address))
-    options.log.info('sandbox running', { url: server.url })
+    options.log.debug('sandbox running', { url: server.url })
     return { url: server.url, world: sandbox.world, stop }
   } catch (error) {
     await stop()
