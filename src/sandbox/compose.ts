@@ -5,6 +5,7 @@ import type { Core } from './core.ts'
 import type { Piece } from './media.ts'
 import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
 
+/** What an item of media says beside its bytes. */
 export interface MediaDetails {
   /** Base URL for full_url. */
   origin: string
@@ -14,6 +15,7 @@ export interface MediaDetails {
   transcript?: string
 }
 
+/** The item of a text. */
 export const textItem = (text: string): Fields => ({ type: 1, text_item: { text } })
 
 /** The item for a piece the user sent. */
@@ -90,6 +92,7 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
   }
 }
 
+/** The forms in which quotes were seen; the switch `quote` chooses one. */
 export type QuoteForm = 'id' | 'partial' | 'full' | 'type0' | 'type8'
 
 /**

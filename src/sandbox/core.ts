@@ -14,6 +14,7 @@ export interface Stats {
   downloads: number
 }
 
+/** The common ground; one per world. */
 export class Core {
   readonly db: Database
   readonly dir: string

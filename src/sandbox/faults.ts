@@ -15,6 +15,7 @@ export const faultEndpoints = [
   ],
   ...['notifystart', 'notifystop', 'upload', 'download', '*'],
 ] as const
+/** Where a fault strikes. */
 export type FaultEndpoint = (typeof faultEndpoints)[number]
 
 /** What each kind does. */
@@ -43,8 +44,10 @@ export const faultKinds = {
   no_param: 'an upload answered without x-encrypted-param',
   corrupt: 'a download with flipped bits',
 } as const
+/** What a fault does. */
 export type FaultKind = keyof typeof faultKinds
 
+/** A fault that is set. */
 export interface Fault {
   readonly id: string
   readonly endpoint: FaultEndpoint
@@ -63,6 +66,7 @@ export interface Fault {
   readonly errmsg?: string
 }
 
+/** The faults that are set, oldest first; the first that fits strikes. */
 export class Faults {
   #faults: Fault[] = []
 

@@ -5,6 +5,7 @@ import { messageIdOf, newContextToken } from './ids.ts'
 import type { Bot, People } from './people.ts'
 import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
 
+/** A message of a user that is in the queue now. */
 export interface Said {
   seq: number
   message_id: string
@@ -12,6 +13,7 @@ export interface Said {
   user_id: string
 }
 
+/** What users sent and bots fetch. */
 export class Inbox {
   readonly #core: Core
   readonly #people: People

@@ -5,6 +5,7 @@ import { newQrcode, newVerifyCode, qrcodeUrl } from './ids.ts'
 import type { Bot, People } from './people.ts'
 import type { Fields } from './wire-text.ts'
 
+/** A QR code and how far its login came; times in Unix milliseconds. */
 export interface Login {
   qrcode: string
   url: string
@@ -29,6 +30,7 @@ const wrongCodesAllowed = 3
 /** The list shown on the phone. */
 const recent = 30
 
+/** The QR codes: from the client on one side, by the phone on the other. */
 export class Logins {
   readonly #core: Core
   readonly #people: People

@@ -12,6 +12,7 @@ import type { Core } from './core.ts'
 import { newMediaId, newMediaParam } from './ids.ts'
 import { type Fields, fieldsOf, textOf } from './wire-text.ts'
 
+/** The kinds of media WeChat has. */
 export type MediaKind = 'image' | 'video' | 'file' | 'voice'
 
 /** A piece of media, or the place kept for one. */
@@ -39,6 +40,7 @@ type Bytes = AsyncIterable<Uint8Array>
 
 const readBytes = 256 * 1024
 
+/** Every piece of media, of users and bots alike. */
 export class Media {
   readonly #core: Core
 

@@ -12,6 +12,7 @@ const perSecond = 2
 const refusal = { ret: -2, errmsg: 'prepare failed' }
 const silent = { ret: 0 }
 
+/** What bots send. */
 export class Outbox {
   readonly #core: Core
   readonly #people: People

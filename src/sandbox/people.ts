@@ -4,12 +4,14 @@ import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
 
+/** A WeChat user of the pretend world. */
 export interface User {
   id: string
   name: string
   created_at: number
 }
 
+/** A bot as a login made it; `live` until the user scans elsewhere. */
 export interface Bot {
   id: string
   token: string
@@ -45,6 +47,7 @@ const names = [
   'Liu Yang 刘洋',
 ]
 
+/** Users, bots and the pairs of both. */
 export class People {
   readonly #core: Core
 

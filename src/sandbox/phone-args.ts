@@ -4,6 +4,7 @@ import { type Fields, fieldsOf, fromWire, toWire } from './wire-text.ts'
 
 const jsonBytesAtMost = 64 * 1024 * 1024
 
+/** Arguments read by name; each reader throws SvcError `invalid_arguments` naming the argument. */
 export class PhoneArgs {
   /** The raw request body, for media. */
   readonly body: AsyncIterable<Uint8Array>

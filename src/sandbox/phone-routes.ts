@@ -9,6 +9,7 @@ import { type SwitchName, switchTable } from './switches.ts'
 import type { Fields } from './wire-text.ts'
 import type { World } from './world.ts'
 
+/** One call of the phone. */
 export interface PhoneRoute {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
@@ -32,6 +33,7 @@ const quoting = {
 }
 const which = { qrcode: 'key or link of the QR code; default the newest that fits' }
 
+/** Every call with a JSON answer. */
 export const phoneRoutes: PhoneRoute[] = [
   {
     method: 'GET',

@@ -5,6 +5,7 @@ import type { MediaKind, Piece } from './media.ts'
 import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
 import type { World } from './world.ts'
 
+/** An item as its user sees it. */
 export interface SeenItem {
   kind: 'text' | MediaKind | 'unknown'
   text?: string
@@ -17,6 +18,7 @@ export interface SeenItem {
   playtime_ms?: number
 }
 
+/** A message as its user sees it. */
 export interface SeenMessage {
   seq: number
   message_id: string

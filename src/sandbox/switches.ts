@@ -71,6 +71,7 @@ export const switchTable = {
   typing_ms: count('how long the typing indicator stays, milliseconds', 6000),
 } as const
 
+/** The name of a switch. */
 export type SwitchName = keyof typeof switchTable
 /** The switches' values. */
 export type Switches = { [K in SwitchName]: (typeof switchTable)[K]['default'] }

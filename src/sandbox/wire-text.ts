@@ -11,8 +11,12 @@ export const fromWire = (text: string): unknown => JSON.parse(text.replace(bareI
 /** Value → JSON text, ids that are digits as bare integers. */
 export const toWire = (value: unknown): string => JSON.stringify(value).replace(quotedId, '"$1":$2')
 
+/** A JSON object of which nothing is known yet. */
 export type Fields = Record<string, unknown>
+/** Whether it is a JSON object. */
 export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+/** The object, or an empty one. */
 export const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
+/** The text, or an empty one. */
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -10,6 +10,7 @@ import { Outbox } from './outbox.ts'
 import { People } from './people.ts'
 import { openWorldFile } from './persistence.ts'
 
+/** The parts, each with its own story. */
 export interface World {
   readonly core: Core
   readonly people: People

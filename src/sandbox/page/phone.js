@@ -31,7 +31,10 @@ async function call(method, path, args, body) {
     body: body ?? (method === 'POST' ? JSON.stringify(args ?? {}) : undefined),
   })
   const answer = await response.json()
-  if (!response.ok) throw new Error([answer.detail, answer.hint].filter(Boolean).join('. '))
+  if (!response.ok) {
+    const said = [answer.detail, answer.hint].filter(Boolean).join('. ')
+    throw new Error(said[0].toUpperCase() + said.slice(1))
+  }
   return answer
 }
 
@@ -167,7 +170,7 @@ function drawChat(messages) {
   if (!user) return
   const bot = botId()
   const typing = user.peers.some(one => one.typing)
-  $('chat-title').textContent = bot ? 'Bot' : 'No bot yet'
+  $('chat-title').textContent = bot ? 'Bot' : user.peers.length > 0 ? 'The bot is gone' : 'No bot yet'
   const { quota } = state.switches
   const mine = peer()
   const closed = mine?.window_closes_at && mine.window_closes_at < state.now
