@@ -11,21 +11,28 @@ export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isS
 /** The arguments after the program's name, run or compiled. */
 export const commandArguments = (): string[] => process.argv.slice(2)
 
-const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+/** What Bun reads from the environment at its very start and has no flag for. */
+const runtimeSettings = {
+  // 256 fetches at a time by default, and every session holds one.
+  BUN_CONFIG_MAX_HTTP_REQUESTS: '60000',
+  // How much garbage may pile up depends on the machine's memory; streamed media would take tens of megabytes more.
+  BUN_JSC_forceRAMSize: String(512 * 1024 * 1024),
+}
 
 /**
- * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
- * process replaces itself once (same pid, same terminal, about 5 ms). To be called first. Returns where there is
- * nothing to do: not Bun, already raised, or no execve (Windows). Also keeps requests to this machine (the sandbox)
- * away from a proxy that the environment names, to which fetch would send even those.
+ * Gives the runtime its settings: the process replaces itself once (same pid, same terminal, about 5 ms). To be called
+ * before anything else is loaded. Returns where there is nothing to do: not Bun, all set, or no execve (Windows). Also
+ * keeps requests to this machine (the sandbox) away from a proxy that the environment names, to which fetch would send
+ * even those.
  */
-export function raiseFetchLimit(): void {
+export function tuneRuntime(): void {
   spareLoopbackTheProxy(process.env)
-  if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
+  const missing = Object.entries(runtimeSettings).filter(([name]) => process.env[name] === undefined)
+  if (!process.versions.bun || missing.length === 0 || !process.execve) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+  process.execve(process.execPath, args, { ...process.env, ...Object.fromEntries(missing) })
 }
 
 function spareLoopbackTheProxy(env: NodeJS.ProcessEnv): void {

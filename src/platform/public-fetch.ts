@@ -1,0 +1,287 @@
+/**
+ * The guarded fetch behind `fetchPublic`, through node:http: there the address of the connection can be pinned to the
+ * one that was checked, while a name that is looked up twice may answer differently the second time.
+ */
+import { lookup } from 'node:dns/promises'
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { SvcError } from '../model/error.ts'
+import { isPublicAddress } from './address.ts'
+
+/** An address that a name leads to. */
+export interface Resolved {
+  address: string
+  family: number
+}
+
+export interface FetchPublicOptions {
+  /** More bytes than this are not read. */
+  maxBytes: number
+  /** Over everything: names, redirects, the body to its end. */
+  timeoutMs: number
+  /** Longest silence of the server; 30 s by default. Time in which nobody reads does not count. */
+  idleMs?: number
+  signal?: AbortSignal
+  /** Servers exempt from the address check: the configured upstream and CDN. */
+  allow?: (url: URL) => boolean
+  /** How names become addresses; the system's way by default. */
+  resolve?: (hostname: string) => Promise<Resolved[]>
+  /** Certificates to trust besides the system's, PEM. */
+  ca?: string
+}
+
+export interface PublicResource {
+  /** To be read to its end or cancelled. Fails with SvcError like `fetchPublic` itself. */
+  body: ReadableStream<Uint8Array>
+  /** As the server says, parameters included. */
+  contentType?: string
+  /** From Content-Disposition, else the last part of the path; not sanitised. */
+  fileName?: string
+  /** Bytes, where the server told. */
+  size?: number
+}
+
+const maxRedirects = 5
+const redirects = new Set([301, 302, 303, 307, 308])
+
+/** See `fetchPublic` of fetch.ts. */
+export async function fetchPublic(url: string, options: FetchPublicOptions): Promise<PublicResource> {
+  const { signal, maxBytes } = options
+  signal?.throwIfAborted()
+  const end = new AbortController()
+  const follow = () => end.abort(signal?.reason)
+  signal?.addEventListener('abort', follow, { once: true })
+  const timer = setTimeout(
+    () => end.abort(unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)),
+    options.timeoutMs,
+  )
+  const release = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', follow)
+  }
+  try {
+    let target = parsedUrl(url)
+    for (let hop = 0; ; hop++) {
+      const response = await get(target, options, end.signal)
+      const status = response.statusCode ?? 0
+      const { location } = response.headers
+      if (redirects.has(status) && location !== undefined) {
+        response.destroy()
+        if (hop === maxRedirects) throw unfetchable(`it redirects more than ${maxRedirects} times`)
+        target = parsedUrl(location, target)
+        continue
+      }
+      if (status !== 200) {
+        response.destroy()
+        throw unfetchable(`${target.hostname} answered with HTTP ${status}`, undefined, {
+          http_status: status,
+        })
+      }
+      return resource(response, target, maxBytes, options.idleMs ?? 30_000, end, release)
+    }
+  } catch (error) {
+    release()
+    throw end.signal.aborted ? end.signal.reason : meant(error)
+  }
+}
+
+const unfetchable = (why: string, cause?: unknown, details?: Record<string, unknown>) =>
+  new SvcError('invalid_arguments', `the URL cannot be fetched: ${why}`, {
+    hint: 'Check the URL, or upload the file with POST /media and pass its upload_id.',
+    details,
+    cause,
+  })
+
+/** Failures of the other server, in words without its URL, which may carry secrets. */
+const meant = (error: unknown): unknown => {
+  if (error instanceof SvcError) return error
+  const code = (error as { code?: unknown } | undefined)?.code
+  return unfetchable(typeof code === 'string' ? code : 'the connection failed', error)
+}
+
+function parsedUrl(text: string, base?: URL): URL {
+  if (!URL.canParse(text, base))
+    throw unfetchable(base ? 'it redirects to a malformed URL' : 'it is malformed')
+  const url = new URL(text, base)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw unfetchable('only http and https are allowed')
+  if (url.username || url.password) throw unfetchable('it carries a user name or password')
+  return url
+}
+
+const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, { all: true })
+
+/** The addresses that may be connected to. */
+async function checkedAddresses(
+  url: URL,
+  options: FetchPublicOptions,
+  signal: AbortSignal,
+): Promise<Resolved[]> {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const family = isIP(host)
+  const found = family
+    ? [{ address: host, family }]
+    : await unlessAborted((options.resolve ?? resolveName)(host), signal)
+  if (found.length === 0) throw unfetchable(`${url.hostname} has no address`)
+  // One bad address among good ones is an attack or a mistake, so it spoils all.
+  if (options.allow?.(url) || found.every(({ address }) => isPublicAddress(address))) return found
+  throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
+    hint: 'Only URLs on the public internet are fetched; send a local file by its path or as an upload.',
+  })
+}
+
+/** One request without a body to one of the checked addresses; resolves with the head of the answer. */
+async function get(url: URL, options: FetchPublicOptions, signal: AbortSignal): Promise<IncomingMessage> {
+  const addresses = await checkedAddresses(url, options, signal)
+  const pinned: LookupFunction = (_hostname, { all }, done) => {
+    if (all) done(null, addresses)
+    else done(null, addresses[0]!.address, addresses[0]!.family)
+  }
+  const sent = url.protocol === 'https:' ? httpsRequest : httpRequest
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    const request: ClientRequest = sent(
+      url,
+      {
+        // A kept connection of an earlier request to the same name would pass by the lookup.
+        agent: false,
+        lookup: pinned,
+        headers: { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' },
+        ...(options.ca !== undefined && { ca: options.ca }),
+      },
+      resolve,
+    )
+    const idle = setTimeout(() => request.destroy(silent()), options.idleMs ?? 30_000)
+    const abort = () => request.destroy(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
+    request.on('error', reject)
+    request.once('response', () => clearTimeout(idle))
+    request.once('close', () => {
+      clearTimeout(idle)
+      signal.removeEventListener('abort', abort)
+      reject(unfetchable('the connection was closed'))
+    })
+    request.end()
+  })
+  return answer
+}
+
+const silent = () => unfetchable('the server fell silent')
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    const abort = () => reject(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+function resource(
+  response: IncomingMessage,
+  url: URL,
+  maxBytes: number,
+  idleMs: number,
+  end: AbortController,
+  release: () => void,
+): PublicResource {
+  const encoding = response.headers['content-encoding']
+  const stated = Number(response.headers['content-length'] ?? Number.NaN)
+  const size = encoding === undefined && Number.isSafeInteger(stated) ? stated : undefined
+  if (size !== undefined && size > maxBytes) {
+    response.destroy()
+    throw tooLarge(maxBytes)
+  }
+  response.on('error', () => {})
+  const fileName = fileNameOf(response.headers['content-disposition'], url)
+  const contentType = response.headers['content-type']
+  return {
+    body: capped(decoded(response, encoding), { size, maxBytes, idleMs }, end, () => {
+      release()
+      response.destroy()
+    }),
+    ...(contentType !== undefined && { contentType }),
+    ...(fileName !== undefined && { fileName }),
+    ...(size !== undefined && { size }),
+  }
+}
+
+const tooLarge = (maxBytes: number) =>
+  new SvcError('payload_too_large', `the URL leads to more than ${maxBytes} bytes`)
+
+/** Asked for plain bytes, some servers compress all the same. */
+function decoded(response: IncomingMessage, encoding: string | undefined): AsyncIterable<Uint8Array> {
+  const decoder = {
+    gzip: createGunzip,
+    'x-gzip': createGunzip,
+    deflate: createInflate,
+    br: createBrotliDecompress,
+  }
+  if (encoding === undefined || encoding === 'identity') return response
+  const create = Object.hasOwn(decoder, encoding) ? decoder[encoding as keyof typeof decoder] : undefined
+  if (!create) {
+    response.destroy()
+    throw unfetchable('the server sends an unknown content-encoding')
+  }
+  const stream = create()
+  response.on('error', error => stream.destroy(error))
+  return response.pipe(stream)
+}
+
+/** The bytes as they are asked for, with the caps kept; `release` is called at the end, whatever the end. */
+function capped(
+  source: AsyncIterable<Uint8Array>,
+  { size, maxBytes, idleMs }: { size: number | undefined; maxBytes: number; idleMs: number },
+  end: AbortController,
+  release: () => void,
+): ReadableStream<Uint8Array> {
+  const chunks = source[Symbol.asyncIterator]()
+  const done = () => {
+    release()
+    chunks.return?.().catch(() => {})
+  }
+  let total = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const idle = setTimeout(() => end.abort(silent()), idleMs)
+        try {
+          const next = await unlessAborted(chunks.next(), end.signal)
+          if (next.done) {
+            if (size !== undefined && total !== size) throw unfetchable('the connection broke off')
+            done()
+            controller.close()
+            return
+          }
+          total += next.value.byteLength
+          if (total > maxBytes) throw tooLarge(maxBytes)
+          controller.enqueue(new Uint8Array(next.value.buffer, next.value.byteOffset, next.value.byteLength))
+        } catch (error) {
+          done()
+          controller.error(end.signal.aborted ? end.signal.reason : meant(error))
+        } finally {
+          clearTimeout(idle)
+        }
+      },
+      cancel: done,
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+function fileNameOf(disposition: string | undefined, url: URL): string | undefined {
+  const extended = /(?:^|[;\s])filename\*\s*=\s*utf-8'[^']*'([^;\s]+)/i.exec(disposition ?? '')?.[1]
+  const plain = /(?:^|[;\s])filename\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s]+))/i.exec(disposition ?? '')
+  const named = (extended && unescaped(extended)) || plain?.[1]?.replace(/\\(.)/g, '$1') || plain?.[2]
+  return named || unescaped(url.pathname.slice(url.pathname.lastIndexOf('/') + 1)) || undefined
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
