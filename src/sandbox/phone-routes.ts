@@ -4,6 +4,7 @@ import { mediaItem, type QuoteForm, quoteOf, textItem } from './compose.ts'
 import { faultEndpoints, faultKinds } from './faults.ts'
 import type { MediaKind } from './media.ts'
 import type { PhoneArgs } from './phone-args.ts'
+import { chatText } from './phone-chat.ts'
 import { seenLogin, seenMessages, seenState } from './phone-view.ts'
 import { type SwitchName, switchTable } from './switches.ts'
 import type { Fields } from './wire-text.ts'
@@ -16,6 +17,7 @@ export interface PhoneRoute {
   what: string
   /** Argument → meaning; query or JSON body alike. */
   args: Record<string, string>
+  /** A text is answered as plain text, anything else as JSON. */
   run(args: PhoneArgs, world: World): unknown
 }
 
@@ -187,6 +189,17 @@ export const phoneRoutes: PhoneRoute[] = [
       })
       return { messages: from ? messages.filter(message => message.from === from) : messages }
     },
+  },
+  {
+    method: 'GET',
+    path: '/phone/chat',
+    what: 'The conversation of one user as plain lines, oldest first',
+    args: { user: 'user id; default the first user', limit: 'newest so many messages (100)' },
+    run: (args, world) =>
+      chatText(world, {
+        user: args.text('user'),
+        limit: Math.min(args.count('limit') ?? 100, 100_000),
+      }),
   },
   {
     method: 'POST',

@@ -50,7 +50,8 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
         const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
         throw new SvcError(code, 'no such call', { hint: 'GET /phone/api lists every call.' })
       }
-      return json(await route.run(await readPhoneArgs(request, url, path === '/phone/media'), world))
+      const answer = await route.run(await readPhoneArgs(request, url, path === '/phone/media'), world)
+      return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
     } catch (error) {
       return failed(world, error)
     }

@@ -126,3 +126,27 @@ test('every call of the table is documented and reachable', async () => {
     ).toBe(false)
   }
 })
+
+test('the chat reads as plain lines, with names, media and quotes', async () => {
+  await using sandbox = await withSandbox()
+  const bot = sandbox.bot()
+  const said = await sandbox.say('你好')
+  await sandbox.say('this one', { quote: said.message_id, how: 'full' })
+  await sandbox.media('file', 'numbers', { name: '报告.txt' })
+  const [user] = (await sandbox.phone<{ users: { id: string; name: string }[] }>('GET', 'state')).users
+  const other = await sandbox.addUser('Somebody Else')
+  const chat = async (query = '') => {
+    const response = await fetch(`${sandbox.url}/phone/chat${query}`)
+    return [response.status, response.headers.get('content-type'), await response.text()]
+  }
+  const name = user!.name
+  const lines = `${name}: 你好\n${name}: [on “你好”] this one\n${name}: [file 报告.txt, 7 bytes]\n`
+  expect(await chat()).toEqual([200, 'text/plain; charset=utf-8', lines])
+  expect(await chat(`?user=${bot.user_id}&limit=1`)).toEqual([
+    200,
+    'text/plain; charset=utf-8',
+    `${name}: [file 报告.txt, 7 bytes]\n`,
+  ])
+  expect(await chat(`?user=${other}`)).toEqual([200, 'text/plain; charset=utf-8', ''])
+  expect((await chat('?user=nobody'))[0]).toBe(404)
+})
