@@ -31,6 +31,7 @@ test.skipIf(!here)(
         complaints.push(request.url())
     })
     await page.goto(`${sandbox.url}/phone`)
+    await page.getByText('live', { exact: true }).waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
     const client = ilink(sandbox.url)
