@@ -1,8 +1,9 @@
 #!/usr/bin/env bun
 /** argv → command, exit status; nothing else. */
 import process from 'node:process'
-import { runCli } from './cli/cli.ts'
-import { commandArguments, raiseFetchLimit } from './platform/process.ts'
+import { commandArguments, tuneRuntime } from './platform/process.ts'
 
-raiseFetchLimit()
+tuneRuntime()
+// Loaded after: what comes before the line above is done twice.
+const { runCli } = await import('./cli/cli.ts')
 process.exitCode = await runCli(commandArguments())

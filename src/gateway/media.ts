@@ -126,7 +126,7 @@ export class Media {
       filekey,
       cipherSize: cipher_size,
       body: () =>
-        encryptStream(createReadStream(file.path, { highWaterMark: 256 * 1024, end: file.size - 1 }), key),
+        encryptStream(createReadStream(file.path, { highWaterMark: 128 * 1024, end: file.size - 1 }), key),
       signal,
     })
     return {
@@ -253,16 +253,7 @@ export class Media {
     if (!info.isFile()) throw new SvcError('invalid_arguments', 'media.path: expected a regular file')
     if (info.size > maxUploadBytes) throw tooLarge(maxUploadBytes)
     if (info.size === 0) throw empty()
-    const hash = createHash('md5')
-    let size = 0
-    for await (const chunk of createReadStream(path, {
-      highWaterMark: 1024 * 1024,
-      signal: call.signal,
-      end: info.size - 1,
-    })) {
-      hash.update(chunk)
-      size += chunk.length
-    }
+    const { size, md5 } = await digestOf(path, call.signal)
     if (size !== info.size)
       throw new SvcError('invalid_arguments', 'media.path: the file changed while it was read')
     return {
@@ -270,7 +261,7 @@ export class Media {
       path,
       file_name: safeBaseName(content.file_name ?? basename(path), 'file'),
       size,
-      md5: hash.digest('hex'),
+      md5,
       release: async () => {},
     }
   }
@@ -373,6 +364,24 @@ export class Media {
       const info = await stat(path).catch(() => undefined)
       if (info?.isFile() && info.mtimeMs < before) await rm(path, { force: true })
     }
+  }
+}
+
+/** One buffer for the whole file: fresh ones for each block would pile up faster than they are collected. */
+async function digestOf(path: string, signal: AbortSignal): Promise<{ size: number; md5: string }> {
+  const hash = createHash('md5')
+  const block = Buffer.allocUnsafe(256 * 1024)
+  const handle = await open(path, 'r')
+  try {
+    for (let size = 0; ; ) {
+      signal.throwIfAborted()
+      const { bytesRead } = await handle.read(block, 0, block.length, size)
+      if (bytesRead === 0) return { size, md5: hash.digest('hex') }
+      hash.update(block.subarray(0, bytesRead))
+      size += bytesRead
+    }
+  } finally {
+    await handle.close()
   }
 }
 
