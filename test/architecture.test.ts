@@ -32,7 +32,7 @@ interface Source {
 }
 
 const texts = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
-const textOrComment = new RegExp(`(${texts.source})|/\\*[^]*?\\*/|//[^\\n]*`, 'g')
+const textOrComment = new RegExp(`(${texts.source})|/\\*[\\s\\S]*?\\*/|//[^\\n]*`, 'g')
 const imported = /\b(?:from|import)\s*\(?\s*(['"])([^'"\n]+)\1/g
 
 const roomOf = (path: string) => path.split('/')[0]!.replace(/\.tsx?$/, '')

@@ -1,0 +1,71 @@
+/** The one file that people download: built as a release is, run where nothing is installed. */
+import { afterAll, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pkg from '../package.json' with { type: 'json' }
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-build-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const binary = join(folder, 'out', 'svc')
+const empty = join(folder, 'empty')
+
+async function output(command: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = Bun.spawn(command, {
+    cwd: empty,
+    env: { PATH: '/nowhere', HOME: empty },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, out, err }
+}
+
+test('the build makes one file, and refuses a target that is none', async () => {
+  mkdirSync(empty)
+  const script = join(import.meta.dir, '..', 'scripts', 'build.ts')
+  const built = await output([process.execPath, script, `--outfile=${binary}`])
+  expect([built.code, built.err]).toEqual([0, ''])
+  expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc', 'svc.map'])
+  expect((await output([process.execPath, script, '--target=toaster'])).code).not.toBe(0)
+}, 60_000)
+
+test('it knows its version, and ignores what lies in the folder where it is started', async () => {
+  writeFileSync(join(empty, '.env'), 'SVC_HOST=not a host\n')
+  writeFileSync(join(empty, 'bunfig.toml'), 'preload = ["./absent.ts"]\n')
+  expect(await output([binary, '--version'])).toMatchObject({
+    code: 0,
+    out: expect.stringContaining(pkg.version),
+  })
+  expect((await output([binary, 'openapi', '--port', 'x'])).code).toBe(2)
+}, 20_000)
+
+test('it serves tools, docs and the phone out of itself, and stops when told', async () => {
+  const child = Bun.spawn(
+    [binary, 'openapi', '--sandbox', '-p', '0', '--sandbox-port', '0', '-d', 'home', '--no-banner'],
+    { cwd: empty, env: { PATH: '/nowhere', HOME: empty }, stdout: 'pipe', stderr: 'pipe' },
+  )
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  let said = ''
+  while (!/listening on \S+[\s\S]*phone on \S+\n/.test(said)) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`ended after "${said}": ${await new Response(child.stderr).text()}`)
+    said += value
+  }
+  const urlAfter = (words: string) => new RegExp(`${words} (\\S+)`).exec(said)?.[1] ?? ''
+  const base = urlAfter('listening on')
+  expect(await (await fetch(`${base}/tools`)).json()).toHaveLength(9)
+  const docs = await fetch(`${base}/docs`)
+  expect([docs.status, docs.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/html')])
+  for (const [, path] of (await docs.text()).matchAll(/(?:src|href)="([^"#:]+)"/g)) {
+    const part = await fetch(new URL(path!, `${base}/docs`))
+    expect([path, part.status]).toEqual([path, 200])
+  }
+  expect((await fetch(urlAfter('phone on'))).status).toBe(200)
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+}, 30_000)
