@@ -30,7 +30,7 @@ const shared: readonly (readonly [string, TSchema])[] = [
   ['AcceptedUpload', AcceptedUpload],
 ]
 
-const description = `WeChat bot accounts as tools: nine of them, each a POST of one JSON object.
+const description = `Nine tools, each called by a POST of one JSON object.
 
 Start with \`sessions\`; without a connected one, \`login\`. Then \`recv\` waits for messages and \`send\` answers them.
 
