@@ -1,0 +1,284 @@
+/** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
+import { join } from 'node:path'
+import { type LogLevel, logLevels } from '../platform/log.ts'
+import { folder, hosts, httpUrl, type Pace, pace, size, switched, whole } from './values.ts'
+
+/** What svc is told, whole and checked; frozen. */
+export interface Config {
+  readonly host: string
+  /** 0: a free one. */
+  readonly port: number
+  /** Absolute. */
+  readonly basePath: string
+  /** Absent: no admin panel. 0: a free port. */
+  readonly adminPort?: number
+  readonly logLevel: LogLevel
+  readonly banner: boolean
+  /** Without a slash at the end, like `cdnUrl`. */
+  readonly upstreamUrl: string
+  readonly cdnUrl: string
+  readonly token?: string
+  /** Lower case, each `host` or `host:port`. */
+  readonly allowHosts: readonly string[]
+  /** Absolute. */
+  readonly mediaRoot: string
+  /** 0: no limit. */
+  readonly storeMaxAgeDays: number
+  /** 0: no limit. */
+  readonly storeMaxCount: number
+  readonly pace: Pace | 'off'
+  readonly maxUploadBytes: number
+  readonly sandbox: boolean
+  /** 0: a free one. */
+  readonly sandboxPort: number
+  /** The client version told upstream. */
+  readonly channelVersion: string
+}
+
+/** Commands that take options; `tool` is every one-shot tool command. */
+export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool'
+
+/** One option, for whoever reads, shows or documents it. */
+export interface OptionSpec<Name extends keyof Config = keyof Config> {
+  readonly name: Name
+  /** The long flag; absent where there is only the environment variable. */
+  readonly flag?: `--${string}`
+  readonly short?: `-${string}`
+  readonly env: `SVC_${string}`
+  /** What stands for the value in help; absent for a switch. */
+  readonly placeholder?: string
+  /** As a user would write it; a function where it depends on other options. */
+  readonly default?: string | ((config: Partial<Config>) => string)
+  /** The default as help shows it, where it differs. */
+  readonly shownDefault?: string
+  readonly help: string
+  readonly commands: readonly CommandName[]
+  /** The flag may be given several times; the variable separates by commas. `parse` gets them with commas. */
+  readonly repeatable?: boolean
+  /** Its value never stands in a message. */
+  readonly secret?: boolean
+  /** Completes "expected …". */
+  readonly expected: string
+  /** undefined: not what was expected. */
+  parse(text: string): Config[Name] | undefined
+}
+
+const servers = ['openapi', 'mcp', 'admin'] as const
+const everywhere = [...servers, 'sandbox', 'tool'] as const
+const working = [...servers, 'tool'] as const
+
+const one = <Name extends keyof Config>(spec: OptionSpec<Name>): OptionSpec => spec as unknown as OptionSpec
+
+const port = {
+  placeholder: '<port>',
+  expected: 'a whole number from 0 to 65535',
+  parse: whole(0, 65_535),
+} as const
+const onOff = { expected: '1 or 0', parse: switched } as const
+const url = {
+  placeholder: '<url>',
+  expected: 'an http or https URL without user name, query and fragment',
+  parse: httpUrl,
+} as const
+
+/** Every option, in the order of the help. */
+export const optionTable: readonly OptionSpec[] = [
+  one({
+    name: 'host',
+    flag: '--host',
+    env: 'SVC_HOST',
+    placeholder: '<address>',
+    default: '127.0.0.1',
+    help: 'address to bind; other than loopback requires a token',
+    commands: [...servers, 'sandbox'],
+    expected: 'a host name or IP address',
+    parse: text => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
+  }),
+  one({
+    name: 'port',
+    flag: '--port',
+    short: '-p',
+    env: 'SVC_PORT',
+    default: '8000',
+    help: 'port number; 0 picks a free one',
+    commands: ['openapi', 'mcp'],
+    ...port,
+  }),
+  one({
+    name: 'basePath',
+    flag: '--base-path',
+    short: '-d',
+    env: 'SVC_BASE_PATH',
+    placeholder: '<folder>',
+    default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
+    shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
+    help: 'data directory',
+    commands: everywhere,
+    expected: 'a path',
+    parse: folder,
+  }),
+  one({
+    name: 'adminPort',
+    flag: '--admin-port',
+    env: 'SVC_ADMIN_PORT',
+    shownDefault: 'no panel',
+    help: 'also start the admin panel on this port, same host; 0 picks a free one',
+    commands: servers,
+    ...port,
+  }),
+  one({
+    name: 'logLevel',
+    flag: '--log-level',
+    env: 'SVC_LOG_LEVEL',
+    placeholder: '<level>',
+    default: 'INFO',
+    help: `least level that is logged: ${logLevels.join(', ')}`,
+    commands: everywhere,
+    expected: `one of ${logLevels.join(', ')}`,
+    parse: text => logLevels.find(level => level === text.toUpperCase()),
+  }),
+  one({
+    name: 'banner',
+    flag: '--no-banner',
+    env: 'SVC_NO_BANNER',
+    default: '0',
+    shownDefault: 'shown',
+    help: 'suppress the banner at startup',
+    commands: [...servers, 'sandbox'],
+    expected: onOff.expected,
+    parse(text) {
+      const off = switched(text)
+      return off === undefined ? undefined : !off
+    },
+  }),
+  one({
+    name: 'token',
+    flag: '--token',
+    env: 'SVC_TOKEN',
+    placeholder: '<token>',
+    shownDefault: 'none on loopback, else generated and kept in api_token',
+    help: 'bearer token that callers must send; SVC_TOKEN keeps it out of the process list',
+    commands: servers,
+    secret: true,
+    expected: 'printable ASCII characters without spaces',
+    parse: text => (/^[!-~]{1,512}$/.test(text) ? text : undefined),
+  }),
+  one({
+    name: 'allowHosts',
+    flag: '--allow-host',
+    env: 'SVC_ALLOW_HOST',
+    placeholder: '<host>',
+    default: '',
+    shownDefault: 'loopback names',
+    help: 'also accept requests for this Host, as sent by a proxy; repeatable',
+    commands: servers,
+    repeatable: true,
+    expected: 'a host name, with a port if it is not the usual one',
+    parse: hosts,
+  }),
+  one({
+    name: 'upstreamUrl',
+    flag: '--upstream-url',
+    env: 'SVC_UPSTREAM_URL',
+    default: 'https://ilinkai.weixin.qq.com',
+    help: 'messaging API',
+    commands: working,
+    ...url,
+  }),
+  one({
+    name: 'cdnUrl',
+    flag: '--cdn-url',
+    env: 'SVC_CDN_URL',
+    default: 'https://novac2c.cdn.weixin.qq.com/c2c',
+    help: 'media CDN',
+    commands: working,
+    ...url,
+  }),
+  one({
+    name: 'mediaRoot',
+    flag: '--media-root',
+    env: 'SVC_MEDIA_ROOT',
+    placeholder: '<folder>',
+    default: ({ basePath }) => join(basePath ?? '', 'media'),
+    shownDefault: '<base-path>/media',
+    help: 'folder of the files that remote callers may send from and save to',
+    commands: working,
+    expected: 'a path',
+    parse: folder,
+  }),
+  one({
+    name: 'storeMaxAgeDays',
+    flag: '--store-max-age-days',
+    env: 'SVC_STORE_MAX_AGE_DAYS',
+    placeholder: '<days>',
+    default: '30',
+    help: 'remove messages older than this; 0 keeps all',
+    commands: working,
+    expected: 'a number of days from 0 to 36500',
+    parse(text) {
+      const days = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
+      return days <= 36_500 ? days : undefined
+    },
+  }),
+  one({
+    name: 'storeMaxCount',
+    flag: '--store-max-count',
+    env: 'SVC_STORE_MAX_COUNT',
+    placeholder: '<count>',
+    default: '100000',
+    help: 'keep at most this many messages; 0 keeps all',
+    commands: working,
+    expected: 'a whole number from 0',
+    parse: whole(0, Number.MAX_SAFE_INTEGER),
+  }),
+  one({
+    name: 'pace',
+    flag: '--pace',
+    env: 'SVC_PACE',
+    placeholder: '<pace>',
+    default: '1/s,10/5m',
+    help: 'sends per second and session, and sends to one user per time; off',
+    commands: working,
+    expected: 'a rate as in 1/s,10/5m (units s, m, h), or off',
+    parse: pace,
+  }),
+  one({
+    name: 'maxUploadBytes',
+    flag: '--max-upload',
+    env: 'SVC_MAX_UPLOAD',
+    placeholder: '<size>',
+    default: '2GiB',
+    help: 'largest file to upload or send',
+    commands: working,
+    expected: 'a size as in 500MB or 2GiB',
+    parse: size,
+  }),
+  one({
+    name: 'sandbox',
+    flag: '--sandbox',
+    env: 'SVC_SANDBOX',
+    default: '0',
+    shownDefault: 'off',
+    help: 'run against the built-in pretend WeChat with its simulated phone',
+    commands: servers,
+    ...onOff,
+  }),
+  one({
+    name: 'sandboxPort',
+    flag: '--sandbox-port',
+    env: 'SVC_SANDBOX_PORT',
+    default: '8001',
+    help: 'port of the simulated phone; 0 picks a free one',
+    commands: [...servers, 'sandbox'],
+    ...port,
+  }),
+  one({
+    name: 'channelVersion',
+    env: 'SVC_CHANNEL_VERSION',
+    default: '2.4.9',
+    help: 'client version told upstream',
+    commands: working,
+    expected: 'three numbers as in 2.4.9',
+    parse: text => (/^\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text) ? text : undefined),
+  }),
+]
