@@ -1,0 +1,74 @@
+import { botId, post, startBenchService, startUpstream, temporaryFolder, writeSession } from './process.ts'
+import { type Benchmark, percentile, type Row, spread } from './report.ts'
+
+const session = 'shop'
+
+export const delivery: Benchmark = {
+  name: 'delivery',
+  compares:
+    'ms from the order to the upstream to answer until a waiting reader has the message: a recv of ours (message stored durably on the way), against a long poll of the same upstream by the same reader. The extra is the difference of the percentiles; its spread that of the rounds.',
+  async run({ quick, rounds }) {
+    const each = quick ? 100 : 300
+    using folder = temporaryFolder()
+    // Two upstreams, so that bare polls and the service's never meet.
+    await using upstream = await startUpstream()
+    await using other = await startUpstream()
+    writeSession(folder.path, session, upstream.ready)
+    await using service = await startBenchService(folder.path, upstream.ready)
+    let sent = 0
+
+    const one = async (from: string, wait: () => Promise<number>): Promise<number> => {
+      const got = wait()
+      await post(`${from}/control/parked`, { count: 1 })
+      // The reader's own request has to be there too.
+      await Bun.sleep(2)
+      const at = performance.now()
+      const order = post(`${from}/control/say`, { run: 1, n: ++sent, to: botId(session) })
+      const took = (await got) - at
+      await order
+      return took
+    }
+    const bare = () =>
+      one(other.ready, async () => {
+        const reply = await post(`${other.ready}/ilink/bot/getupdates`, { get_updates_buf: '' })
+        if (reply.msgs.length !== 1) throw new Error('no message')
+        return performance.now()
+      })
+    const ours = () =>
+      one(upstream.ready, async () => {
+        const messages = await post(`${service.url}/tools/default/recv`, { timeout: 30 })
+        if (messages.length !== 1) throw new Error(`${messages.length} messages`)
+        return performance.now()
+      })
+    for (let i = 0; i < 50; i++) {
+      await bare()
+      await ours()
+    }
+    const times: Record<'bare' | 'ours', number[][]> = { bare: [], ours: [] }
+    for (let round = 0; round < rounds; round++) {
+      const found: [number[], number[]] = [[], []]
+      for (let i = 0; i < each; i++) {
+        found[0].push(await bare())
+        found[1].push(await ours())
+      }
+      times.bare.push(found[0])
+      times.ours.push(found[1])
+    }
+    const row = (p: number, limit: number): Row => {
+      const [ourAll, bareAll] = [times.ours.flat(), times.bare.flat()].map(list => percentile(list, p))
+      const extra = ourAll! - bareAll!
+      const extras = times.ours.map((list, i) => percentile(list, p) - percentile(times.bare[i] ?? [], p))
+      return {
+        name: 'delivery',
+        what: `upstream to a waiting recv, p${p * 100}`,
+        ours: `${ourAll!.toFixed(2)} ms`,
+        baseline: `${bareAll!.toFixed(2)} ms`,
+        result: `+ ${extra.toFixed(2)} ms`,
+        goal: `≤ + ${limit} ms`,
+        met: extra <= limit,
+        spread: spread(extras, 2),
+      }
+    }
+    return [row(0.5, 2), row(0.99, 10)]
+  },
+}

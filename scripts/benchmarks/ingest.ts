@@ -1,0 +1,70 @@
+import {
+  botId,
+  type Child,
+  post,
+  startBenchService,
+  startChild,
+  startUpstream,
+  temporaryFolder,
+  writeSession,
+} from './process.ts'
+import { type Benchmark, inTurns, speedRow } from './report.ts'
+
+export const batchSize = 100
+export const session = 'shop'
+/** Who writes in a backlog. */
+const users = 200
+
+let runs = 0
+
+/** Prepares a backlog that no earlier one shares an id with. */
+export const prepareBacklog = (upstream: Child, messages: number, from = users): Promise<unknown> =>
+  post(`${upstream.ready}/control/backlog`, {
+    run: ++runs,
+    batches: messages / batchSize,
+    size: batchSize,
+    to: botId(session),
+    users: from,
+  })
+
+/** Messages per second, from the first poll to the one that comes with the last cursor. */
+export async function ingestedPerSecond(upstream: Child, messages: number): Promise<number> {
+  const { ms } = await post(`${upstream.ready}/control/took`)
+  return messages / (ms / 1000)
+}
+
+/** A service that takes in a backlog, on an empty folder or (`dir`) on a given one. */
+export async function oursTakesIn(upstream: Child, messages: number, dir?: string): Promise<number> {
+  using folder = temporaryFolder()
+  const base = dir ?? folder.path
+  await prepareBacklog(upstream, messages)
+  writeSession(base, session, upstream.ready)
+  await using service = await startBenchService(base, upstream.ready)
+  const speed = await ingestedPerSecond(upstream, messages)
+  if (service.log()) throw new Error(`the service complained:\n${service.log()}`)
+  return speed
+}
+
+async function bareTakesIn(upstream: Child, messages: number): Promise<number> {
+  using folder = temporaryFolder()
+  await prepareBacklog(upstream, messages)
+  await using _bare = await startChild('bare-ingest.ts', [folder.path, upstream.ready])
+  return await ingestedPerSecond(upstream, messages)
+}
+
+export const ingest: Benchmark = {
+  name: 'ingest',
+  compares:
+    'messages/s from the first poll to the poll with the last cursor, batches of 100 from 200 users. Baseline: a process that loops fetch, JSON.parse, the same rows into the same tables, indexes and full-text index (with the same gramsOf) in one synchronous=FULL transaction, then the cursor into a file with fsync and rename; it keeps no context tokens, which ours writes durably per batch as well.',
+  async run({ quick, rounds }) {
+    const messages = quick ? 5000 : 20_000
+    await using upstream = await startUpstream()
+    const paired = await inTurns(
+      rounds,
+      () => bareTakesIn(upstream, messages),
+      () => oursTakesIn(upstream, messages),
+    )
+    const what = `backlog of ${messages.toLocaleString('en-US')} messages`
+    return [speedRow(paired, { name: 'ingest', what, unit: 'msg/s', goal: 0.6 })]
+  },
+}

@@ -1,0 +1,60 @@
+/** `./scripts/bench`: runs the benchmarks named (all without a name) and prints one table. */
+import { cpus, loadavg } from 'node:os'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { delivery } from './delivery.ts'
+import { ingest } from './ingest.ts'
+import { type Benchmark, type Row, tableOf } from './report.ts'
+import { rest } from './rest.ts'
+
+const all: readonly Benchmark[] = [rest, ingest, delivery]
+
+const { values, positionals } = parseArgs({
+  args: process.argv.slice(2),
+  allowPositionals: true,
+  options: {
+    quick: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
+})
+const unknown = positionals.filter(name => !all.some(benchmark => benchmark.name === name))
+if (values.help || unknown.length > 0) {
+  for (const name of unknown) console.error(`there is no benchmark ${name}`)
+  console.log(`./scripts/bench [--quick] [--rounds N] [--keep] [name …]
+
+  --quick     small sizes and few rounds: a look, no verdict
+  --rounds N  turns of baseline and ours (5; quick: 2)
+  --keep      leaves the store of 5,000,000 rows in the temporary folder for the next run
+`)
+  for (const { name, compares } of all) console.log(`${name}\n    ${compares}`)
+  process.exit(unknown.length > 0 ? 2 : 0)
+}
+
+const chosen = all.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+const rounds = Number(values.rounds ?? (values.quick ? 2 : 5))
+const rows: Row[] = []
+const notes: string[] = []
+let failed = 0
+for (const benchmark of chosen) {
+  const from = performance.now()
+  console.error(`${benchmark.name} …`)
+  try {
+    const { quick, keep } = values
+    rows.push(...(await benchmark.run({ quick, keep, rounds, note: text => notes.push(text) })))
+    console.error(`${benchmark.name}: ${((performance.now() - from) / 1000).toFixed(0)} s`)
+  } catch (error) {
+    failed++
+    console.error(`${benchmark.name} failed:`, error)
+  }
+}
+const load = loadavg()[0] ?? 0
+console.log(
+  `\nBun ${Bun.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, load ${load.toFixed(1)} at the end${values.quick ? ', quick sizes' : ''}\n`,
+)
+console.log(tableOf(rows))
+console.log(`\nMedians of the rounds; the spread is of single rounds.`)
+for (const note of notes) console.log(`- ${note}`)
+for (const { name, compares } of chosen) console.log(`- ${name}: ${compares}`)
+process.exitCode = failed > 0 || (!values.quick && rows.some(row => !row.met)) ? 1 : 0

@@ -1,0 +1,144 @@
+/** Processes of a benchmark: the service, the bare baselines, the canned upstream; and what Linux says of them. */
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Service, startService } from '../../test/support/service.ts'
+
+export type { Service } from '../../test/support/service.ts'
+
+export const root = join(import.meta.dirname, '../..')
+
+/** A folder of the temporary file system that goes with its owner. */
+export function temporaryFolder(): Disposable & { path: string } {
+  const path = mkdtempSync(join(tmpdir(), 'svc-bench-'))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+export interface Child extends AsyncDisposable {
+  readonly pid: number
+  /** What it said when it was ready: an address for servers. */
+  readonly ready: string
+  readonly exited: Promise<number>
+  /** All of stdout; to be awaited after `exited`. */
+  output(): Promise<string>
+}
+
+/** Starts a script of this folder (or a program) and waits for its line `ready <text>`. */
+export async function startChild(script: string, args: readonly string[] = []): Promise<Child> {
+  const command = script.endsWith('.ts') ? [process.execPath, join(import.meta.dirname, script)] : [script]
+  const child = Bun.spawn([...command, ...args], {
+    // Bun's limit of 256 fetches is raised as the service does it.
+    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '60000' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  let stdout = ''
+  const line = Promise.withResolvers<string>()
+  const reading = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      stdout += chunk
+      const ready = /^ready ?(.*)\n/m.exec(stdout)?.[1]
+      if (ready !== undefined) line.resolve(ready)
+    }
+    line.reject(new Error(`${script} ended before it was ready`))
+  })()
+  return {
+    pid: child.pid,
+    ready: await line.promise,
+    exited: child.exited,
+    async output() {
+      await reading
+      return stdout
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+      await reading.catch(() => {})
+    },
+  }
+}
+
+/** The canned upstream as its own process; `ready` is its address. */
+export const startUpstream = (args: readonly string[] = []): Promise<Child> => startChild('upstream.ts', args)
+
+/** The service on a folder, talking to `upstream`; by default from source, as `scripts/start` runs it. */
+export const startBenchService = (
+  dir: string,
+  upstream: string,
+  options: { args?: string[]; command?: string[] } = {},
+): Promise<Service> =>
+  startService({
+    dir,
+    sandbox: false,
+    args: [
+      ...['--upstream-url', upstream, '--cdn-url', `${upstream}/c2c`, '--pace', 'off'],
+      ...['--log-level', 'error', '--store-max-count', '0'],
+      ...(options.args ?? []),
+    ],
+    ...(options.command && { command: options.command }),
+  })
+
+export const botId = (session: string) =>
+  `${Buffer.from(session).toString('hex').padStart(12, '0').slice(-12)}@im.bot`
+
+/** A logged-in session, as a login would have left it. */
+export function writeSession(dir: string, name: string, upstream: string): void {
+  mkdirSync(join(dir, name), { recursive: true, mode: 0o700 })
+  const bot_id = botId(name)
+  const token = {
+    bot_id,
+    token: `${bot_id}:${name}`,
+    base_url: upstream,
+    user_id: 'owner@im.wechat',
+    cursor: '',
+  }
+  writeFileSync(join(dir, name, 'token.json'), JSON.stringify({ ...token, created_at: Date.now() }), {
+    mode: 0o600,
+  })
+}
+
+/** Bytes of memory: now (`rss`) and at most since `resetPeak`. */
+export function memoryOf(pid: number): { rss: number; peak: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024
+  return { rss: field('VmRSS'), peak: field('VmHWM') }
+}
+
+/** From now on `peak` begins at the present size. */
+export const resetPeak = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, '5')
+
+/** Seconds of processor time the process has used, all threads. The kernel counts hundredths. */
+export function cpuSecondsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}
+
+/** POSTs JSON and gives the parsed answer; not 200 is an error. */
+// biome-ignore lint/suspicious/noExplicitAny: canned answers, looked into freely
+export async function post(url: string, body: unknown = {}): Promise<any> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
+  return response.json()
+}
+
+/** Repeats `look` until it gives something. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined>,
+  withinMs = 60_000,
+): Promise<T> {
+  for (const deadline = Date.now() + withinMs; Date.now() < deadline; ) {
+    const found = await look()
+    if (found !== undefined) return found
+    await Bun.sleep(20)
+  }
+  throw new Error(`not within ${withinMs} ms: ${what}`)
+}

@@ -1,0 +1,100 @@
+/** What a benchmark says, the arithmetic behind it, and the table. */
+
+export interface Row {
+  name: string
+  what: string
+  ours: string
+  baseline: string
+  result: string
+  goal: string
+  met: boolean
+  /** How far the rounds lay apart. */
+  spread: string
+}
+
+export interface Benchmark {
+  name: string
+  /** What is compared with what, in a sentence or two; printed under the table. */
+  compares: string
+  run(options: BenchOptions): Promise<Row[]>
+}
+
+export interface BenchOptions {
+  quick: boolean
+  /** A B A B …, so many times each. */
+  rounds: number
+  /** Leaves the large store in the temporary folder for the next run. */
+  keep: boolean
+  note(text: string): void
+}
+
+/** The value below which the share `p` (0–1) of the values lies. */
+export function percentile(values: readonly number[], p: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? Number.NaN
+}
+
+export const median = (values: readonly number[]): number => percentile(values, 0.5)
+
+export interface Paired {
+  ours: number[]
+  baseline: number[]
+}
+
+/** Baseline and ours in turns, `rounds` times each: what slows the machine for a while slows both. */
+export async function inTurns(
+  rounds: number,
+  baseline: (round: number) => Promise<number>,
+  ours: (round: number) => Promise<number>,
+): Promise<Paired> {
+  const found: Paired = { ours: [], baseline: [] }
+  for (let round = 0; round < rounds; round++) {
+    found.baseline.push(await baseline(round))
+    found.ours.push(await ours(round))
+  }
+  return found
+}
+
+/** Row of a speed where more is better: the medians' ratio, and the ratio of each pair of rounds as its spread. */
+export function speedRow(
+  paired: Paired,
+  about: { name: string; what: string; unit: string; goal: number; digits?: number },
+): Row {
+  const { name, what, unit, goal, digits = 0 } = about
+  const ratio = median(paired.ours) / median(paired.baseline)
+  const ratios = paired.ours.map((value, i) => value / (paired.baseline[i] ?? Number.NaN))
+  return {
+    ...{ name, what },
+    ours: `${number(median(paired.ours), digits)} ${unit}`,
+    baseline: `${number(median(paired.baseline), digits)} ${unit}`,
+    result: ratio.toFixed(2),
+    goal: `≥ ${goal}`,
+    met: ratio >= goal,
+    spread: spread(ratios, 2),
+  }
+}
+
+export const spread = (values: readonly number[], digits = 1): string =>
+  `${Math.min(...values).toFixed(digits)} … ${Math.max(...values).toFixed(digits)} (${values.length})`
+
+export const number = (value: number, digits = 0): string =>
+  value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+
+export const mib = (bytes: number): number => bytes / 1024 ** 2
+
+export function tableOf(rows: readonly Row[]): string {
+  const cells = [
+    ['benchmark', 'what', 'ours', 'baseline', 'result', 'goal', '', 'spread (rounds)'],
+    ...rows.map(row => [
+      ...[row.name, row.what, row.ours, row.baseline, row.result, row.goal],
+      ...[row.met ? 'ok' : 'MISSED', row.spread],
+    ]),
+  ]
+  const widths = cells[0]!.map((_, column) => Math.max(...cells.map(line => Bun.stringWidth(line[column]!))))
+  const line = (texts: string[]) =>
+    `| ${texts.map((text, i) => text + ' '.repeat(widths[i]! - Bun.stringWidth(text))).join(' | ')} |`
+  const [head, ...body] = cells
+  return [line(head!), `|${widths.map(width => '-'.repeat(width + 2)).join('|')}|`, ...body.map(line)].join(
+    '\n',
+  )
+}

@@ -1,0 +1,51 @@
+import {
+  cpuSecondsOf,
+  post,
+  startBenchService,
+  startChild,
+  startUpstream,
+  temporaryFolder,
+  writeSession,
+} from './process.ts'
+import { type Benchmark, inTurns, median, speedRow } from './report.ts'
+
+const path = '/tools/default/sessions'
+
+export const rest: Benchmark = {
+  name: 'rest',
+  compares:
+    'requests/s of POST /tools/default/sessions with one connected session, against a bare Bun.serve handler that parses the body and answers the same JSON; 32 connections of plain sockets from another process.',
+  async run({ quick, rounds, note }) {
+    using folder = temporaryFolder()
+    await using upstream = await startUpstream()
+    writeSession(folder.path, 'shop', upstream.ready)
+    await using service = await startBenchService(folder.path, upstream.ready)
+    await post(`${upstream.ready}/control/parked`, { count: 1 })
+    const answer = await post(`${service.url}${path}`)
+    await using bare = await startChild('bare-rest.ts', [JSON.stringify(answer)])
+
+    const cpu: Record<'ours' | 'bare', number[]> = { ours: [], bare: [] }
+    const measure = async (url: string, pid: number, kept: number[]) => {
+      const before = cpuSecondsOf(pid)
+      await using load = await startChild('load.ts', [url, path, '{}', '32', quick ? '1' : '4'])
+      const code = await load.exited
+      const lines = (await load.output()).trim().split('\n')
+      if (code !== 0) throw new Error('the load process failed')
+      const { requests, seconds } = JSON.parse(lines.at(-1) ?? '') as { requests: number; seconds: number }
+      kept.push(((cpuSecondsOf(pid) - before) / requests) * 1e6)
+      return requests / seconds
+    }
+    // The first seconds are the compilers'.
+    await measure(bare.ready, bare.pid, [])
+    await measure(service.url, service.pid, [])
+    const paired = await inTurns(
+      rounds,
+      () => measure(bare.ready, bare.pid, cpu.bare),
+      () => measure(service.url, service.pid, cpu.ours),
+    )
+    note(
+      `rest: processor time per request ${median(cpu.ours).toFixed(1)} µs, bare ${median(cpu.bare).toFixed(1)} µs`,
+    )
+    return [speedRow(paired, { name: 'rest', what: 'small tool call (sessions)', unit: 'req/s', goal: 0.65 })]
+  },
+}

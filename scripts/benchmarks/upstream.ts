@@ -1,0 +1,152 @@
+/**
+ * The canned upstream and CDN: everything it answers is made before it is asked, so that it is never the bottleneck.
+ * A process of its own. Control calls are POSTs to `/control/…`, with JSON.
+ */
+import { createCipheriv } from 'node:crypto'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { random, wireText, writtenAt } from './texts.ts'
+
+const { values } = parseArgs({
+  args: process.argv.slice(2),
+  options: { 'hold-ms': { type: 'string', default: '30000' } },
+})
+const holdMs = Number(values['hold-ms'])
+
+interface Backlog {
+  /** By cursor: the reply to a poll with it. */
+  replies: Uint8Array[]
+  startedAt: number
+  took: PromiseWithResolvers<number>
+}
+
+interface Parked {
+  session: string
+  answer(body: string): void
+}
+
+let backlog: Backlog | undefined
+const parked = new Set<Parked>()
+let onParked = Promise.withResolvers<void>()
+let polls = 0
+
+const json = { headers: { 'content-type': 'application/json' } }
+const empty = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
+
+/** Answers when somebody says something, or with nothing after the hold. */
+function hold(session: string, request: Request): Promise<Response> {
+  return new Promise(resolve => {
+    const timer = setTimeout(() => end(empty()), holdMs)
+    const entry: Parked = { session, answer: body => end(new Response(body, json)) }
+    const end = (response: Response) => {
+      clearTimeout(timer)
+      parked.delete(entry)
+      resolve(response)
+    }
+    request.signal.addEventListener('abort', () => end(empty()), { once: true })
+    parked.add(entry)
+    onParked.resolve()
+    onParked = Promise.withResolvers()
+  })
+}
+
+async function getUpdates(request: Request): Promise<Response> {
+  polls++
+  const { get_updates_buf: cursor } = (await request.json()) as { get_updates_buf: string }
+  if (backlog) {
+    const at = Number(cursor || 0)
+    const reply = backlog.replies[at]
+    if (at === 0) backlog.startedAt = performance.now()
+    if (reply) return new Response(reply as BodyInit, json)
+    if (at === backlog.replies.length) backlog.took.resolve(performance.now() - backlog.startedAt)
+  }
+  return hold(request.headers.get('authorization') ?? '', request)
+}
+
+const key = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex')
+const block = new Uint8Array(1024 * 1024)
+for (let i = 0; i < block.length; i++) block[i] = (i * 31 + (i >> 8)) & 0xff
+const cipher = createCipheriv('aes-128-ecb', key, null)
+// In ECB equal blocks encrypt equally: one enciphered MiB repeats, and the padding closes.
+const cipherBlock = new Uint8Array(cipher.update(block))
+const cipherEnd = new Uint8Array(cipher.final())
+
+/** `size` (whole MiB) of ciphertext, or of the plaintext, from memory. */
+function download(size: number, plain: boolean): Response {
+  let left = size / block.length
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (left-- > 0) return controller.enqueue(plain ? block : cipherBlock)
+        if (!plain) controller.enqueue(cipherEnd)
+        controller.close()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return new Response(body, { headers: { 'content-length': String(plain ? size : size + cipherEnd.length) } })
+}
+
+async function upload(request: Request): Promise<Response> {
+  let size = 0
+  for await (const chunk of request.body ?? []) size += chunk.byteLength
+  return new Response(String(size), { headers: { 'x-encrypted-param': `up${size}` } })
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies of our own making
+async function control(path: string, body: any): Promise<Response> {
+  switch (path) {
+    case 'backlog': {
+      const next = random(body.run)
+      const replies = Array.from({ length: body.batches }, (_, batch) => {
+        const messages = Array.from({ length: body.size }, (_, i) =>
+          wireText(writtenAt(body.run, batch * body.size + i, body.to, body.users, next)),
+        )
+        return new TextEncoder().encode(
+          `{"ret":0,"msgs":[${messages.join(',')}],"get_updates_buf":"${batch + 1}","longpolling_timeout_ms":${holdMs}}`,
+        )
+      })
+      backlog = { replies, startedAt: 0, took: Promise.withResolvers() }
+      return Response.json({ bytes: replies.reduce((sum, reply) => sum + reply.length, 0) })
+    }
+    /** Milliseconds from the first poll to the poll that says that all is committed. */
+    case 'took':
+      return Response.json({ ms: await backlog?.took.promise })
+    /** Resolves once so many polls are held. */
+    case 'parked':
+      while (parked.size < body.count) await onParked.promise
+      return Response.json({ count: parked.size, polls })
+    /** Answers one held poll with one message. */
+    case 'say': {
+      const [entry] = [...parked].filter(({ session }) => !body.session || session.includes(body.session))
+      const message: string =
+        body.message ?? wireText(writtenAt(body.run, body.n, body.to, 1, random(body.run + body.n)))
+      entry?.answer(`{"ret":0,"msgs":[${message}],"get_updates_buf":"${body.run}-${body.n}"}`)
+      return Response.json({ said: entry !== undefined })
+    }
+    default:
+      return new Response(null, { status: 404 })
+  }
+}
+
+const server: Bun.Server<undefined> = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  idleTimeout: 0,
+  development: false,
+  maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+  async fetch(request): Promise<Response> {
+    const url = new URL(request.url)
+    if (url.pathname === '/ilink/bot/getupdates') return getUpdates(request)
+    if (url.pathname.startsWith('/control/')) return control(url.pathname.slice(9), await request.json())
+    if (url.pathname === '/c2c/download') {
+      return download(Number(url.searchParams.get('encrypted_query_param')), url.searchParams.has('plain'))
+    }
+    if (url.pathname === '/c2c/upload') return upload(request)
+    if (url.pathname === '/ilink/bot/getuploadurl') {
+      return Response.json({ ret: 0, upload_full_url: `${server.url.origin}/c2c/upload` })
+    }
+    return Response.json({ ret: 0, message_id: String(Date.now()) })
+  },
+})
+console.log(`ready ${server.url.origin}`)
