@@ -148,7 +148,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     while (!stop.signal.aborted) {
       try {
         store.settleAbandoned(clock.now() - abandonedAfterMs)
-        await store.prune()
+        await store.prune(stop.signal)
       } catch (error) {
         log.error('store not pruned', { error })
       }

@@ -15,7 +15,7 @@ export class History {
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async page(request: HistoryRequest): Promise<HistoryPage> {
     const { session, ...rest } = request
-    const page = this.#store.history({
+    const page = await this.#store.history({
       ...rest,
       ...(session !== undefined && { session: sessionName(session) }),
     })

@@ -16,9 +16,9 @@ export interface Statement {
 
 export interface Database {
   exec(sql: string): void
-  /** Compiled once per text and kept. */
+  /** Compiled once per text and kept for the next time. Ask again for each use: what is rarely used is let go. */
   prepare(sql: string): Statement
-  /** BEGIN IMMEDIATE … COMMIT; rolls back when `work` throws. Nested calls join the outer one. */
+  /** BEGIN IMMEDIATE … COMMIT; leaves nothing when `work` throws or the commit fails. Nested calls join the outer one. */
   transaction<T>(work: () => T): T
   close(): void
 }
@@ -28,6 +28,9 @@ interface Engine {
   prepare(sql: string): Statement
   close(): void
 }
+
+/** Compiled statements kept at most: texts are few, but nothing should grow without end. */
+const statementLimit = 200
 
 async function openEngine(path: string, readonly: boolean): Promise<Engine> {
   if (process.versions.bun) {
@@ -73,18 +76,35 @@ export async function openDatabase(path: string, options: { readonly?: boolean }
   const engine = await openEngine(path, options.readonly ?? false)
   const statements = new Map<string, Statement>()
   let depth = 0
+  /** Whether a rollback failed too: then the engine may still be inside the transaction. */
+  let stuck = false
+  const rollback = () => {
+    try {
+      engine.exec('ROLLBACK')
+      stuck = false
+    } catch (error) {
+      // A full disk already rolled back; the first error is the one to tell.
+      stuck = !/no transaction is active/.test(String(error))
+    }
+  }
   return {
     exec: sql => engine.exec(sql),
     prepare(sql) {
       let statement = statements.get(sql)
-      if (!statement) {
-        statement = engine.prepare(sql)
-        statements.set(sql, statement)
+      if (statement) return statement
+      statement = engine.prepare(sql)
+      statements.set(sql, statement)
+      if (statements.size > statementLimit) {
+        for (const oldest of statements.keys()) {
+          statements.delete(oldest)
+          break
+        }
       }
       return statement
     },
     transaction(work) {
       if (depth > 0) return work()
+      if (stuck) rollback()
       // IMMEDIATE: a deferred transaction that read first fails at once when another process wrote meanwhile.
       engine.exec('BEGIN IMMEDIATE')
       depth = 1
@@ -93,11 +113,7 @@ export async function openDatabase(path: string, options: { readonly?: boolean }
         engine.exec('COMMIT')
         return result
       } catch (error) {
-        try {
-          engine.exec('ROLLBACK')
-        } catch {
-          // A full disk already rolled back; the first error is the one to tell.
-        }
+        rollback()
         throw error
       } finally {
         depth = 0

@@ -39,14 +39,18 @@ export class Consumers {
   }
 
   claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
-    const keys = options.session === undefined ? undefined : this.#messages.sessionKeys(options.session)
+    const { limit, session } = options
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     // Looking takes no write lock: most calls find nothing.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.#db.transaction(() => {
       const position = this.#position(consumer)
-      const again = this.#lapsed(consumer, keys, options.limit)
+      const again = this.#lapsed(consumer, keys, limit)
       if (again.length > 0) return this.#leased(consumer, again, new Set(again.map(row => row.id)))
-      const rows = this.#fresh(consumer, position, keys, options.limit)
+      const rows =
+        keys === undefined
+          ? this.#fresh(consumer, position, limit)
+          : this.#freshOf(consumer, position, keys, limit)
       return rows.length > 0 ? this.#leased(consumer, rows, new Set()) : undefined
     })
   }
@@ -59,12 +63,21 @@ export class Consumers {
     this.#db.prepare('UPDATE lease SET expires_at = 0 WHERE id = ?').run(lease)
   }
 
+  /** Whether anything is handed out and not confirmed. */
+  anyLease(): boolean {
+    return this.#db.prepare('SELECT 1 AS found FROM lease LIMIT 1').get() !== undefined
+  }
+
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
     const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
-    const stale = Number(row?.seen_at) < this.#clock.now() - seenEveryMs
-    if (!row || stale || keys !== undefined) return false
-    if (this.#db.prepare('SELECT 1 AS one FROM lease WHERE consumer = ?').get(consumer)) return false
-    return Number(row.position) >= this.#messages.lastId()
+    if (!row || Number(row.seen_at) < this.#clock.now() - seenEveryMs) return false
+    if (this.#lapsedLeases(consumer).length > 0) return false
+    const position = Number(row.position)
+    if (position >= this.#messages.lastId()) return true
+    return (
+      keys !== undefined &&
+      this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
+    )
   }
 
   #position(consumer: string): number {
@@ -83,24 +96,36 @@ export class Consumers {
     return position
   }
 
+  #lapsedLeases(consumer: string): { id: number; ids: string }[] {
+    const now = this.#clock.now()
+    return this.#db
+      .prepare('SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ? ORDER BY id')
+      .all(consumer)
+      .filter(({ expires_at, owner }) => {
+        const left = Number(expires_at) - now
+        // More than a whole lease is left when the clock was set back.
+        return left <= 0 || left > leaseMs || this.#isDead(String(owner))
+      })
+      .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
+  }
+
   /** Rows of lapsed leases, taken out of them. */
   #lapsed(consumer: string, keys: number[] | undefined, limit: number): StoredMessage[] {
     const taken: StoredMessage[] = []
-    const leases = this.#db
-      .prepare('SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ? ORDER BY id')
-      .all(consumer)
-    for (const lease of leases) {
+    for (const lease of this.#lapsedLeases(consumer)) {
       if (taken.length >= limit) break
-      if (Number(lease.expires_at) > this.#clock.now() && !this.#isDead(String(lease.owner))) continue
+      const ids = JSON.parse(lease.ids) as number[]
       const left: number[] = []
-      for (const id of JSON.parse(String(lease.ids)) as number[]) {
+      for (const id of ids) {
         const row = taken.length < limit ? this.#messages.byId(id) : undefined
         // A row that retention removed meanwhile is nobody's any more.
         if (row && (keys === undefined || this.#isOf(id, keys))) taken.push(row)
         else if (row || taken.length >= limit) left.push(id)
       }
-      if (left.length === 0) this.confirm(Number(lease.id))
-      else this.#db.prepare('UPDATE lease SET ids = ? WHERE id = ?').run(JSON.stringify(left), lease.id!)
+      if (left.length === 0) this.confirm(lease.id)
+      else if (left.length < ids.length) {
+        this.#db.prepare('UPDATE lease SET ids = ? WHERE id = ?').run(JSON.stringify(left), lease.id)
+      }
     }
     return taken.sort((a, b) => a.id - b.id)
   }
@@ -111,48 +136,44 @@ export class Consumers {
     )
   }
 
+  /** Up to where a consumer has read one session, when it read it alone. */
+  #ahead(consumer: string, key: number): number {
+    const row = this.#db
+      .prepare('SELECT position FROM consumer_ahead WHERE consumer = ? AND session = ?')
+      .get(consumer, key)
+    return Number(row?.position ?? 0)
+  }
+
   /** Rows never handed out, and the position moved past them. */
-  #fresh(consumer: string, position: number, keys: number[] | undefined, limit: number): StoredMessage[] {
-    if (keys === undefined) {
-      const rows = this.#db
-        .prepare(
-          `SELECT m.id FROM message m
-           LEFT JOIN consumer_ahead a ON a.consumer = ? AND a.session = m.session
-           WHERE m.id > ? AND m.sent = 0 AND m.id > coalesce(a.position, 0) ORDER BY m.id LIMIT ?`,
-        )
-        .all(consumer, position, limit)
-        .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
-      const next = rows.length < limit ? this.#messages.lastId() : rows.at(-1)!.id
-      if (next > position) {
-        this.#db.prepare('UPDATE consumer SET position = ? WHERE name = ?').run(next, consumer)
-        this.#db
-          .prepare('DELETE FROM consumer_ahead WHERE consumer = ? AND position <= ?')
-          .run(consumer, next)
-      }
-      return rows
-    }
-    const rows: StoredMessage[] = []
-    for (const key of keys) {
-      const ahead = Number(
-        this.#db
-          .prepare('SELECT position FROM consumer_ahead WHERE consumer = ? AND session = ?')
-          .get(consumer, key)?.position ?? 0,
+  #fresh(consumer: string, position: number, limit: number): StoredMessage[] {
+    const rows = this.#db
+      .prepare(
+        `SELECT m.id FROM message m
+         LEFT JOIN consumer_ahead a ON a.consumer = ? AND a.session = m.session
+         WHERE m.id > ? AND m.sent = 0 AND m.id > coalesce(a.position, 0) ORDER BY m.id LIMIT ?`,
       )
-      const found = this.#db
-        .prepare('SELECT id FROM message WHERE session = ? AND id > ? AND sent = 0 ORDER BY id LIMIT ?')
-        .all(key, Math.max(position, ahead), limit - rows.length)
-        .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
-      if (found.length === 0) continue
-      rows.push(...found)
+      .all(consumer, position, limit)
+      .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
+    const next = rows.length < limit ? this.#messages.lastId() : rows.at(-1)!.id
+    if (next > position) {
+      this.#db.prepare('UPDATE consumer SET position = ? WHERE name = ?').run(next, consumer)
+      this.#db.prepare('DELETE FROM consumer_ahead WHERE consumer = ? AND position <= ?').run(consumer, next)
+    }
+    return rows
+  }
+
+  /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */
+  #freshOf(consumer: string, position: number, keys: number[], limit: number): StoredMessage[] {
+    const found = this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+    for (const [key, id] of new Map(found.map(({ id, key }) => [key, id]))) {
       this.#db
         .prepare(
           `INSERT INTO consumer_ahead (consumer, session, position) VALUES (?, ?, ?)
            ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`,
         )
-        .run(consumer, key, found.at(-1)!.id)
-      if (rows.length >= limit) break
+        .run(consumer, key, id)
     }
-    return rows.sort((a, b) => a.id - b.id)
+    return found.flatMap(({ id }) => this.#messages.byId(id) ?? [])
   }
 
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {

@@ -9,46 +9,64 @@ import type { Database } from '../platform/sqlite.ts'
 
 export function createGramTable(db: Database): void {
   // The ascii tokenizer takes letters, digits and everything beyond ASCII as parts of a token, and folds A-Z.
+  // prefix='1' makes one character one look-up too; without it a frequent one costs the sum of all its pairs
+  // (47 ms of 300,000 rows, measured; with it 0.1 ms, for 5 µs more per row).
   db.exec(
-    `CREATE VIRTUAL TABLE gram USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii')`,
+    `CREATE VIRTUAL TABLE gram USING fts5(body, content='', contentless_delete=1, detail=none, prefix='1', tokenize='ascii')`,
   )
 }
 
 /** SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD. */
 export const searchable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
 
-/** ASCII characters that would end a token stand as private characters, and so does each private character there. */
-function tokenPart(char: string): string {
-  const code = char.codePointAt(0)!
-  if (code < 0x80) return /[a-z0-9]/i.test(char) ? char : String.fromCodePoint(0xe000 + code)
-  return code >= 0xe000 && code < 0xe080 ? String.fromCodePoint(0xf0000 + code) : char
+/** ASCII characters that would end a token, as the private characters that stand for them. */
+const standIns = Array.from({ length: 128 }, (_, code) => {
+  const char = String.fromCharCode(code)
+  return /[a-z0-9]/i.test(char) ? char : String.fromCharCode(0xe000 + code)
+})
+
+/** The characters as the index spells them. Real private characters may look the same: the text decides. */
+function spelled(text: string): string[] {
+  const chars: string[] = []
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code < 0x80) chars.push(standIns[code]!)
+    else if (code < 0xd800 || code > 0xdbff) chars.push(text[at]!)
+    else chars.push(text[at]! + (text[++at] ?? ''))
+  }
+  return chars
 }
 
-function parts(text: string): string[] {
-  const list: string[] = []
-  for (const char of searchable(text)) list.push(tokenPart(char))
-  return list
-}
+/** Up to this many characters, telling repeated pairs apart costs more than indexing them again. */
+const shortText = 64
 
-/** The text as the index keeps it: each pair once, and the last character alone. Empty for an empty text. */
+/** A text (as `searchable` gives it) as the index keeps it: each pair, and the last character alone. '' for ''. */
 export function gramsOf(text: string): string {
   if (text === '') return ''
-  const chars = parts(text)
-  const grams = new Set<string>()
-  for (let i = 0; i + 1 < chars.length; i++) grams.add(chars[i]! + chars[i + 1]!)
-  grams.add(chars[chars.length - 1]!)
-  return [...grams].join(' ')
+  const chars = spelled(text)
+  const last = chars.length - 1
+  if (last > shortText) {
+    const grams = new Set<string>()
+    for (let i = 0; i < last; i++) grams.add(chars[i]! + chars[i + 1]!)
+    return `${[...grams].join(' ')} ${chars[last]}`
+  }
+  let grams = ''
+  for (let i = 0; i < last; i++) grams += `${chars[i]!}${chars[i + 1]!} `
+  return grams + chars[last]
 }
 
-/** What the index is asked for a needle: all its pairs, or everything that begins with its one character. */
+/** A longer needle is narrowed by its first pairs alone: more would find the same rows. */
+const needlePairs = 32
+
+/** What the index is asked for a needle: its pairs, or everything that begins with its one character. */
 export function gramQuery(needle: string): string {
-  const chars = parts(needle)
+  const chars = spelled(needle)
+  // No quote can be inside: it is one of the characters that are replaced.
   if (chars.length === 1) return `"${chars[0]}"*`
   const grams = new Set<string>()
-  for (let i = 0; i + 1 < chars.length; i++) grams.add(chars[i]! + chars[i + 1]!)
-  // No quote can be inside: it is one of the characters that are replaced.
+  for (let i = 0; i + 1 < chars.length && grams.size < needlePairs; i++) grams.add(chars[i]! + chars[i + 1]!)
   return [...grams].map(gram => `"${gram}"`).join(' AND ')
 }
 
 /** The needle for `LIKE … ESCAPE '\'`, which ignores the case of A-Z and of nothing else. */
-export const likePattern = (needle: string): string => `%${searchable(needle).replace(/[\\%_]/g, '\\$&')}%`
+export const likePattern = (needle: string): string => `%${needle.replace(/[\\%_]/g, '\\$&')}%`

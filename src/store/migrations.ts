@@ -10,6 +10,7 @@ const steps: readonly ((db: Database) => void)[] = [
       -- Rows name their session by key, so that a rename is one row. A name may recur; the newest key gets new rows.
       CREATE TABLE session (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
       CREATE INDEX session_name ON session (name);
+      -- Ids have no gaps: rows go only at the low end, and none is burnt by a message that is not stored.
       -- raw stands last: what is filtered and listed by lies in the row's first page.
       CREATE TABLE message (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -28,7 +29,8 @@ const steps: readonly ((db: Database) => void)[] = [
       );
       CREATE INDEX message_session ON message (session);
       CREATE INDEX message_peer ON message (peer);
-      CREATE INDEX message_time ON message (timestamp);
+      -- With the content, to know a message that is delivered again under a new id.
+      CREATE INDEX message_time ON message (timestamp, content_hash);
       -- Sends that are not settled: few at any time.
       CREATE INDEX message_unsettled ON message (stored_at) WHERE status = 'sending';
 

@@ -1,10 +1,14 @@
-/** Retention: what is too old or too many goes, oldest first, a little at a time. */
+/** Retention: what is too old or too many goes, oldest first, a little at a time, and the file shrinks again. */
 
 import type { Log } from '../platform/log.ts'
 import type { Database } from '../platform/sqlite.ts'
 
 /** Rows per transaction: a writer waits for tens of milliseconds at most. */
 const stepRows = 300
+/** Pages given back to the file system per transaction. */
+const stepPages = 256
+/** Free pages kept for the next rows. */
+const sparePages = 256
 const dayMs = 24 * 60 * 60_000
 /** A consumer that has not read for this long no longer counts as a reader. */
 const liveMs = 30 * dayMs
@@ -16,38 +20,59 @@ export interface PruneRules {
   /** 0: no limit. */
   maxCount: number
   log: Log
+  /** Consumers warned of already in this run. */
+  warned: Set<string>
 }
 
-/** Removes up to one step's rows. @returns how many; 0 when retention is kept */
-export function pruneStep(db: Database, rules: PruneRules): number {
-  const { now, maxAgeDays, maxCount, log } = rules
+/** Removes up to one step's rows. @returns whether there may be more to remove */
+export function pruneStep(db: Database, rules: PruneRules): boolean {
+  const { now, maxAgeDays, maxCount } = rules
   const last = Number(db.prepare('SELECT max(id) AS last FROM message').get()?.last ?? 0)
-  // Rows are only ever removed at the low end, so ids count rows.
+  // Ids have no gaps, so they count rows.
   const surplus = maxCount > 0 ? last - maxCount : 0
-  const before = maxAgeDays > 0 ? now - maxAgeDays * dayMs : 0
-  const doomed = db
+  const before = maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
+  const oldest = db
     .prepare('SELECT id, stored_at FROM message ORDER BY id LIMIT ?')
     .all(stepRows)
     .map(row => ({ id: Number(row.id), storedAt: Number(row.stored_at) }))
-  const kept = doomed.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before)
-  const end = kept === -1 ? doomed.at(-1) : doomed[kept - 1]
-  const first = doomed[0]
-  if (!first || !end || kept === 0) return 0
-  const reader = db
-    .prepare(
-      'SELECT name, position FROM consumer WHERE seen_at > ? AND position < ? ORDER BY position LIMIT 1',
-    )
-    .get(now - liveMs, end.id)
-  if (reader) {
+  const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before)
+  const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
+  const end = doomed.at(-1)?.id
+  if (end === undefined) return false
+  warnReaders(db, rules, end)
+  db.transaction(() => {
+    db.prepare('DELETE FROM gram WHERE rowid BETWEEN ? AND ?').run(doomed[0]!.id, end)
+    db.prepare('DELETE FROM message WHERE id <= ?').run(end)
+  })
+  return kept === -1
+}
+
+/** Gives some free pages back to the file system. @returns whether there are more */
+export function shrinkStep(db: Database): boolean {
+  const free = Number(db.prepare('PRAGMA freelist_count').get()?.freelist_count ?? 0)
+  if (free <= sparePages) return false
+  db.exec(`PRAGMA incremental_vacuum(${Math.min(stepPages, free - sparePages)})`)
+  return true
+}
+
+function warnReaders(db: Database, { now, log, warned }: PruneRules, end: number): void {
+  const lagging = db
+    .prepare('SELECT name, position FROM consumer WHERE seen_at > ? AND position < ?')
+    .all(now - liveMs, end)
+  for (const row of lagging) {
+    const consumer = String(row.name)
+    if (warned.has(consumer)) continue
+    warned.add(consumer)
+    const unread = db
+      .prepare('SELECT 1 AS found FROM message WHERE id > ? AND id <= ? AND sent = 0')
+      .get(Number(row.position), end)
+    if (!unread) {
+      warned.delete(consumer)
+      continue
+    }
     log.warn('retention removes messages that a consumer has not read', {
-      consumer: String(reader.name),
-      upTo: end.id,
-      position: Number(reader.position),
+      consumer,
+      position: Number(row.position),
     })
   }
-  db.transaction(() => {
-    db.prepare('DELETE FROM gram WHERE rowid BETWEEN ? AND ?').run(first.id, end.id)
-    db.prepare('DELETE FROM message WHERE id <= ?').run(end.id)
-  })
-  return end.id - first.id + 1
 }

@@ -11,18 +11,15 @@ import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { type Claim, Consumers } from './consumers.ts'
-import {
-  type HistoryFilter,
-  Messages,
-  type ReceivedMessage,
-  type SentMessage,
-  type StoredMessage,
-} from './messages.ts'
+import { History, type HistoryFilter, type HistoryRows } from './history.ts'
+import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
 import { migrate } from './migrations.ts'
-import { pruneStep } from './prune.ts'
+import { pruneStep, shrinkStep } from './prune.ts'
+import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
-export type { HistoryFilter, ReceivedMessage, SentMessage, StoredMessage } from './messages.ts'
+export type { HistoryFilter, HistoryRows } from './history.ts'
+export type { ReceivedMessage, SentMessage, StoredMessage } from './messages.ts'
 
 export interface StoreOptions {
   path: string
@@ -36,6 +33,10 @@ export interface StoreOptions {
 
 /** Commits of other processes are noticed after this, while somebody waits. */
 const lookEveryMs = 25
+/** While rows are leased, whoever waits looks again after this. */
+const lookAtLeasesMs = 1000
+/** Steps of one prune at most, each of some hundred rows or pages. */
+const pruneSteps = 20_000
 /** A writer waits this long for another process; it blocks everything here meanwhile. */
 const busyMs = 2000
 
@@ -43,16 +44,20 @@ export class Store {
   readonly #db: Database
   readonly #messages: Messages
   readonly #consumers: Consumers
+  readonly #history: History
   readonly #options: StoreOptions
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
   #version = 0
+  #failing = false
+  #closed = false
 
   private constructor(db: Database, options: StoreOptions) {
     this.#db = db
     this.#options = options
     this.#messages = new Messages(db, options.clock, options.log)
     this.#consumers = new Consumers(db, this.#messages, options.clock)
+    this.#history = new History(db, this.#messages, options.clock)
   }
 
   /**
@@ -81,9 +86,7 @@ export class Store {
     } catch (error) {
       db?.close()
       if (error instanceof SvcError) throw error
-      throw unavailable(error, 'messages.db cannot be opened', {
-        hint: 'If it is damaged, move it away together with its -wal and -shm files: a new one is made. Else check permissions and disk space.',
-      })
+      throw unavailable(error, 'messages.db cannot be opened')
     }
   }
 
@@ -129,9 +132,17 @@ export class Store {
     return this.#guarded(() => this.#messages.byMessageId(messageId))
   }
 
-  /** Newest first, by row id. */
-  history(filter: HistoryFilter) {
-    return this.#guarded(() => this.#messages.history(filter))
+  /**
+   * Newest first, by row id. Long searches make way for other work every few milliseconds.
+   *
+   * @throws SvcError `invalid_arguments` for a needle that is too long, `store_unavailable`; the signal's reason
+   */
+  async history(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+    try {
+      return await this.#history.page(filter, signal)
+    } catch (error) {
+      throw this.#told(error)
+    }
   }
 
   /** Row id of the newest row; 0 when there is none. */
@@ -160,9 +171,13 @@ export class Store {
     this.#wake()
   }
 
-  /** Resolves when there is a row after `seen`, something was committed, `ms` have passed or the signal aborts. */
+  /**
+   * Resolves when there is a row after `seen`, something was committed here or by another process, `ms` have passed or
+   * the signal aborts; and every second while rows are leased, since a lease lapses, and an owner dies, without a word.
+   */
   waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
     if (signal.aborted || this.lastId() > seen) return Promise.resolve()
+    const longestMs = this.#guarded(() => this.#consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
     return new Promise(resolve => {
       const done = () => {
         clearTimeout(timer)
@@ -174,7 +189,7 @@ export class Store {
         }
         resolve()
       }
-      const timer = setTimeout(done, ms)
+      const timer = setTimeout(done, longestMs)
       signal.addEventListener('abort', done, { once: true })
       this.#waiting.add(done)
       this.#timer ??= this.#watch()
@@ -182,31 +197,47 @@ export class Store {
   }
 
   /** Removes what retention no longer keeps, in small steps with pauses between them. */
-  async prune(): Promise<void> {
+  async prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
-    for (let step = 0; step < 10_000; step++) {
-      const removed = this.#guarded(() =>
-        pruneStep(this.#db, { now: clock.now(), maxAgeDays, maxCount, log }),
-      )
-      if (removed === 0) break
-      await clock.sleep(5)
+    const rules = { now: clock.now(), maxAgeDays, maxCount, log, warned: new Set<string>() }
+    const steps = [() => pruneStep(this.#db, rules), () => shrinkStep(this.#db)]
+    for (const step of steps) {
+      for (let count = 0; count < pruneSteps && !signal?.aborted; count++) {
+        if (!this.#guarded(step)) break
+        await clock.sleep(5, signal)
+      }
     }
-    this.#guarded(() => this.#db.exec('PRAGMA incremental_vacuum(2000)'))
   }
 
   /** Whether the store can be written to now. */
   works(): boolean {
     try {
-      this.#db.transaction(() => {})
+      this.#db.exec('PRAGMA busy_timeout = 0')
+      try {
+        this.#db.transaction(() => {
+          // After a failure an empty transaction proves nothing: a full disk is met by the first page that is written.
+          if (this.#failing) this.#db.exec(`PRAGMA user_version = ${this.#form()}`)
+        })
+      } finally {
+        this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+      }
+      this.#failing = false
       return true
-    } catch {
-      return false
+    } catch (error) {
+      // Somebody else writes at this moment: it works.
+      return String((error as { code?: unknown }).code).startsWith('SQLITE_BUSY')
     }
   }
 
+  /** Ends waits and closes the file; every later call throws `shutting_down`. */
   close(): void {
-    for (const wake of [...this.#waiting]) wake()
+    this.#closed = true
+    this.#wake()
     this.#db.close()
+  }
+
+  #form(): number {
+    return Number(this.#db.prepare('PRAGMA user_version').get()?.user_version)
   }
 
   #wake(): void {
@@ -240,18 +271,20 @@ export class Store {
   }
 
   #guarded<T>(work: () => T): T {
+    if (this.#closed) throw new SvcError('shutting_down', 'the message store is closed')
     try {
       return work()
     } catch (error) {
-      if (error instanceof SvcError) throw error
-      throw unavailable(error, 'the message store does not work at the moment')
+      throw this.#told(error)
     }
   }
-}
 
-function unavailable(error: unknown, what: string, options: { hint?: string } = {}): unknown {
-  const code = (error as { code?: unknown }).code
-  // Anything but the engine's own errors is a bug.
-  if (typeof code !== 'string' || !/^(SQLITE|ERR_SQLITE|E[A-Z]+$)/.test(code)) return error
-  return new SvcError('store_unavailable', `${what} (${code})`, { ...options, cause: error })
+  /** The error as callers are told of it. */
+  #told(error: unknown): unknown {
+    if (error instanceof SvcError) return error
+    if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
+    const told = unavailable(error, 'the message store does not work at the moment')
+    if (told instanceof SvcError) this.#failing = true
+    return told
+  }
 }

@@ -1,0 +1,301 @@
+/**
+ * Pages of the log, newest first, by any filter, with a total.
+ *
+ * A filter may match one row of millions, so the log is looked through in windows of ids, a few milliseconds each, and
+ * whoever else has work goes between two of them. A window is walked by whatever narrows it most: the index of
+ * character pairs, of users, of sessions, or the rows themselves. It ends early after a number of candidates, so its
+ * cost is bounded whatever is in it; windows in which little is found grow.
+ */
+import { SvcError } from '../model/error.ts'
+import type { Direction, MessageKind } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database, SqlValue } from '../platform/sqlite.ts'
+import { gramQuery, likePattern, searchable } from './grams.ts'
+import type { Messages, StoredMessage } from './messages.ts'
+import { idsBetweenTimes } from './time-range.ts'
+
+export interface HistoryFilter {
+  user_id?: string
+  bot_id?: string
+  session?: string
+  msg_type?: MessageKind
+  direction?: Direction
+  /** Unix ms, inclusive. */
+  since?: number
+  /** Unix ms, exclusive. */
+  until?: number
+  text_contains?: string
+  limit: number
+  offset: number
+  /** Row id. */
+  before?: number
+}
+
+export interface HistoryRows {
+  rows: StoredMessage[]
+  /** Of the filter without `before`. Exact up to `exactTotal`, then that. */
+  total: number
+  total_is_lower_bound: boolean
+  next_before?: number
+}
+
+/** Totals are counted up to here. */
+const exactTotal = 10_000
+/** SQLite refuses longer patterns. */
+const needleLimit = 10_000
+/** Ids in the first window, and in the widest one. */
+const firstWidth = 4096
+const widestWidth = 1 << 24
+/** Candidates looked at in one go. */
+const candidateLimit = 2000
+/** Windows grow when they are faster than this, shrink when slower than four times this. */
+const briskMs = 2
+/** Work is interrupted for others after this. */
+const sliceMs = 8
+/** So few rows of a user or session in a window are compared with the needle directly. */
+const fewRows = 300
+/** When fewer than a quarter of this many candidates matched, the range of times is turned into one of ids. */
+const sparseAfter = 4000
+
+/** What narrows a window, and the SQL that walks it from the highest id down. */
+interface Way {
+  from: string
+  where: string
+  params: SqlValue[]
+  id: string
+}
+
+interface Plan {
+  ways: Way[]
+  /** What the ways do not guarantee. */
+  match: string
+  matchParams: SqlValue[]
+  widest: number
+  since: number | undefined
+  until: number | undefined
+  /** The ids of the range of times, once they were worth finding out. */
+  range?: { low: number; high: number }
+}
+
+interface Window {
+  /** Ids of candidates that match, highest first; empty when only counted. */
+  ids: number[]
+  matched: number
+  seen: number
+  /** The lowest id looked at. */
+  low: number
+}
+
+export class History {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+
+  constructor(db: Database, messages: Messages, clock: Clock) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+  }
+
+  /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
+  async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+    const plan = this.#plan(filter)
+    if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
+    const last = this.#messages.lastId()
+    const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
+    // One more than asked for tells whether there are more.
+    const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
+    const rows = page.slice(0, filter.limit).flatMap(id => this.#messages.byId(id) ?? [])
+    const total = await this.#total(plan, last, signal)
+    return {
+      rows,
+      total: Math.min(total, exactTotal),
+      total_is_lower_bound: total > exactTotal,
+      ...(page.length > filter.limit && { next_before: page[filter.limit - 1]! }),
+    }
+  }
+
+  /** Undefined when nothing can match. */
+  #plan(filter: HistoryFilter): Plan | undefined {
+    const match: string[] = []
+    const matchParams: SqlValue[] = []
+    const add = (clause: string, value: SqlValue) => {
+      match.push(clause)
+      matchParams.push(value)
+    }
+    const ways: Way[] = []
+    let widest = widestWidth
+    if (filter.user_id !== undefined) {
+      add('m.peer = ?', filter.user_id)
+      ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', filter.user_id))
+    }
+    if (filter.session !== undefined) {
+      const keys = this.#messages.sessionKeys(filter.session)
+      if (keys.length === 0) return undefined
+      if (keys.length === 1) {
+        add('m.session = ?', keys[0]!)
+        ways.push(way('message m INDEXED BY message_session', 'm.session = ?', keys[0]!))
+      } else {
+        const list = JSON.stringify(keys)
+        const among = 'm.session IN (SELECT value FROM json_each(?))'
+        add(among, list)
+        ways.push(way('message m INDEXED BY message_session', among, list))
+        // Several keys are not walked in the order of ids: a whole window is sorted.
+        widest = firstWidth * 4
+      }
+    }
+    if (filter.direction !== undefined) add('m.sent = ?', filter.direction === 'sent' ? 1 : 0)
+    if (filter.bot_id !== undefined) add('m.bot_id = ?', filter.bot_id)
+    if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
+    if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)
+    if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
+    const needle = filter.text_contains === undefined ? '' : searchable(filter.text_contains)
+    if (needle.length > needleLimit) {
+      throw new SvcError('invalid_arguments', `text_contains: expected at most ${needleLimit} characters`)
+    }
+    if (needle !== '') {
+      add(`m.text LIKE ? ESCAPE '\\'`, likePattern(needle))
+      ways.push({
+        from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
+        where: 'gram MATCH ?',
+        params: [gramQuery(needle)],
+        id: 'gram.rowid',
+      })
+    }
+    if (ways.length === 0) ways.push({ from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' })
+    return {
+      ways,
+      // CASE stops at the first thing that does not match; the text, long, is looked at last.
+      match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
+      matchParams,
+      widest,
+      since: filter.since,
+      until: filter.until,
+    }
+  }
+
+  /** Ids of matching rows from `top` down: `count` of them after the first `skip`. */
+  async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
+    const found: number[] = []
+    let left = skip
+    for await (const { ids } of this.#windows(plan, top, { wanted: skip + count, withIds: true, signal })) {
+      found.push(...ids.slice(left))
+      left = Math.max(0, left - ids.length)
+      if (found.length >= count) break
+    }
+    return found.slice(0, count)
+  }
+
+  async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
+    if (plan.match === '1') {
+      // Every row of one narrow index is counted with the fewest pages.
+      const row = this.#db
+        .prepare(
+          'SELECT count(*) AS total FROM (SELECT 1 FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ?)',
+        )
+        .get(exactTotal + 1)
+      return Number(row?.total)
+    }
+    let total = 0
+    for await (const { matched } of this.#windows(plan, top, {
+      wanted: exactTotal,
+      withIds: false,
+      signal,
+    })) {
+      total += matched
+      if (total > exactTotal) break
+    }
+    return total
+  }
+
+  /** The log from `top` down, window by window. */
+  async *#windows(
+    plan: Plan,
+    top: number,
+    { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
+  ): AsyncGenerator<Window> {
+    let high = Math.min(top, plan.range?.high ?? top)
+    let bottom = Number(this.#db.prepare('SELECT min(id) AS first FROM message').get()?.first ?? 0)
+    if (plan.range) bottom = Math.max(bottom, plan.range.low)
+    let width = firstWidth
+    let candidates = Math.min(wanted, candidateLimit)
+    let last: Way | undefined
+    let seen = 0
+    let matched = 0
+    const timed = plan.since !== undefined || plan.until !== undefined
+    let workingSince = this.#clock.monotonic()
+    while (high >= bottom && high > 0) {
+      const started = this.#clock.monotonic()
+      let low = Math.max(bottom, high - width + 1)
+      const chosen = this.#choose(plan, low, high)
+      if (last && last !== chosen) {
+        // Another way has other costs: what was fast for one says nothing of the other.
+        width = firstWidth
+        low = Math.max(bottom, high - width + 1)
+      }
+      const window = this.#walk(plan, chosen, low, high, candidates, withIds)
+      const tookMs = this.#clock.monotonic() - started
+      if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
+      else if (tookMs > briskMs * 4) width = Math.max(width >> 1, 256)
+      candidates = Math.min(candidates * 4, candidateLimit)
+      last = chosen
+      high = window.low - 1
+      seen += window.seen
+      matched += window.matched
+      yield window
+      if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
+        plan.range = await idsBetweenTimes(this.#db, plan, () => this.#pause(signal))
+        high = Math.min(high, plan.range.high)
+        bottom = Math.max(bottom, plan.range.low)
+      }
+      if (this.#clock.monotonic() - workingSince > sliceMs) {
+        await this.#pause(signal)
+        workingSince = this.#clock.monotonic()
+      }
+    }
+  }
+
+  async #pause(signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted()
+    await this.#clock.sleep(0)
+  }
+
+  /** The way through one window: that of the needle, unless a user or session has only few rows in it. */
+  #choose(plan: Plan, low: number, high: number): Way {
+    const [first, ...others] = plan.ways as [Way, ...Way[]]
+    const needle = plan.ways.at(-1)!
+    if (others.length === 0 || needle.id === 'm.id') return first
+    const few = this.#db
+      .prepare(
+        `SELECT count(*) AS rows FROM (SELECT 1 FROM ${first.from} WHERE ${first.where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
+      )
+      .get(...first.params, low, high, fewRows + 1)
+    return Number(few?.rows) <= fewRows ? first : needle
+  }
+
+  #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
+    const row = this.#db
+      .prepare(
+        `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
+         FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
+               WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
+      )
+      .get(...plan.matchParams, ...way.params, low, high, candidates)
+    const seen = Number(row?.seen ?? 0)
+    const ids = withIds ? (JSON.parse(String(row?.ids ?? '[]')) as number[]) : []
+    return {
+      ids: ids.sort((a, b) => b - a),
+      matched: Number(row?.matched ?? 0),
+      seen,
+      // All candidates of the window were looked at, or the rest of them lies below the last one.
+      low: seen === candidates ? Number(row?.low) : low,
+    }
+  }
+}
+
+const way = (from: string, where: string, param: SqlValue): Way => ({
+  from,
+  where,
+  params: [param],
+  id: 'm.id',
+})
