@@ -1,0 +1,302 @@
+/** The command line as a user meets it: a process of its own, its two streams, its exit status. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { optionTable } from '../../src/config.ts'
+import { version } from '../../src/version.ts'
+import { startService } from '../support/service.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const endsWithinMs = 10_000
+let home = ''
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-cli-'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+interface Ended {
+  status: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs to the end; a command that goes on serving is killed and counts as failed. */
+async function svc(
+  args: string[],
+  options: { env?: Record<string, string>; as?: string[] } = {},
+): Promise<Ended> {
+  const child = Bun.spawn([...(options.as ?? []), process.execPath, main, ...args], {
+    cwd: tmpdir(),
+    env: { PATH: process.env.PATH ?? '', HOME: home, ...options.env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: endsWithinMs,
+    killSignal: 'SIGKILL',
+  })
+  const [stdout, stderr, status] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { status, stdout, stderr }
+}
+
+/** Exactly one line on stderr that says what is wrong and what to do; nothing on stdout. */
+function expectOneLine(ended: Ended, status: number, ...parts: string[]) {
+  expect(ended).toEqual({ status, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\. [^\n]+\.\n$/) })
+  for (const part of parts) expect(ended.stderr).toContain(part)
+}
+
+describe('help', () => {
+  test('svc, svc --help and svc -h show the commands and end with 0', async () => {
+    const all = await Promise.all([svc([]), svc(['--help']), svc(['-h'])])
+    for (const ended of all) {
+      expect(ended).toMatchObject({ status: 0, stderr: '' })
+      expect(ended.stdout).toContain('openapi [options]')
+      expect(ended.stdout).toContain('sandbox [options]')
+      expect(ended.stdout).toContain('svc openapi --sandbox')
+      expect(ended.stdout).toContain('Exit status: 0 done, 1 failed, 2 wrong usage.')
+    }
+  })
+
+  test('svc openapi --help shows every option with its variable', async () => {
+    const { status, stdout } = await svc(['openapi', '--help'])
+    expect(status).toBe(0)
+    const text = stdout.replace(/\s+/g, ' ')
+    for (const option of optionTable) {
+      if (!option.flag || !option.commands.includes('openapi')) continue
+      expect(text).toContain(option.short ? `${option.short}, ${option.flag}` : option.flag)
+      expect(text).toContain(option.help)
+      expect(text).toContain(`[${option.env}]`)
+    }
+  })
+
+  test('the version is the one of the package', async () => {
+    for (const flag of ['--version', '-v']) {
+      expect(await svc([flag])).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' })
+    }
+  })
+})
+
+describe('wrong usage is one line and status 2', () => {
+  const cases: [args: string[], ...parts: string[]][] = [
+    [['--nope'], "unknown option '--nope'", 'See svc --help.'],
+    [['opnapi'], "unknown command 'opnapi'", 'openapi', 'See svc --help.'],
+    [
+      ['openapi', '--prot', '1'],
+      "unknown option '--prot'",
+      'Did you mean --port?',
+      'See svc openapi --help.',
+    ],
+    [['openapi', '--port'], "'-p, --port <port>' argument missing", 'See svc openapi --help.'],
+    [['openapi', 'more'], "too many arguments for 'openapi'", 'See svc openapi --help.'],
+    [['openapi', '-p', 'abc'], '--port: expected a whole number', 'got "abc"', 'See svc openapi --help.'],
+    [['openapi', '-p', '65536'], '--port: expected a whole number from 0 to 65535'],
+    [['openapi', '--log-level', 'LOUD'], '--log-level: expected one of DEBUG, INFO, WARNING, ERROR'],
+    [['openapi', '--pace', 'fast'], '--pace: expected a rate as in 1/s,10/5m'],
+    [['openapi', '--sandbox', '-p', '8001'], '--sandbox-port: expected another port than --port'],
+    [['openapi', '--admin-port', '9000'], '--admin-port: this version has no admin panel yet'],
+    [['sandbox', '-p', '8000'], "unknown option '-p'", 'See svc sandbox --help.'],
+    [
+      ['sandbox', '--sandbox-port', 'x'],
+      '--sandbox-port: expected a whole number',
+      'See svc sandbox --help.',
+    ],
+  ]
+  for (const [args, ...parts] of cases) {
+    test(`svc ${args.join(' ')}`, async () => expectOneLine(await svc(args), 2, ...parts))
+  }
+
+  test('a bad variable is named as the variable it is', async () => {
+    expectOneLine(
+      await svc(['openapi'], { env: { SVC_PORT: 'abc' } }),
+      2,
+      'SVC_PORT: expected a whole number',
+    )
+  })
+
+  test('a bad token is not shown', async () => {
+    const ended = await svc(['openapi', '--token', 'my secret'])
+    expectOneLine(ended, 2, '--token: expected')
+    expect(ended.stderr).not.toContain('secret')
+  })
+})
+
+describe('what cannot be served is one line and status 1', () => {
+  test('a port in use, of the service and of the phone', async () => {
+    using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
+    const port = String(taken.port)
+    const dir = join(home, 'in-use')
+    const args = ['openapi', '-d', dir, '--sandbox']
+    expectOneLine(
+      await svc([...args, '-p', port, '--sandbox-port', '0']),
+      1,
+      `port ${port} on 127.0.0.1 is in use`,
+      '--port',
+    )
+    expectOneLine(
+      await svc([...args, '-p', '0', '--sandbox-port', port]),
+      1,
+      `port ${port} on 127.0.0.1 is in use`,
+      '--sandbox-port',
+    )
+  })
+
+  test('an address of another machine', async () => {
+    const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', '192.0.2.1'])
+    expectOneLine(ended, 1, '192.0.2.1 is not an address of this machine', '--host')
+  })
+
+  test('a data directory that is a file', async () => {
+    const file = join(home, 'file')
+    await writeFile(file, '')
+    expectOneLine(
+      await svc(['openapi', '-d', file, '-p', '0']),
+      1,
+      `${file} cannot be used: it is not a folder`,
+    )
+  })
+
+  // Root may write anywhere: as root the service runs as another user, who must be able to read the sources.
+  const isRoot = process.getuid?.() === 0
+  const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+  const canTry =
+    process.platform !== 'win32' &&
+    (!isRoot ||
+      (Bun.which('setpriv') !== null &&
+        Bun.spawnSync([...nobody, 'test', '-r', main]).exitCode === 0 &&
+        Bun.spawnSync([...nobody, process.execPath, '--version']).exitCode === 0))
+  test.skipIf(!canTry)('a data directory that one may not write to', async () => {
+    await chmod(home, 0o755)
+    const dir = join(home, 'read-only')
+    await mkdir(dir, { mode: 0o555 })
+    const as = isRoot ? nobody : []
+    const sub = join(dir, 'svc')
+    expectOneLine(
+      await svc(['openapi', '-d', sub, '-p', '0'], { as }),
+      1,
+      `the data directory ${sub} cannot be used: this user has no right to it`,
+      '--base-path',
+    )
+  })
+})
+
+describe('a directory has one kind', () => {
+  test('real sessions are not polled by the sandbox', async () => {
+    const dir = join(home, 'real')
+    await mkdir(join(dir, 'default'), { recursive: true })
+    await writeFile(join(dir, 'default', 'token.json'), '{}')
+    expectOneLine(
+      await svc(['openapi', '-d', dir, '--sandbox', '-p', '0', '--sandbox-port', '0']),
+      2,
+      `${dir} holds real sessions`,
+      '--base-path',
+    )
+    expectOneLine(await svc(['sandbox', '-d', dir, '--sandbox-port', '0']), 2, `${dir} holds real sessions`)
+    expect(await readdir(dir)).toEqual(['default'])
+  })
+
+  test('a sandbox is not taken for real', async () => {
+    const dir = join(home, 'pretend')
+    await mkdir(join(dir, 'sandbox'), { recursive: true })
+    expectOneLine(
+      await svc(['openapi', '-d', dir, '-p', '0']),
+      2,
+      `${dir} belongs to the sandbox`,
+      'Add --sandbox',
+    )
+    expect(await readdir(dir)).toEqual(['sandbox'])
+  })
+})
+
+describe('serving', () => {
+  test('the ready lines say where, and what to do next', async () => {
+    await using service = await startService()
+    await until(() => service.stdout().includes('no session yet'))
+    expect(service.stdout()).toBe(
+      `listening on ${service.url}\ndocs on ${service.url}/docs\nphone on ${service.phoneUrl}/phone\n` +
+        'no session yet: call the tool login, then scan its QR code on that phone\n',
+    )
+    expect(service.log()).toBe('')
+  })
+
+  test('an address open to others gets a token, shown once and required', async () => {
+    const dir = await mkdtemp(join(home, 'token-'))
+    const open = { dir, args: ['--host', '0.0.0.0'] }
+    let token = ''
+    {
+      await using service = await startService(open)
+      await until(() => service.stdout().includes('no session yet'))
+      const [, shown = '', path = ''] =
+        /^token (\S{40,}) \(kept in (\S+); shown this once\)$/m.exec(service.stdout()) ?? []
+      token = shown
+      expect(path).toBe(join(dir, 'api_token'))
+      expect((await stat(path)).mode & 0o777).toBe(0o600)
+      const url = `http://127.0.0.1:${new URL(service.url).port}`
+      const status = async (path: string, authorization?: string) =>
+        (await fetch(url + path, { ...(authorization && { headers: { authorization } }) })).status
+      expect(await status('/tools')).toBe(401)
+      expect(await status('/tools', 'Bearer wrong')).toBe(401)
+      expect(await status('/tools', `Bearer ${token}`)).toBe(200)
+      expect(await status('/healthz')).toBe(200)
+      // The phone answers loopback names alone, so that is what is printed.
+      expect(service.phoneUrl).toStartWith('http://127.0.0.1:')
+      expect((await fetch(`${service.phoneUrl}/phone`)).status).toBe(200)
+      expect(service.log()).not.toContain(token)
+    }
+    await using again = await startService(open)
+    await until(() => again.stdout().includes('no session yet'))
+    expect(again.stdout()).toContain(`token as kept in ${join(dir, 'api_token')}\n`)
+    expect(again.stdout() + again.log()).not.toContain(token)
+  })
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    test(`${signal} ends a held recv with its empty answer, and the process with 0 within 5 s`, async () => {
+      await using service = await startService()
+      const held = service.call('recv', { timeout: 60 })
+      // Answered after the held call arrived: one connection each, one process, in order of arrival.
+      await service.call('sessions')
+      const started = performance.now()
+      expect(await service.kill(signal)).toBe(0)
+      expect(performance.now() - started).toBeLessThan(5000)
+      expect(await held).toEqual({ status: 200, body: [] })
+    })
+  }
+
+  test('svc sandbox alone has the directory of the sandbox, and svc openapi --sandbox uses it', async () => {
+    const dir = join(home, '.svc-sandbox')
+    const child = Bun.spawn([process.execPath, main, 'sandbox', '--no-banner', '--sandbox-port', '0'], {
+      cwd: tmpdir(),
+      env: { PATH: process.env.PATH ?? '', HOME: home },
+      stdout: 'pipe',
+      stderr: 'ignore',
+    })
+    try {
+      let stdout = ''
+      void (async () => {
+        for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
+      })()
+      await until(() => stdout.includes('use it with'))
+      const [, phoneUrl] = /^phone on (\S+)\/phone$/m.exec(stdout) ?? []
+      expect(stdout).toEndWith(`use it with: svc openapi --sandbox -d ${dir}\n`)
+      expect(await readdir(home)).not.toContain('.svc')
+      await using service = await startService({ dir })
+      expect(service.phoneUrl).toBe(phoneUrl!)
+    } finally {
+      child.kill('SIGTERM')
+      expect(await child.exited).toBe(0)
+    }
+  })
+})
+
+async function until(isSo: () => boolean, withinMs = 10_000) {
+  const deadline = Date.now() + withinMs
+  while (!isSo()) {
+    if (Date.now() > deadline) throw new Error('it did not come')
+    await Bun.sleep(5)
+  }
+}
