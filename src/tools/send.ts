@@ -153,8 +153,8 @@ WeChat allows a bot to answer only: the user must have written first, the answer
         message_id: '7412365478965412368',
         session: 'default',
         parts: [
-          { kind: 'image', sent_as: 'image', status: 'accepted', message_id: '7412365478965412367' },
-          { kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412368' },
+          { kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412367' },
+          { kind: 'image', sent_as: 'image', status: 'accepted', message_id: '7412365478965412368' },
         ],
         remaining: 7,
         window_expires_at: 1767312000000,
