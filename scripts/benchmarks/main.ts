@@ -2,12 +2,17 @@
 import { cpus, loadavg } from 'node:os'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { binary } from './binary.ts'
 import { delivery } from './delivery.ts'
+import { history } from './history.ts'
+import { idle } from './idle.ts'
 import { ingest } from './ingest.ts'
+import { ingestLarge } from './ingest-large.ts'
+import { media } from './media.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 
-const all: readonly Benchmark[] = [rest, ingest, delivery]
+const all: readonly Benchmark[] = [rest, ingest, delivery, media, history, ingestLarge, idle, binary]
 
 const { values, positionals } = parseArgs({
   args: process.argv.slice(2),

@@ -74,7 +74,7 @@ export const startBenchService = (
     sandbox: false,
     args: [
       ...['--upstream-url', upstream, '--cdn-url', `${upstream}/c2c`, '--pace', 'off'],
-      ...['--log-level', 'error', '--store-max-count', '0'],
+      ...['--log-level', 'error', '--store-max-count', '0', '--store-max-age-days', '0'],
       ...(options.args ?? []),
     ],
     ...(options.command && { command: options.command }),

@@ -1,0 +1,22 @@
+import { oursTakesIn } from './ingest.ts'
+import { openLargeStore } from './large-store.ts'
+import { startUpstream } from './process.ts'
+import { type Benchmark, inTurns, speedRow } from './report.ts'
+
+export const ingestLarge: Benchmark = {
+  name: 'ingest-large',
+  compares: 'the same ingest of ours into a store that holds millions of rows, against an empty one.',
+  async run({ quick, rounds, keep, note }) {
+    const messages = quick ? 5000 : 20_000
+    const rows = quick ? 100_000 : 5_000_000
+    await using store = await openLargeStore(rows, keep, note)
+    await using upstream = await startUpstream()
+    const paired = await inTurns(
+      rounds,
+      () => oursTakesIn(upstream, messages),
+      () => oursTakesIn(upstream, messages, store.dir),
+    )
+    const what = `ingest, ${rows.toLocaleString('en-US')} rows in the store`
+    return [speedRow(paired, { name: 'ingest-large', what, unit: 'msg/s', goal: 0.8 })]
+  },
+}

@@ -1,0 +1,121 @@
+/** A store of millions of rows, made as fast as SQLite can and kept in the temporary folder between runs if asked. */
+
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Database, openDatabase } from '../../src/platform/sqlite.ts'
+import { gramsOf } from '../../src/store/grams.ts'
+import { migrate } from '../../src/store/migrations.ts'
+import { botId } from './process.ts'
+import { random, wireText, writtenAt } from './texts.ts'
+
+export interface LargeStore extends AsyncDisposable {
+  /** A data directory with this store and no sessions. */
+  readonly dir: string
+}
+
+/** Texts repeat after so many rows: their making would cost more than their storing. */
+const distinct = 100_000
+const users = 5000
+const session = 'shop'
+
+/** A store of `rows` received messages; what was added to it goes with the owner, and all of it unless `keep`. */
+export async function openLargeStore(
+  rows: number,
+  keep: boolean,
+  note: (text: string) => void,
+): Promise<LargeStore> {
+  const dir = join(tmpdir(), `svc-bench-store-${rows}-form${await formOfStore()}`)
+  if (!existsSync(dir)) {
+    const from = performance.now()
+    const partial = `${dir}.part`
+    rmSync(partial, { recursive: true, force: true })
+    mkdirSync(partial, { recursive: true, mode: 0o700 })
+    await build(join(partial, 'messages.db'), rows)
+    renameSync(partial, dir)
+    note(
+      `store of ${rows.toLocaleString('en-US')} rows: made in ${((performance.now() - from) / 1000).toFixed(0)} s, ${(Bun.file(join(dir, 'messages.db')).size / 1e9).toFixed(2)} GB`,
+    )
+  }
+  await restore(dir, rows)
+  return {
+    dir,
+    async [Symbol.asyncDispose]() {
+      if (keep) await restore(dir, rows)
+      else rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The number of the newest migration, and what stands in for the tables' text. */
+async function formOfStore(): Promise<string> {
+  const db = await openDatabase(':memory:')
+  migrate(db)
+  const tables = db.prepare('SELECT sql FROM sqlite_master ORDER BY name').all()
+  const form = `${db.prepare('PRAGMA user_version').get()?.user_version}-${Bun.hash(JSON.stringify(tables)).toString(36)}`
+  db.close()
+  return form
+}
+
+async function build(path: string, rows: number): Promise<void> {
+  const db = await openDatabase(path)
+  db.exec('PRAGMA auto_vacuum = INCREMENTAL')
+  db.exec('PRAGMA journal_mode = OFF')
+  db.exec('PRAGMA synchronous = OFF')
+  db.exec('PRAGMA cache_size = -400000')
+  migrate(db)
+  const indexes = db
+    .prepare(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL`)
+    .all()
+  const ofMessages = indexes.filter(({ sql }) => / ON message\b/i.test(String(sql)))
+  for (const { name } of ofMessages) db.exec(`DROP INDEX ${name}`)
+  // One large write for every few ten thousand rows in place of many merges.
+  db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 100000000)`)
+  fill(db, rows)
+  db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 1048576)`)
+  for (const { sql } of ofMessages) db.exec(String(sql))
+  db.exec('PRAGMA journal_mode = WAL')
+  db.close()
+}
+
+function fill(db: Database, rows: number): void {
+  const next = random(1)
+  const bot = botId(session)
+  const messages = Array.from({ length: Math.min(rows, distinct) }, (_, n) => {
+    const message = writtenAt(0, n, bot, users, next)
+    return { ...message, raw: wireText(message), grams: gramsOf(message.text) }
+  })
+  const key = db.prepare('INSERT INTO session (name) VALUES (?)').run(session).lastInsertRowid
+  const insert = db.prepare(
+    `INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)
+     VALUES (?, ?, 0, ?, ?, 'TEXT', ?, ?, ?, ?, ?)`,
+  )
+  const index = db.prepare('INSERT INTO gram (rowid, body) VALUES (?, ?)')
+  const storedAt = Date.now()
+  for (let from = 0; from < rows; from += distinct) {
+    db.transaction(() => {
+      for (let n = from; n < Math.min(rows, from + distinct); n++) {
+        const { from: peer, text, raw, grams } = messages[n % distinct]!
+        const { messageId, at } = writtenAt(0, n, bot, 1, () => 0)
+        const hash = Bun.hash(messageId).toString(36).padEnd(43, 'x')
+        const { lastInsertRowid } = insert.run(messageId, key, bot, peer, at, storedAt, hash, text, raw)
+        index.run(lastInsertRowid, grams)
+      }
+    })
+  }
+}
+
+/** Takes away what benchmarks added. */
+async function restore(dir: string, rows: number): Promise<void> {
+  rmSync(join(dir, session), { recursive: true, force: true })
+  const db = await openDatabase(join(dir, 'messages.db'))
+  db.exec('PRAGMA synchronous = OFF')
+  db.transaction(() => {
+    db.prepare('DELETE FROM gram WHERE rowid > ?').run(rows)
+    db.prepare('DELETE FROM message WHERE id > ?').run(rows)
+    db.prepare(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'message'`).run(rows)
+    for (const table of ['consumer', 'consumer_ahead', 'lease']) db.exec(`DELETE FROM ${table}`)
+  })
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  db.close()
+}

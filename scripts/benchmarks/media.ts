@@ -1,0 +1,182 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  botId,
+  memoryOf,
+  post,
+  resetPeak,
+  startBenchService,
+  startChild,
+  startUpstream,
+  temporaryFolder,
+  until,
+  writeSession,
+} from './process.ts'
+import { type Benchmark, inTurns, mib, type Row, speedRow, spread } from './report.ts'
+
+const session = 'shop'
+const user = 'o9cq80benchZkQ@im.wechat'
+/** Hex of the key that the canned CDN enciphers with, in the spelling of messages. */
+const aesKey = Buffer.from('000102030405060708090a0b0c0d0e0f').toString('base64')
+
+/** `size` (whole MiB) of bytes from memory, one MiB at a time. */
+function source(size: number): ReadableStream<Uint8Array> {
+  const block = new Uint8Array(1024 * 1024).fill(7)
+  let left = size / block.length
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>) =>
+    left-- > 0 ? controller.enqueue(block) : controller.close()
+  return new ReadableStream({ pull }, { highWaterMark: 0 })
+}
+
+async function sink(response: Response, size: number): Promise<void> {
+  if (!response.ok) throw new Error(await response.text())
+  let got = 0
+  for await (const chunk of response.body ?? []) got += chunk.byteLength
+  if (got !== size) throw new Error(`${got} of ${size} bytes`)
+}
+
+export const media: Benchmark = {
+  name: 'media',
+  compares:
+    'MB/s of one file, against a bare server that streams the same bytes the same way: POST /media against request body to file; send by upload_id against file to PUT at the CDN; the download tool against fetch to file with fsync; GET /media against handing on a fetch body. Ours also encrypts or decrypts and takes the digests that WeChat and the contract want. Memory: the highest resident size during a transfer over that before the first large one.',
+  async run({ quick, rounds }) {
+    const size = (quick ? 64 : 1024) * 1024 * 1024
+    using folder = temporaryFolder()
+    using bareFolder = temporaryFolder()
+    await using upstream = await startUpstream()
+    const cdn = `${upstream.ready}/c2c`
+    writeSession(folder.path, session, upstream.ready)
+    await using service = await startBenchService(folder.path, upstream.ready)
+    await using bare = await startChild('bare-media.ts', [bareFolder.path, cdn])
+
+    let said = 0
+    /** The user writes: a window, a quota, and a file of that size to download. @returns its message_id */
+    const say = async (bytes: number): Promise<string> => {
+      await post(`${upstream.ready}/control/parked`, { count: 1 })
+      const id = String(8_000_000_000_000_000_000n + BigInt(++said) * 4096n)
+      const media = { encrypt_query_param: String(bytes), aes_key: aesKey, encrypt_type: 1 }
+      const item = { type: 4, file_item: { media, file_name: 'big.bin', len: String(bytes) } }
+      const rest = JSON.stringify({
+        ...{ from_user_id: user, to_user_id: botId(session), create_time_ms: Date.now(), message_type: 1 },
+        ...{ context_token: 'token', item_list: [item] },
+      })
+      const message = `{"message_id":${id},${rest.slice(1)}`
+      await post(`${upstream.ready}/control/say`, { run: 1, n: said, message })
+      await until('the message is stored', async () => {
+        const page = await post(`${service.url}/tools/default/history`, { limit: 1 })
+        return page.messages[0]?.message_id === id ? true : undefined
+      })
+      // The context token is written after the message: the next poll says that all is done.
+      await post(`${upstream.ready}/control/parked`, { count: 1 })
+      return id
+    }
+
+    const timed = async (bytes: number, work: () => Promise<void>): Promise<number> => {
+      const from = performance.now()
+      await work()
+      return bytes / 1e6 / ((performance.now() - from) / 1000)
+    }
+    const put = (url: string, bytes: number) =>
+      fetch(url, { method: 'POST', body: source(bytes), headers: { 'content-length': String(bytes) } })
+    const checked = async (response: Response): Promise<Response> => {
+      if (!response.ok) throw new Error(await response.text())
+      return response
+    }
+
+    const growth: number[] = []
+    let restBytes = 0
+    /** One of ours, with a look at the memory. */
+    const watched = async (bytes: number, work: () => Promise<void>): Promise<number> => {
+      resetPeak(service.pid)
+      const speed = await timed(bytes, work)
+      if (restBytes > 0) growth.push(memoryOf(service.pid).peak - restBytes)
+      return speed
+    }
+    let uploadId = ''
+    const ours = {
+      accept: (bytes: number) =>
+        watched(bytes, async () => {
+          const response = await checked(await put(`${service.url}/media?file_name=big.bin&kind=file`, bytes))
+          uploadId = ((await response.json()) as { upload_id: string }).upload_id
+        }),
+      async send(bytes: number) {
+        await say(bytes)
+        const speed = await watched(bytes, async () => {
+          const input = { to: user, media: [{ kind: 'file', upload_id: uploadId }] }
+          const sent = await post(`${service.url}/tools/default/send`, input)
+          if (!sent.success) throw new Error(JSON.stringify(sent))
+        })
+        await rm(join(folder.path, 'media/uploads', uploadId))
+        return speed
+      },
+      async download(bytes: number) {
+        const message_id = await say(bytes)
+        let path = ''
+        const speed = await watched(bytes, async () => {
+          path = (await post(`${service.url}/tools/default/download`, { message_id })).path
+        })
+        await rm(path)
+        return speed
+      },
+      async get(bytes: number) {
+        const message_id = await say(bytes)
+        return watched(bytes, async () => sink(await fetch(`${service.url}/media/${message_id}/0`), bytes))
+      },
+    }
+    const theirs = {
+      accept: (bytes: number) =>
+        timed(bytes, async () => void (await checked(await put(`${bare.ready}/accept`, bytes)))),
+      send: (bytes: number) =>
+        timed(bytes, async () => void (await checked(await fetch(`${bare.ready}/send`)))),
+      download: (bytes: number) =>
+        timed(bytes, async () => void (await checked(await fetch(`${bare.ready}/download?size=${bytes}`)))),
+      get: (bytes: number) =>
+        timed(bytes, async () => sink(await fetch(`${bare.ready}/relay?size=${bytes}`), bytes)),
+    }
+    const ways = [
+      ['accept', 'up: POST /media'],
+      ['send', 'up: send an upload'],
+      ['download', 'down: download'],
+      ['get', 'down: GET /media'],
+    ] as const
+    for (const [way] of ways) {
+      await theirs[way](16 * 1024 * 1024)
+      await ours[way](16 * 1024 * 1024)
+    }
+    restBytes = memoryOf(service.pid).rss
+    const found = new Map<string, { ours: number[]; baseline: number[] }>()
+    for (let round = 0; round < rounds; round++) {
+      for (const [way] of ways) {
+        const pair = await inTurns(
+          1,
+          () => theirs[way](size),
+          () => ours[way](size),
+        )
+        const kept = found.get(way) ?? { ours: [], baseline: [] }
+        kept.ours.push(...pair.ours)
+        kept.baseline.push(...pair.baseline)
+        found.set(way, kept)
+      }
+    }
+    const rows = ways.map(([way, what]) =>
+      speedRow(found.get(way)!, {
+        name: 'media',
+        what: `${what}, ${mib(size)} MiB`,
+        unit: 'MB/s',
+        goal: 0.8,
+      }),
+    )
+    const most = Math.max(...growth)
+    const memory: Row = {
+      name: 'media',
+      what: 'memory during a transfer',
+      ours: `${mib(restBytes + most).toFixed(0)} MiB`,
+      baseline: `${mib(restBytes).toFixed(0)} MiB at rest`,
+      result: `+ ${mib(most).toFixed(0)} MiB`,
+      goal: '≤ + 64 MiB',
+      met: mib(most) <= 64,
+      spread: spread(growth.map(mib), 0),
+    }
+    return [...rows, memory]
+  },
+}
