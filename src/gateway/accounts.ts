@@ -1,7 +1,14 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
 
-import { SvcError } from '../model/error.ts'
-import { type BotInfo, defaultSessionName, type Session, sessionName } from '../model/session.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import {
+  type BotInfo,
+  defaultSessionName,
+  type Session,
+  sessionKey,
+  sessionName,
+  type UserContext,
+} from '../model/session.ts'
 import type { Contexts } from '../state/contexts.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
@@ -22,8 +29,8 @@ export interface AccountPorts {
   loggingIn(): ReadonlySet<string>
   /** Called after every change, so that polling follows at once. */
   changed(): void
-  /** Ends a login flow of that name, if one is under way. */
-  forgetLogin(name: string): void
+  /** Ends a login flow of that name. @returns whether one was under way */
+  forgetLogin(name: string): boolean
 }
 
 export class Accounts {
@@ -58,7 +65,7 @@ export class Accounts {
           is_default: name === first,
           ...(bot && { created_at: bot.created_at }),
           ...(lastPollAt(name) !== undefined && { last_poll_at: lastPollAt(name) }),
-          user_count: (await contexts.users(name)).size,
+          user_count: writersIn(await contexts.users(name)),
         }
       }),
     )
@@ -88,9 +95,19 @@ export class Accounts {
     return record
   }
 
-  /** Removes the credentials of a session; its messages stay in the store. */
+  /**
+   * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
+   * is only being logged in, that is all there is to do.
+   */
   async logout(name: string): Promise<{ success: true; session: string }> {
-    const record = await this.named(name)
+    let record: SessionRecord
+    try {
+      record = await this.named(name)
+    } catch (error) {
+      const pending = name === '' ? defaultSessionName : name
+      if (!isSvcError(error, 'session_not_found') || !this.#ports.forgetLogin(pending)) throw error
+      return { success: true, session: sessionName(pending) }
+    }
     this.#ports.forgetLogin(record.name)
     await this.#ports.sessions.remove(record.name)
     this.#ports.changed()
@@ -106,10 +123,23 @@ export class Accounts {
       throw new SvcError('invalid_arguments', 'new_name: expected a session name, got an empty text')
     }
     const target = sessionName(newName)
-    this.#ports.forgetLogin(record.name)
-    await this.#ports.sessions.rename(record.name, target)
-    this.#ports.store.renameSession(record.name, target)
-    this.#ports.changed()
+    const { changed, forgetLogin, loggingIn, sessions, store } = this.#ports
+    const key = sessionKey(target)
+    if (key !== sessionKey(record.name) && [...loggingIn()].some(name => sessionKey(name) === key)) {
+      // That login would put its own credentials over these.
+      throw new SvcError('session_exists', `a login of "${target}" is under way`)
+    }
+    forgetLogin(record.name)
+    await sessions.rename(record.name, target)
+    try {
+      store.renameSession(record.name, target)
+    } catch (error) {
+      // Both or none: a session whose messages stand under another name looks like lost messages.
+      await sessions.rename(target, record.name)
+      throw error
+    } finally {
+      changed()
+    }
     return { success: true, old_name: record.name, new_name: target }
   }
 
@@ -131,3 +161,8 @@ export class Accounts {
     )
   }
 }
+
+/** Who has written; an attempt to send to somebody else leaves a trace in the file too. */
+const writersIn = (users: ReadonlyMap<string, UserContext>): number =>
+  [...users.values()].filter(({ received_at, token }) => received_at !== undefined || token !== undefined)
+    .length

@@ -6,6 +6,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Poller } from './poller.ts'
+import { linked } from './signals.ts'
 
 /** A watcher tries the lock this often. */
 const tryEveryMs = 1000
@@ -44,13 +45,19 @@ export class Dispatcher {
     await this.#running
   }
 
+  /** Polls until stopped, or until the lock is lost. */
+  async #poll(signal: AbortSignal): Promise<void> {
+    using ended = linked(signal, this.#lock.lost)
+    await this.#poller.run(ended.signal)
+    await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+  }
+
   async #run(polling: boolean): Promise<void> {
     const { signal } = this.#stop
     for (let locked = polling; !signal.aborted; ) {
       if (locked) {
         this.#role = 'poller'
-        await this.#poller.run(AbortSignal.any([signal, this.#lock.lost]))
-        await this.#lock.unlock()
+        await this.#poll(signal)
         this.#role = 'watcher'
         if (!signal.aborted) this.#log.warn('poll lock lost; following the store')
       }

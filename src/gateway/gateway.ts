@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { type Account, createApi } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
+import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
-import { systemClock } from '../platform/clock.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { openLock } from '../platform/lock.ts'
@@ -32,6 +33,8 @@ export interface GatewayOptions {
   version: string
   /** Address of a running sandbox: every session then talks to it, whatever its token.json says. */
   sandboxUrl?: string
+  /** The system's by default. */
+  clock?: Clock
 }
 
 /** A gateway and its life. */
@@ -44,6 +47,9 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
 
 /** Rows are pruned this often. */
 const pruneEveryMs = 10 * 60_000
+/** Requests that hand messages over may take this long when the service stops, and all its work that long. */
+const sendGraceMs = 1500
+const closeMs = 3500
 /** A message still "sending" after this belongs to a process that died in the middle. */
 const abandonedAfterMs = 10 * 60_000
 
@@ -54,7 +60,7 @@ const abandonedAfterMs = 10 * 60_000
  */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { config, log, version, sandboxUrl } = options
-  const clock = systemClock
+  const clock = options.clock ?? systemClock
   await ensurePrivateDir(config.basePath)
   await ensurePrivateDir(config.mediaRoot)
   const mediaRoot = await realpath(config.mediaRoot)
@@ -73,6 +79,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     maxCount: config.storeMaxCount,
   })
 
+  const stop = new AbortController()
+  const record = (name: string) => sessions.get(name)
   const upstreamUrl = sandboxUrl ?? config.upstreamUrl
   const cdnUrl = sandboxUrl ? `${sandboxUrl}/c2c` : config.cdnUrl
   const trustedHosts = new Set([new URL(upstreamUrl).host, new URL(cdnUrl).host])
@@ -96,7 +104,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     clock,
     log: log.child('logins'),
     loginUrl: upstreamUrl,
-    record: name => sessions.get(name),
+    record,
     tokens: async except => {
       const records = (await sessions.list()).filter(record => record.name !== except)
       return records
@@ -129,6 +137,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     cdnUrl,
     maxUploadBytes: config.maxUploadBytes,
     trusted,
+    closing: stop.signal,
   })
   const sender = new Sender({
     api,
@@ -141,9 +150,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     account,
     clock,
     log: log.child('sender'),
+    closing: stop.signal,
   })
 
-  const stop = new AbortController()
   const prune = async () => {
     while (!stop.signal.aborted) {
       try {
@@ -152,6 +161,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       } catch (error) {
         log.error('store not pruned', { error })
       }
+      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
       await clock.sleep(pruneEveryMs, stop.signal)
     }
   }
@@ -159,10 +169,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   let closing: Promise<void> | undefined
 
   const gateway: RunningGateway = {
-    inbox: new Inbox(store, clock),
+    inbox: new Inbox({ store, clock, record, closing: stop.signal }),
     sender,
     media,
-    history: new History(store),
+    history: new History(store, record),
     accounts,
     logins,
     async health(): Promise<Health> {
@@ -184,10 +194,15 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     },
     close() {
       closing ??= (async () => {
-        stop.abort()
+        stop.abort(new SvcError('shutting_down', 'the service is stopping'))
         logins.close()
-        await dispatcher.stop()
-        await pruning
+        // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
+        const patience = new AbortController()
+        await Promise.race([
+          Promise.all([dispatcher.stop(), sender.close(sendGraceMs), pruning]),
+          clock.sleep(closeMs, patience.signal),
+        ])
+        patience.abort()
         store.close()
         await pollLock.close()
         await dataLock.close()

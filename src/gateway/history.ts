@@ -1,24 +1,27 @@
 /** history: pages of the log, newest first. */
 
 import { sessionName } from '../model/session.ts'
+import type { SessionRecord } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { HistoryPage, HistoryRequest } from './face.ts'
 import { viewOf } from './view.ts'
 
 export class History {
   readonly #store: Store
+  readonly #record: (name: string) => Promise<SessionRecord | undefined>
 
-  constructor(store: Store) {
+  constructor(store: Store, record: (name: string) => Promise<SessionRecord | undefined>) {
     this.#store = store
+    this.#record = record
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async page(request: HistoryRequest): Promise<HistoryPage> {
-    const { session, ...rest } = request
-    const page = await this.#store.history({
-      ...rest,
-      ...(session !== undefined && { session: sessionName(session) }),
-    })
+    const { session: given, ...rest } = request
+    const name = given === undefined ? undefined : sessionName(given)
+    // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
+    const session = name === undefined ? undefined : ((await this.#record(name))?.name ?? name)
+    const page = await this.#store.history({ ...rest, ...(session !== undefined && { session }) })
     return {
       messages: page.rows.map(row => viewOf(this.#store, row)),
       total: page.total,

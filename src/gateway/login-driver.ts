@@ -5,6 +5,7 @@ import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/
 import type { LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { linked } from './signals.ts'
 
 export interface DriverPorts {
   api: Api
@@ -23,6 +24,8 @@ const qrLifeMs = 5 * 60_000
 /** Upstream holds a status poll up to 30 s; a server that answers at once is asked this often. */
 const pollEveryMs = 2000
 const renewTries = 5
+/** Credentials that cannot be stored at once: the old bot is dead already, so they are worth some patience. */
+const saveTries = 12
 
 export class LoginDriver {
   /** The session that is logged in. */
@@ -34,13 +37,18 @@ export class LoginDriver {
   #botId: string | undefined
   #note: string | undefined
   #code: string | undefined
-  #codeGiven = Promise.withResolvers<void>()
+  #codeGiven = new AbortController()
   #change = Promise.withResolvers<void>()
   #finishedAt: number | undefined
 
   constructor(name: string, ports: DriverPorts) {
     this.name = name
     this.#ports = ports
+  }
+
+  /** Whether somebody called it off. */
+  get stopped(): boolean {
+    return this.#stop.signal.aborted
   }
 
   /** Monotonic ms since when this login is over; undefined while it is under way. */
@@ -66,7 +74,7 @@ export class LoginDriver {
   /** The digits that the phone shows. */
   giveCode(code: string): void {
     this.#code = code
-    this.#codeGiven.resolve()
+    this.#codeGiven.abort()
   }
 
   /** Resolves at the next change, after `timeoutMs`, or when the signal aborts. */
@@ -78,10 +86,12 @@ export class LoginDriver {
     over.abort()
   }
 
+  /** Calls it off; whoever waits is told so. */
   stop(): void {
+    if (this.#stop.signal.aborted) return
     this.#stop.abort()
-    this.#codeGiven.resolve()
-    this.#change.resolve()
+    if (this.#finishedAt === undefined)
+      this.#finish('expired', 'The login was called off. Call login to start again.')
   }
 
   async status(): Promise<LoginStatus> {
@@ -96,19 +106,14 @@ export class LoginDriver {
   }
 
   async #run(first: LoginFlow): Promise<void> {
-    const { api, clock, loginUrl, save, log } = this.#ports
+    const { api, clock, loginUrl, log } = this.#ports
     const { signal } = this.#stop
     let flow = first
     let shownAt = clock.monotonic()
     while (!signal.aborted) {
-      if (flow.needsCode && this.#code === undefined) {
-        // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
-        await Promise.race([
-          this.#codeGiven.promise,
-          clock.sleep(shownAt + qrLifeMs - clock.monotonic(), signal),
-        ])
-        this.#codeGiven = Promise.withResolvers()
-      }
+      // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
+      if (flow.needsCode) await this.#waitForCode(shownAt + qrLifeMs)
+      if (signal.aborted) return
       const askedAt = clock.monotonic()
       const codeSent = flow.needsCode ? this.#code : undefined
       const reply =
@@ -123,7 +128,7 @@ export class LoginDriver {
       flow = step.flow
       if (step.dropCode) this.#code = undefined
       if (step.next === 'done') {
-        await save(step.credentials)
+        await this.#saved(step.credentials)
         this.#botId = step.credentials.bot_id
         log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
         return this.#finish('confirmed')
@@ -138,8 +143,36 @@ export class LoginDriver {
         shownAt = clock.monotonic()
         continue
       }
+      // A code that was neither taken nor refused is asked about again, but not in a circle.
+      const undecided = flow.needsCode && codeSent !== undefined && !step.dropCode
       const tookMs = clock.monotonic() - askedAt
-      if (!flow.needsCode && tookMs < pollEveryMs) await clock.sleep(pollEveryMs - tookMs, signal)
+      if ((!flow.needsCode || undecided) && tookMs < pollEveryMs)
+        await clock.sleep(pollEveryMs - tookMs, signal)
+    }
+  }
+
+  /** Resolves when there is a code to send, at the deadline (monotonic ms), or when the login is called off. */
+  async #waitForCode(deadline: number): Promise<void> {
+    const { clock } = this.#ports
+    const { signal } = this.#stop
+    while (this.#code === undefined && !signal.aborted && clock.monotonic() < deadline) {
+      this.#codeGiven = new AbortController()
+      const woken = linked(this.#codeGiven.signal, signal)
+      await clock.sleep(deadline - clock.monotonic(), woken.signal)
+      woken[Symbol.dispose]()
+    }
+  }
+
+  async #saved(credentials: Credentials): Promise<void> {
+    const { clock, log, save } = this.#ports
+    for (let tries = 1; ; tries++) {
+      try {
+        return await save(credentials)
+      } catch (error) {
+        if (tries >= saveTries || this.#stop.signal.aborted) throw error
+        log.error('credentials not stored; trying again', { session: this.name, error, tries })
+        await clock.sleep(backoffMs(tries, 250, 10_000), this.#stop.signal)
+      }
     }
   }
 
@@ -168,6 +201,7 @@ export class LoginDriver {
   }
 
   #finish(status: LoginState, note?: string): void {
+    if (this.#finishedAt !== undefined) return
     this.#status = status
     this.#note = note
     this.#finishedAt = this.#ports.clock.monotonic()

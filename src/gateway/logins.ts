@@ -35,6 +35,10 @@ export interface LoginPorts {
 
 interface Entry {
   driver: LoginDriver
+  /** Resolves with the first QR code; rejects when there is none to be had. */
+  started: Promise<void>
+  /** Begun to log a connected session in again. */
+  force: boolean
   /** A caller has seen how it ended: the next call starts anew. */
   read: boolean
 }
@@ -68,11 +72,13 @@ export class Logins {
     const name = this.#nameOf(request.session_name)
     const entry = this.#entries.get(sessionKey(name))
     if (entry && entry.driver.finishedAt === undefined) {
+      await entry.started
       if (request.verify_code !== undefined) entry.driver.giveCode(request.verify_code)
       await entry.driver.waitForChange(request.timeout * 1000, signal)
       return this.#told(entry)
     }
-    if (entry && !entry.read && !request.force) return this.#told(entry)
+    // The end of a flow is told once before a new one starts, also to a caller who goes on asking with force.
+    if (entry && !entry.read && (entry.force || !request.force)) return this.#told(entry)
 
     const record = await this.#ports.record(name)
     if (record?.bot && record.bot.expired_at === undefined && !request.force) {
@@ -91,10 +97,14 @@ export class Logins {
     return this.#entries.get(sessionKey(name))?.driver.status()
   }
 
-  /** Ends the login of a session that is logged out or renamed meanwhile. */
-  cancel(name: string): void {
-    this.#entries.get(sessionKey(name))?.driver.stop()
+  /** Ends the login of a session that is logged out or renamed meanwhile. @returns whether one was under way */
+  cancel(name: string): boolean {
+    const entry = this.#entries.get(sessionKey(name))
     this.#entries.delete(sessionKey(name))
+    if (!entry) return false
+    const pending = entry.driver.finishedAt === undefined
+    entry.driver.stop()
+    return pending
   }
 
   close(): void {
@@ -102,10 +112,20 @@ export class Logins {
     for (const { driver } of this.#entries.values()) driver.stop()
   }
 
+  /**
+   * The session that a call means. Without a name: the one whose flow the caller may be following, also when that flow
+   * has just ended and nobody was told yet, else `default`.
+   */
   #nameOf(given: string): string {
     if (given !== '') return sessionName(given)
     const pending = [...this.pending()]
-    if (pending.length <= 1) return pending[0] ?? defaultSessionName
+    if (pending.length <= 1) {
+      const untold = [...this.#entries.values()].filter(
+        ({ driver, read }) => driver.finishedAt !== undefined && !read,
+      )
+      const byDefault = untold.find(({ driver }) => driver.name === defaultSessionName)
+      return byDefault?.driver.name ?? pending[0] ?? untold.at(-1)?.driver.name ?? defaultSessionName
+    }
     throw new SvcError(
       'invalid_arguments',
       'session_name: several logins are pending, expected the name of one',
@@ -123,6 +143,7 @@ export class Logins {
   async #start(name: string, force: boolean): Promise<Entry> {
     const { api, clock, log, loginUrl, save, tokens } = this.#ports
     const known = await tokens(force ? name : undefined)
+    if (this.#closed) throw stopping()
     const driver = new LoginDriver(name, {
       ...{ api, clock, log, loginUrl, known },
       save: ({ bot_id, token, base_url, user_id }) =>
@@ -138,16 +159,20 @@ export class Logins {
     // Another call may have started one while the tokens were read: then this one joins it.
     const key = sessionKey(name)
     const other = this.#entries.get(key)
-    if (other && other.driver.finishedAt === undefined) return other
-    const entry = { driver, read: false }
+    if (other && other.driver.finishedAt === undefined) {
+      await other.started
+      return other
+    }
+    const entry: Entry = { driver, started: driver.start(), force, read: false }
     this.#entries.set(key, entry)
     try {
-      await driver.start()
+      await entry.started
       return entry
     } catch (error) {
-      this.#entries.delete(key)
+      if (this.#entries.get(key) === entry) this.#entries.delete(key)
+      const cancelled = driver.stopped
       driver.stop()
-      throw error
+      throw cancelled ? stopping() : error
     }
   }
 
@@ -158,3 +183,5 @@ export class Logins {
     }
   }
 }
+
+const stopping = () => new SvcError('shutting_down', 'the login was called off')

@@ -4,9 +4,8 @@
  */
 
 import { Buffer } from 'node:buffer'
-import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { Account, Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
@@ -19,6 +18,7 @@ import { fetchPublic } from '../platform/fetch.ts'
 import {
   createUnique,
   ensurePrivateDir,
+  errorCodeOf,
   insideDir,
   readText,
   safeBaseName,
@@ -28,7 +28,10 @@ import type { Log } from '../platform/log.ts'
 import type { Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
+import { diskError, empty, keepStream, sweep, tooLarge } from './disk.ts'
 import type { AcceptedUpload, Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
+import { type HomeFile, homeFile, md5Of, openRegular } from './home-file.ts'
+import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
 
 /** An upload waits this long for the send that uses it. */
@@ -37,6 +40,12 @@ const uploadLifeMs = 24 * 60 * 60_000
 const dataLimitBytes = 16 * 1024 * 1024
 const urlTimeoutMs = 10 * 60_000
 const uploadId = /^[0-9a-f-]{36}$/
+/** What a process that died left half written is older than this: nothing pauses longer between two blocks. */
+const staleMs = 60 * 60_000
+/** Names that we give to what is not complete yet. */
+const unfinished = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
+
+type Caller = Pick<Call, 'signal' | 'local'>
 
 export interface MediaPorts {
   api: Api
@@ -50,17 +59,8 @@ export interface MediaPorts {
   maxUploadBytes: number
   /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
   trusted(url: URL): boolean
-}
-
-/** A source that has come home: a readable file of known size and digest. */
-export interface HomeFile {
-  kind: MediaKind
-  path: string
-  file_name: string
-  size: number
-  md5: string
-  /** Removes the file if it was only made for this send. */
-  release(): Promise<void>
+  /** Aborts when the service stops. */
+  closing: AbortSignal
 }
 
 interface Sidecar {
@@ -85,7 +85,7 @@ export class Media {
    * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
    *   media root, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
    */
-  async bring(content: MediaContent, call: Call): Promise<HomeFile> {
+  async bring(content: MediaContent, call: Caller): Promise<HomeFile> {
     const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
     if (given.length !== 1) {
       throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
@@ -125,10 +125,10 @@ export class Media {
       cdnUrl,
       filekey,
       cipherSize: cipher_size,
-      body: () =>
-        encryptStream(createReadStream(file.path, { highWaterMark: 128 * 1024, end: file.size - 1 }), key),
+      body: () => encryptStream(file.read(), key),
       signal,
     })
+    await file.unchanged()
     return {
       media_type: file.kind,
       filekey,
@@ -165,22 +165,17 @@ export class Media {
    * @throws SvcError as `open`, and `forbidden` for a folder outside the media root
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
+    using either = linked(call.signal, this.#ports.closing)
+    const { signal } = either
+    this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
-    const { stream, file_name, content_type } = await this.open(request, call.signal)
-    await ensurePrivateDir(folder)
-    const target = await createUnique(folder, file_name)
-    const partial = join(folder, `.${basename(target.path)}.${randomUUID().slice(0, 8)}.part`)
+    const { stream, file_name, content_type } = await this.open(request, signal)
+    const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
+    const written = await keepStream(stream, partial, { digests: ['sha256'], signal, durable: true })
     try {
-      const handle = await open(partial, 'wx', 0o600)
-      let written: Written
-      try {
-        written = await drain(stream, handle, ['sha256'])
-        await handle.sync()
-      } finally {
-        await handle.close()
-      }
+      const target = await createUnique(folder, file_name)
       await target.handle.close()
-      // Over our own empty placeholder: whoever finds the name finds the whole file.
+      // Over our own empty placeholder: whoever finds the name finds the whole file a moment later.
       await rename(partial, target.path)
       return {
         path: target.path,
@@ -190,8 +185,7 @@ export class Media {
         sha256: written.digests.sha256!,
       }
     } catch (error) {
-      await target.handle.close().catch(() => {})
-      await Promise.all([rm(partial, { force: true }), rm(target.path, { force: true })])
+      await rm(partial, { force: true })
       throw diskError(error)
     }
   }
@@ -203,23 +197,41 @@ export class Media {
    */
   async accept(
     upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: MediaKind },
-    signal: AbortSignal,
+    caller: AbortSignal,
   ): Promise<AcceptedUpload> {
-    const { clock, maxUploadBytes } = this.#ports
-    await this.#sweepUploads()
+    const { clock, closing, maxUploadBytes } = this.#ports
+    using either = linked(caller, closing)
+    const { signal } = either
     const id = randomUUID()
     const path = await this.#uploadPath(id)
-    const written = await this.#keep(upload.body, path, maxUploadBytes, signal, ['md5', 'sha256'])
-    const sidecar: Sidecar = {
-      file_name: safeBaseName(upload.file_name ?? '', `upload-${id.slice(0, 8)}`),
-      ...(upload.kind && { kind: upload.kind }),
-      size: written.size,
-      md5: written.digests.md5!,
-      sha256: written.digests.sha256!,
-      expires_at: clock.now() + uploadLifeMs,
+    const written = await keepStream(upload.body, path, {
+      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal },
+    })
+    try {
+      if (written.size === 0) throw empty()
+      const sidecar: Sidecar = {
+        file_name: safeBaseName(upload.file_name ?? '', `upload-${id.slice(0, 8)}`),
+        ...(upload.kind && { kind: upload.kind }),
+        size: written.size,
+        md5: written.digests.md5!,
+        sha256: written.digests.sha256!,
+        expires_at: clock.now() + uploadLifeMs,
+      }
+      await writeDurably(`${path}.json`, JSON.stringify(sidecar))
+      return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
+    } catch (error) {
+      await rm(path, { force: true })
+      throw diskError(error)
     }
-    await writeDurably(`${path}.json`, JSON.stringify(sidecar))
-    return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
+  }
+
+  /** Removes uploads whose day is over, and what a crash left half written. */
+  async sweep(): Promise<void> {
+    const { clock, mediaRoot } = this.#ports
+    const uploads = join(mediaRoot, 'uploads')
+    await sweep(uploads, unfinished, clock.now() - staleMs)
+    await sweep(join(mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
+    await sweep(uploads, /^[0-9a-f-]{36}(\.json)?$/, clock.now() - uploadLifeMs - 60_000)
   }
 
   #find(messageId: string, item: number): MediaReference {
@@ -236,33 +248,43 @@ export class Media {
     )
   }
 
-  async #saveFolder(given: string | undefined, call: Call): Promise<string> {
+  /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */
+  async #saveFolder(given: string | undefined, call: Caller): Promise<string> {
     const { mediaRoot } = this.#ports
-    if (given === undefined) return join(mediaRoot, 'downloads')
-    return call.local ? resolve(given) : insideDir(mediaRoot, resolve(mediaRoot, given))
-  }
-
-  async #fromPath(content: MediaContent, given: string, call: Call): Promise<HomeFile> {
-    const { mediaRoot, maxUploadBytes } = this.#ports
-    const path = call.local ? resolve(given) : await insideDir(mediaRoot, resolve(mediaRoot, given))
-    const info = await stat(path).catch(error => {
-      throw new SvcError('invalid_arguments', `media.path: the file cannot be read (${codeOf(error)})`, {
+    const usual = join(mediaRoot, 'downloads')
+    const folder =
+      given === undefined
+        ? usual
+        : call.local
+          ? resolve(given)
+          : await insideDir(mediaRoot, resolve(mediaRoot, given))
+    try {
+      if (folder === usual) await ensurePrivateDir(usual)
+      else await mkdir(folder, { recursive: true, mode: 0o700 })
+    } catch (error) {
+      if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
+      throw new SvcError('invalid_arguments', `save_dir: expected a folder (${errorCodeOf(error)})`, {
         cause: error,
       })
+    }
+    // Once more now that it is there: a link may have been put in its way.
+    return call.local ? folder : insideDir(mediaRoot, folder)
+  }
+
+  async #fromPath(content: MediaContent, given: string, call: Caller): Promise<HomeFile> {
+    const { mediaRoot, maxUploadBytes } = this.#ports
+    const path = call.local ? resolve(given) : resolve(mediaRoot, given)
+    const opened = await openRegular(path, {
+      maxBytes: maxUploadBytes,
+      ...(!call.local && { root: mediaRoot }),
     })
-    if (!info.isFile()) throw new SvcError('invalid_arguments', 'media.path: expected a regular file')
-    if (info.size > maxUploadBytes) throw tooLarge(maxUploadBytes)
-    if (info.size === 0) throw empty()
-    const { size, md5 } = await digestOf(path, call.signal)
-    if (size !== info.size)
-      throw new SvcError('invalid_arguments', 'media.path: the file changed while it was read')
-    return {
-      kind: content.kind,
-      path,
-      file_name: safeBaseName(content.file_name ?? basename(path), 'file'),
-      size,
-      md5,
-      release: async () => {},
+    try {
+      const md5 = await md5Of(opened, call.signal)
+      const file_name = safeBaseName(content.file_name ?? basename(path), 'file')
+      return homeFile(opened, { kind: content.kind, file_name, md5 })
+    } catch (error) {
+      await opened.handle.close()
+      throw error
     }
   }
 
@@ -275,19 +297,23 @@ export class Media {
     const path = await this.#uploadPath(id)
     const text = await readText(`${path}.json`)
     if (text === undefined) throw gone()
-    const sidecar = JSON.parse(text) as Sidecar
-    if (sidecar.expires_at <= this.#ports.clock.now()) throw gone()
-    return {
+    const sidecar = sidecarIn(text)
+    if (!sidecar || sidecar.expires_at <= this.#ports.clock.now()) throw gone()
+    const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => {
+      throw gone()
+    })
+    if (opened.size !== sidecar.size) {
+      await opened.handle.close()
+      throw gone()
+    }
+    return homeFile(opened, {
       kind: content.kind,
-      path,
       file_name:
         content.file_name === undefined
           ? sidecar.file_name
           : safeBaseName(content.file_name, sidecar.file_name),
-      size: sidecar.size,
       md5: sidecar.md5,
-      release: async () => {},
-    }
+    })
   }
 
   async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<HomeFile> {
@@ -302,11 +328,16 @@ export class Media {
   }
 
   async #fromData(content: MediaContent, data: string): Promise<HomeFile> {
-    const text = data.replace(/^data:[^,]*;base64,/, '').replace(/\s+/g, '')
-    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text))
+    // Cheap first: what is far too long need not be looked at letter by letter.
+    if (data.length > dataLimitBytes * 2) throw tooLarge(dataLimitBytes)
+    const text = data
+      .replace(/^data:[^,]*;base64,/i, '')
+      .replace(/\s+/g, '')
+      .replace(/=+$/, '')
+    if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
       throw new SvcError('invalid_arguments', 'media.data: expected base64')
-    if (text.length > Math.ceil(dataLimitBytes / 3) * 4) throw tooLarge(dataLimitBytes)
     const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
+    if (bytes.length > dataLimitBytes) throw tooLarge(dataLimitBytes)
     return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
   }
 
@@ -314,112 +345,44 @@ export class Media {
     content: MediaContent,
     body: ReadableStream<Uint8Array>,
     name: string | undefined,
-    limit: number,
+    maxBytes: number,
     signal?: AbortSignal,
   ): Promise<HomeFile> {
     const path = await this.#uploadPath(`${randomUUID()}.tmp`)
-    const written = await this.#keep(body, path, limit, signal, ['md5'])
-    return {
-      kind: content.kind,
-      path,
-      file_name: safeBaseName(content.file_name ?? name ?? '', content.kind),
-      size: written.size,
-      md5: written.digests.md5!,
-      release: () => rm(path, { force: true }),
-    }
-  }
-
-  async #keep(
-    body: ReadableStream<Uint8Array>,
-    path: string,
-    limit: number,
-    signal: AbortSignal | undefined,
-    algorithms: Algorithm[],
-  ): Promise<Written> {
-    const handle = await open(path, 'wx', 0o600)
+    const { digests } = await keepStream(body, path, {
+      ...{ digests: ['md5'], maxBytes },
+      ...(signal && { signal }),
+    })
+    const remove = () => rm(path, { force: true })
     try {
-      const written = await drain(body, handle, algorithms, limit, signal)
-      if (written.size === 0) throw empty()
-      return written
+      const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
+      const opened = await openRegular(path, { maxBytes })
+      return homeFile(opened, { kind: content.kind, file_name, md5: digests.md5!, remove })
     } catch (error) {
-      await rm(path, { force: true })
-      throw diskError(error)
-    } finally {
-      await handle.close()
+      await remove()
+      throw error
     }
   }
 
   async #uploadPath(id: string): Promise<string> {
     const folder = join(this.#ports.mediaRoot, 'uploads')
-    await ensurePrivateDir(folder)
+    try {
+      await ensurePrivateDir(folder)
+    } catch (error) {
+      throw diskError(error)
+    }
     return join(folder, id)
   }
-
-  /** Removes uploads whose day is over, and what a crash left half written. */
-  async #sweepUploads(): Promise<void> {
-    const folder = join(this.#ports.mediaRoot, 'uploads')
-    const before = this.#ports.clock.now() - uploadLifeMs - 60_000
-    for (const name of await readdir(folder).catch(() => [])) {
-      const path = join(folder, name)
-      const info = await stat(path).catch(() => undefined)
-      if (info?.isFile() && info.mtimeMs < before) await rm(path, { force: true })
-    }
-  }
 }
 
-/** One buffer for the whole file: fresh ones for each block would pile up faster than they are collected. */
-async function digestOf(path: string, signal: AbortSignal): Promise<{ size: number; md5: string }> {
-  const hash = createHash('md5')
-  const block = Buffer.allocUnsafe(256 * 1024)
-  const handle = await open(path, 'r')
+function sidecarIn(text: string): Sidecar | undefined {
   try {
-    for (let size = 0; ; ) {
-      signal.throwIfAborted()
-      const { bytesRead } = await handle.read(block, 0, block.length, size)
-      if (bytesRead === 0) return { size, md5: hash.digest('hex') }
-      hash.update(block.subarray(0, bytesRead))
-      size += bytesRead
-    }
-  } finally {
-    await handle.close()
+    const { file_name, size, md5, sha256, expires_at } = JSON.parse(text) as Partial<Sidecar>
+    if (typeof file_name !== 'string' || typeof md5 !== 'string' || typeof sha256 !== 'string')
+      return undefined
+    if (typeof size !== 'number' || typeof expires_at !== 'number') return undefined
+    return { file_name, size, md5, sha256, expires_at }
+  } catch {
+    return undefined
   }
-}
-
-type Algorithm = 'md5' | 'sha256'
-
-interface Written {
-  size: number
-  digests: Partial<Record<Algorithm, string>>
-}
-
-/** Writes a stream into a file, hashing as it goes. */
-async function drain(
-  body: ReadableStream<Uint8Array>,
-  handle: FileHandle,
-  algorithms: Algorithm[],
-  limit = Number.POSITIVE_INFINITY,
-  signal?: AbortSignal,
-): Promise<Written> {
-  const hashes = algorithms.map(name => [name, createHash(name)] as const)
-  let size = 0
-  for await (const chunk of body) {
-    signal?.throwIfAborted()
-    size += chunk.byteLength
-    if (size > limit) throw tooLarge(limit)
-    for (const [, hash] of hashes) hash.update(chunk)
-    for (let at = 0; at < chunk.byteLength; ) at += (await handle.write(chunk, at)).bytesWritten
-  }
-  return { size, digests: Object.fromEntries(hashes.map(([name, hash]) => [name, hash.digest('hex')])) }
-}
-
-const codeOf = (error: unknown) => (error as { code?: string }).code ?? 'unknown reason'
-
-const tooLarge = (limit: number) => new SvcError('payload_too_large', `media: larger than ${limit} bytes`)
-
-const empty = () => new SvcError('invalid_arguments', 'media: the file is empty')
-
-function diskError(error: unknown): unknown {
-  const code = codeOf(error)
-  if (!['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EIO', 'EPERM', 'ENOTDIR'].includes(code)) return error
-  return new SvcError('store_unavailable', `the file cannot be written (${code})`, { cause: error })
 }

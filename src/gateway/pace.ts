@@ -1,6 +1,7 @@
 /**
  * How fast one may send: upstream refuses bursts, counts refused tries too, and stays angry for minutes
- * (protocol notes 5.2), so a send waits for its turn here instead of being refused there.
+ * (protocol notes 5.2), so a send waits for its turn here instead of being refused there. And one user gets one send
+ * after the other: the parts of two never mix, and a slow first one is not overtaken.
  */
 import type { Pace } from '../config.ts'
 import { SvcError } from '../model/error.ts'
@@ -9,6 +10,14 @@ import type { Clock } from '../platform/clock.ts'
 /** A send waits at most this long for its turn. */
 const longestWaitMs = 30_000
 
+/** Those who send to one user, first come, first served. */
+interface Line {
+  /** Resolves when the last one in it is done. */
+  end: Promise<void>
+  /** Messages of all in it. */
+  messages: number
+}
+
 export class Turnstile {
   readonly #pace: Pace | 'off'
   readonly #clock: Clock
@@ -16,10 +25,75 @@ export class Turnstile {
   readonly #sessions = new Map<string, number>()
   /** Monotonic ms of the turns given to one user of a session, oldest first, inside the window. */
   readonly #users = new Map<string, number[]>()
+  readonly #lines = new Map<string, Line>()
 
   constructor(pace: Pace | 'off', clock: Clock) {
     this.#pace = pace
     this.#clock = clock
+  }
+
+  /**
+   * Whether `count` messages could go out now one after the other, none waiting more than 30 s. Takes nothing.
+   *
+   * @throws SvcError `rate_limited` with `retry_after`
+   */
+  look(session: string, user: string, count: number): void {
+    const now = this.#clock.monotonic()
+    const key = keyOf(session, user)
+    const ahead = this.#lines.get(key)?.messages ?? 0
+    let last = this.#sessions.get(session)
+    let before = now
+    const turns = [...(this.#users.get(key) ?? [])]
+    for (let nth = 0; nth < ahead + count; nth++) {
+      const at = this.#next(now, last, turns)
+      // Those ahead have been told already that they may go.
+      if (nth >= ahead && at - before > longestWaitMs) throw tooSoon(at - now)
+      if (nth >= ahead) before = at
+      last = at
+      turns.push(at)
+    }
+  }
+
+  /**
+   * Waits until everybody who came before to this user is done.
+   *
+   * @returns to be called when the last of the `count` messages is out, or none will go
+   * @throws SvcError `rate_limited` after 30 s, or when the pace will not let them go in time; the signal's reason
+   */
+  async line(session: string, user: string, count: number, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    this.look(session, user, count)
+    const key = keyOf(session, user)
+    const done = Promise.withResolvers<void>()
+    const line = this.#lines.get(key) ?? { end: Promise.resolve(), messages: 0 }
+    const before = line.end
+    const end = before.then(() => done.promise)
+    line.end = end
+    line.messages += count
+    this.#lines.set(key, line)
+    let left = false
+    const leave = () => {
+      if (left) return
+      left = true
+      line.messages -= count
+      done.resolve()
+      void end.then(() => {
+        if (line.end === end && this.#lines.get(key) === line) this.#lines.delete(key)
+      })
+    }
+    const over = new AbortController()
+    const abort = () => over.abort()
+    signal.addEventListener('abort', abort, { once: true })
+    const first = await Promise.race([
+      before.then(() => true),
+      this.#clock.sleep(longestWaitMs, over.signal).then(() => false),
+    ])
+    over.abort()
+    signal.removeEventListener('abort', abort)
+    if (first && !signal.aborted) return leave
+    leave()
+    signal.throwIfAborted()
+    throw tooSoon(longestWaitMs)
   }
 
   /**
@@ -29,29 +103,42 @@ export class Turnstile {
    */
   async turn(session: string, user: string, signal: AbortSignal): Promise<void> {
     if (this.#pace === 'off') return
-    const { perSecond, perWindow, windowMs } = this.#pace
     const now = this.#clock.monotonic()
-    const key = `${session}\n${user}`
-    const turns = (this.#users.get(key) ?? []).filter(at => at > now - windowMs)
-    let at = Math.max(now, (this.#sessions.get(session) ?? Number.NEGATIVE_INFINITY) + 1000 / perSecond)
-    const blocking = turns.at(-perWindow)
-    if (blocking !== undefined) at = Math.max(at, blocking + windowMs)
-    const waitMs = at - now
-    if (waitMs > longestWaitMs) {
-      const seconds = Math.ceil(waitMs / 1000)
-      throw new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
-        retryAfter: seconds,
-      })
-    }
+    const key = keyOf(session, user)
+    const oldest = now - this.#pace.windowMs
+    const turns = (this.#users.get(key) ?? []).filter(at => at > oldest)
+    const at = this.#next(now, this.#sessions.get(session), turns)
+    if (at - now > longestWaitMs) throw tooSoon(at - now)
     // Booked before waiting, so that calls that come meanwhile queue up behind.
     this.#sessions.set(session, at)
     this.#users.set(key, [...turns, at])
-    this.#forget(now - windowMs)
-    if (waitMs > 0) await this.#clock.sleep(waitMs, signal)
+    this.#forget(oldest)
+    if (at > now) await this.#clock.sleep(at - now, signal)
+  }
+
+  /** When the next turn is, after these. */
+  #next(now: number, last: number | undefined, turns: readonly number[]): number {
+    if (this.#pace === 'off') return now
+    const { perSecond, perWindow, windowMs } = this.#pace
+    const blocking = turns.at(-perWindow)
+    return Math.max(
+      now,
+      last === undefined ? now : last + 1000 / perSecond,
+      blocking === undefined ? now : blocking + windowMs,
+    )
   }
 
   #forget(before: number): void {
     if (this.#users.size < 10_000) return
     for (const [key, turns] of this.#users) if ((turns.at(-1) ?? 0) < before) this.#users.delete(key)
   }
+}
+
+const keyOf = (session: string, user: string) => `${session}\n${user}`
+
+function tooSoon(waitMs: number): SvcError {
+  const seconds = Math.ceil(waitMs / 1000)
+  return new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
+    retryAfter: seconds,
+  })
 }

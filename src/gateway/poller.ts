@@ -38,16 +38,25 @@ const briskMs = 1000
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 
+/** A farewell may take this long: whoever stops the service waits for it. */
+const farewellMs = 1500
+
+/** One login that is polled. It goes by its token, so renaming its session interrupts nothing. */
 interface Follower {
-  token: string
-  stop: AbortController
+  /** Of the session, as far as known. */
+  name: string
+  readonly token: string
+  readonly stop: AbortController
+  /** Upstream refuses the token. */
+  expired: boolean
+  lastPollAt?: number
   ended: Promise<void>
 }
 
 export class Poller {
   readonly #ports: PollerPorts
+  /** By login: token and time, since a login may bring the old token. */
   readonly #followers = new Map<string, Follower>()
-  readonly #lastPollAt = new Map<string, number>()
   #nudge = new AbortController()
 
   constructor(ports: PollerPorts) {
@@ -56,7 +65,10 @@ export class Poller {
 
   /** Unix ms of the last answer to a poll of that session. */
   lastPollAt(name: string): number | undefined {
-    return this.#lastPollAt.get(name)
+    for (const follower of this.#followers.values()) {
+      if (follower.name === name) return follower.lastPollAt
+    }
+    return undefined
   }
 
   /** Looks at the session files now: something changed. */
@@ -83,34 +95,49 @@ export class Poller {
   }
 
   #adjust(records: readonly SessionRecord[], signal: AbortSignal): void {
-    const wanted = new Map(records.flatMap(({ name, bot }) => (bot ? [[name, bot.token]] : [])))
-    for (const [name, follower] of this.#followers) {
-      if (wanted.get(name) === follower.token) continue
+    const wanted = new Map<string, { name: string; bot: BotInfo }>()
+    for (const { name, bot } of records) {
+      // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
+      if (bot && !wanted.has(loginOf(bot))) wanted.set(loginOf(bot), { name, bot })
+    }
+    for (const [login, follower] of this.#followers) {
+      const record = wanted.get(login)
+      if (record) follower.name = record.name
+      // Refused elsewhere, by a send or by another process: the loop begins anew, with the wait for its probe.
+      const refused = record?.bot.expired_at !== undefined && !follower.expired
+      if (record && !refused) continue
       follower.stop.abort()
-      this.#followers.delete(name)
-      this.#lastPollAt.delete(name)
+      this.#followers.delete(login)
     }
     let started = 0
-    for (const [name, token] of wanted) {
-      if (this.#followers.has(name) || signal.aborted) continue
-      const stop = new AbortController()
-      const ended = this.#follow(name, token, stop.signal, started++ * staggerMs).catch(error => {
-        // Only a bug ends here; the next look starts the loop again.
-        this.#ports.log.error('poll loop failed', { session: name, error })
-        if (this.#followers.get(name)?.token === token) this.#followers.delete(name)
-      })
-      this.#followers.set(name, { token, stop, ended })
+    for (const [login, { name, bot }] of wanted) {
+      if (this.#followers.has(login) || signal.aborted) continue
+      const follower: Follower = {
+        name,
+        token: bot.token,
+        stop: new AbortController(),
+        expired: bot.expired_at !== undefined,
+        ended: Promise.resolve(),
+      }
+      follower.ended = this.#follow(follower, started++ * staggerMs)
+        .catch(error => this.#ports.log.error('poll loop failed', { session: follower.name, error }))
+        .finally(() => {
+          // One that ended by itself is started again by the next look, from what stands on disk then.
+          if (this.#followers.get(login) === follower) this.#followers.delete(login)
+        })
+      this.#followers.set(login, follower)
     }
   }
 
-  async #follow(name: string, token: string, signal: AbortSignal, delayMs: number): Promise<void> {
-    const { api, clock, sessions, account } = this.#ports
-    const log = this.#ports.log.child('', { session: name })
+  async #follow(follower: Follower, delayMs: number): Promise<void> {
+    const { api, clock, account } = this.#ports
+    const { token } = follower
+    const { signal } = follower.stop
+    const log = this.#ports.log.child('', { session: follower.name })
     if (delayMs > 0) await clock.sleep(delayMs, signal)
-    const record = await sessions.get(name)
-    if (signal.aborted || record?.bot?.token !== token) return
-    const { bot } = record
-    let expired = bot.expired_at !== undefined
+    const bot = (await this.#current(follower))?.bot
+    if (signal.aborted || !bot) return
+    follower.expired = bot.expired_at !== undefined
     let cursor = bot.cursor
     let holdMs = defaultHoldMs
     let failures = 0
@@ -118,14 +145,14 @@ export class Poller {
     let greeted = false
 
     while (!signal.aborted) {
-      if (expired) {
+      if (follower.expired) {
         await clock.sleep(probeEveryMs, signal)
         if (signal.aborted) break
       }
-      if (!greeted && !expired) {
+      if (!greeted && !follower.expired) {
         greeted = true
         // Best effort, as the official client does; never a reason to wait with the first poll.
-        api.notifyStart(account(bot)).catch(error => log.debug('notifystart failed', { error }))
+        api.notifyStart(account(bot), signal).catch(error => log.debug('notifystart failed', { error }))
       }
       const askedAt = clock.monotonic()
       let updates: Updates
@@ -134,9 +161,9 @@ export class Poller {
       } catch (error) {
         if (signal.aborted) break
         if (isILinkError(error, 'expired')) {
-          if (!expired) log.warn('session expired: WeChat refuses its token; log it in again')
-          expired = true
-          await this.#mark(name, token, clock.now())
+          if (!follower.expired) log.warn('session expired: WeChat refuses its token; log it in again')
+          follower.expired = true
+          await this.#mark(follower.name, token, clock.now())
           continue
         }
         failures += 1
@@ -145,45 +172,57 @@ export class Poller {
         await clock.sleep(waitMs, signal)
         continue
       }
-      this.#lastPollAt.set(name, clock.now())
+      follower.lastPollAt = clock.now()
       if (failures > 0) log.info('polling again', { failures })
       failures = 0
-      if (expired) {
-        expired = false
+      if (follower.expired) {
+        await this.#mark(follower.name, token, undefined)
+        follower.expired = false
         log.info('session works again')
-        await this.#mark(name, token, undefined)
       }
       holdMs = updates.nextHoldMs ?? holdMs
 
+      const before = cursor
       if (updates.messages.length > 0 || (updates.cursor !== undefined && updates.cursor !== cursor)) {
-        const committed = await this.#commit(name, bot, cursor, updates, log, signal)
-        if (committed === undefined) return
+        const committed = await this.#commit(follower, bot, cursor, updates, log)
+        if (committed === undefined) break
         cursor = committed
-        brisk = 0
-      } else {
-        brisk = clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
-        if (brisk >= 3) await clock.sleep(Math.min(briskMs * (brisk - 2), 10_000), signal)
       }
+      // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
+      const idle = updates.messages.length === 0 || cursor === before
+      brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
+      if (brisk >= 3) await clock.sleep(Math.min(briskMs * (brisk - 2), 10_000), signal)
     }
-    if (greeted && !expired) {
-      await api.notifyStop(account(bot)).catch(error => log.debug('notifystop failed', { error }))
+    if (greeted && !follower.expired) {
+      const soon = AbortSignal.timeout(farewellMs)
+      await api.notifyStop(account(bot), soon).catch(error => log.debug('notifystop failed', { error }))
     }
+  }
+
+  /** The session that has this login now, whatever it is called. */
+  async #current(follower: Follower): Promise<SessionRecord | undefined> {
+    const { sessions } = this.#ports
+    const named = await sessions.get(follower.name)
+    if (named?.bot?.token === follower.token) return named
+    const moved = (await sessions.list()).find(record => record.bot?.token === follower.token)
+    if (moved) follower.name = moved.name
+    return moved
   }
 
   /**
    * Stores a batch, then moves the cursor.
    *
-   * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out, renamed or
-   *   logged in anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
+   * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
+   *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
    */
   async #commit(
-    name: string,
+    follower: Follower,
     bot: BotInfo,
     cursor: string,
     updates: Updates,
     log: Log,
-    signal: AbortSignal,
   ): Promise<string | undefined> {
+    const { signal } = follower.stop
     const { clock, commit, store } = this.#ports
     const receivedAt = clock.now()
     const rows: ReceivedMessage[] = []
@@ -200,9 +239,12 @@ export class Poller {
     }
     let stored = rows.length === 0
     for (let failures = 0; ; failures++) {
+      // When the service stops, a batch in hand gets one more try: upstream may not send it again.
+      const last = signal.aborted
       try {
+        await this.#current(follower)
         if (!stored) {
-          const results = store.insertReceived(name, bot.bot_id, rows)
+          const results = store.insertReceived(follower.name, bot.bot_id, rows)
           stored = true
           log.debug('batch stored', {
             messages: rows.length,
@@ -210,22 +252,22 @@ export class Poller {
           })
         }
         const next = updates.cursor ?? cursor
-        const outcome = await commit({
-          session: name,
-          token: bot.token,
-          cursorFrom: cursor,
-          cursorTo: next,
-          inbound,
-        })
-        return outcome === 'moved' ? next : undefined
+        const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound }
+        for (let renames = 0; renames < 10; renames++) {
+          const { name } = follower
+          if ((await commit({ ...batch, session: name })) === 'moved') return next
+          await this.#current(follower)
+          if (follower.name === name) break
+        }
+        return undefined
       } catch (error) {
         log.error('batch not committed; it stays in memory and polling of this session waits', {
           error,
           messages: rows.length,
           stored,
         })
+        if (last) return undefined
         await clock.sleep(backoffMs(failures, 250, 10_000), signal)
-        if (signal.aborted) return undefined
       }
     }
   }
@@ -238,3 +280,5 @@ export class Poller {
     }
   }
 }
+
+const loginOf = (bot: BotInfo) => `${bot.token}\n${bot.created_at}`

@@ -20,8 +20,10 @@ import type { Store } from '../store/store.ts'
 import type { Accounts, ConnectedSession } from './accounts.ts'
 import type { Call } from './call.ts'
 import type { SendRequest } from './face.ts'
-import type { HomeFile, Media } from './media.ts'
+import type { HomeFile } from './home-file.ts'
+import type { Media } from './media.ts'
 import type { Turnstile } from './pace.ts'
+import { linked } from './signals.ts'
 import { splitText, textLimitBytes } from './split.ts'
 import { showTyping } from './typing.ts'
 
@@ -36,6 +38,8 @@ export interface SenderPorts {
   account(bot: BotInfo): Account
   clock: Clock
   log: Log
+  /** Aborts when the service stops. */
+  closing: AbortSignal
 }
 
 /** One request to upstream: one item, since mixed messages are not shown (protocol notes 3.5). */
@@ -56,6 +60,9 @@ interface Outcome {
 
 export class Sender {
   readonly #ports: SenderPorts
+  readonly #running = new Set<Promise<unknown>>()
+  /** Ends even the requests that hand a message over. */
+  readonly #cut = new AbortController()
 
   constructor(ports: SenderPorts) {
     this.#ports = ports
@@ -66,16 +73,44 @@ export class Sender {
    *
    * @returns what became of each part; thrown instead when certainly nothing reached the user
    * @throws SvcError `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
-   *   `text_too_long`, `rate_limited`, `upstream_error`, and what bringing media home throws
+   *   `text_too_long`, `rate_limited`, `upstream_error`, `shutting_down`, and what bringing media home throws
    */
   async send(request: SendRequest, call: Call): Promise<SendResult> {
-    const { clock, contexts, media } = this.#ports
+    const { closing } = this.#ports
+    if (closing.aborted) throw stopped(closing)
+    using either = linked(call.signal, closing)
+    const { signal } = either
+    const running = this.#send(request, { signal, local: call.local })
+    this.#running.add(running)
+    try {
+      return await running
+    } catch (error) {
+      throw signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
+  async close(graceMs: number): Promise<void> {
+    const { clock } = this.#ports
+    for (const waitMs of [graceMs, 500]) {
+      const over = new AbortController()
+      await Promise.race([Promise.allSettled([...this.#running]), clock.sleep(waitMs, over.signal)])
+      over.abort()
+      this.#cut.abort(stopped(this.#ports.closing))
+    }
+  }
+
+  async #send(request: SendRequest, call: Pick<Call, 'signal' | 'local'>): Promise<SendResult> {
+    const { clock, contexts, media, pace } = this.#ports
     const route = await this.#route(request.to, request.session)
     const texts = request.text === undefined || request.text === '' ? [] : splitText(request.text)
     const count = texts.length + request.media.length
     if (count === 0) throw new SvcError('invalid_arguments', 'send: expected text, media or both')
     // Looked at before anything is fetched or uploaded: a shut window should cost nothing.
     this.#check(route.context, request, texts.length, count)
+    pace.look(route.session.name, request.to, count)
 
     const files: HomeFile[] = []
     try {
@@ -94,7 +129,7 @@ export class Sender {
         this.#check(reserved.context, request, texts.length, count)
         throw new SvcError('quota_exhausted', `all ${quotaPerInbound} answers to this user are used`)
       }
-      return await this.#sendPieces(route, request.to, pieces, reserved.context, call)
+      return await this.#sendPieces(route, request.to, pieces, reserved.context, call.signal)
     } finally {
       await Promise.all(files.map(file => file.release()))
     }
@@ -105,20 +140,21 @@ export class Sender {
     to: string,
     pieces: Piece[],
     context: UserContext,
-    call: Call,
+    signal: AbortSignal,
   ): Promise<SendResult> {
-    const { account, clock, contexts, log, media } = this.#ports
+    const { account, clock, contexts, log, media, pace } = this.#ports
     const { name, bot } = route.session
     const reservedAt = context.received_at
     const stopTyping = showTyping(this.#ports, account(bot), to, context.token)
     const outcomes: Outcome[] = []
+    let leave = () => {}
     try {
       const uploaded = new Map<Piece, UploadedMedia>()
       for (const piece of pieces) {
-        if ('file' in piece)
-          uploaded.set(piece, await media.upload(account(bot), to, piece.file, call.signal))
+        if ('file' in piece) uploaded.set(piece, await media.upload(account(bot), to, piece.file, signal))
       }
-      for (const piece of pieces) {
+      leave = await pace.line(name, to, pieces.length, signal)
+      for (const [nth, piece] of pieces.entries()) {
         const failed = outcomes.find(outcome => outcome.status === 'refused' || outcome.status === 'unknown')
         if (failed) {
           // What follows a failed part would arrive out of its order, and a refusal must not be hammered.
@@ -126,12 +162,17 @@ export class Sender {
           continue
         }
         const item = 'file' in piece ? mediaItem(uploaded.get(piece)!) : textItem(piece.text)
-        outcomes.push(await this.#sendOne(name, bot, to, item, context, call.signal))
+        // How many of the quota are used with this one: the whole send was reserved at once.
+        const used = context.used - pieces.length + nth + 1
+        outcomes.push(await this.#sendOne(name, bot, to, item, { ...context, used }, signal))
       }
     } catch (error) {
       throw await this.#translated(error, route, to)
     } finally {
-      stopTyping()
+      leave()
+      const typed = stopTyping()
+      this.#running.add(typed)
+      void typed.finally(() => this.#running.delete(typed))
       const free = pieces.length - outcomes.filter(outcome => outcome.spent).length
       if (free > 0) {
         await contexts
@@ -163,8 +204,7 @@ export class Sender {
     let row: number
     try {
       await pace.turn(session, to, signal)
-      if (signal.aborted)
-        throw new SvcError('shutting_down', 'the caller left or the service stops; this was not sent')
+      if (signal.aborted) throw stopped(signal)
       // The intent goes to disk first: after a crash the row says that something may have gone out.
       row = store.insertSent(session, bot.bot_id, {
         client_id: clientId,
@@ -180,16 +220,15 @@ export class Sender {
     let outcome: Outcome
     try {
       // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
-      const { message_id } = await api.sendMessage(account(bot), message)
+      const { message_id } = await api.sendMessage(account(bot), message, this.#cut.signal)
       outcome =
         message_id === undefined
           ? { status: 'suspect', spent: true }
           : { status: 'accepted', spent: true, message_id }
     } catch (error) {
-      if (!isILinkError(error)) throw error
-      outcome = this.#failure(error, context, session, to)
+      outcome = isILinkError(error) ? this.#failure(error, context, session, to) : doubtful(error)
       log.warn('send failed', { session, error, as: outcome.status, code: outcome.error?.code })
-      if (error.kind === 'expired') {
+      if (isILinkError(error, 'expired')) {
         await sessions.markExpired(session, bot.token, clock.now()).catch(() => {})
       }
     }
@@ -212,7 +251,12 @@ export class Sender {
           error: new SvcError('session_expired', `WeChat refuses the token of session "${session}"`),
         }
       case 'refused':
-        return { status: 'refused', spent: true, error: this.#refusal(error, context, to) }
+        // "No such user" costs nothing; any other refusal may have counted.
+        return {
+          status: 'refused',
+          spent: !isUnknownUser(error),
+          error: this.#refusal(error, context, to),
+        }
       default:
         if (error.neverSent) {
           return {
@@ -221,18 +265,7 @@ export class Sender {
             error: new SvcError('upstream_error', 'WeChat cannot be reached', { cause: error }),
           }
         }
-        return {
-          status: 'unknown',
-          spent: true,
-          error: new SvcError(
-            error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
-            'no clear answer came from WeChat; the message may have arrived',
-            {
-              cause: error,
-              hint: 'Do not send it again before you know: ask the user, or look at the phone.',
-            },
-          ),
-        }
+        return doubtful(error)
     }
   }
 
@@ -240,7 +273,7 @@ export class Sender {
   #refusal(error: ILinkError, context: UserContext, to: string): SvcError {
     const now = this.#ports.clock.now()
     const options = { cause: error, details: { ret: error.ret, errcode: error.errcode } }
-    if (error.ret === -3 || error.errcode === -3) {
+    if (isUnknownUser(error)) {
       return new SvcError('invalid_arguments', `to: WeChat knows no user "${to}"`, {
         ...options,
         hint: 'Copy the user id exactly as received; it is case-sensitive.',
@@ -381,6 +414,24 @@ export class Sender {
     )
   }
 }
+
+const stopped = (signal: AbortSignal): SvcError =>
+  signal.reason instanceof SvcError
+    ? signal.reason
+    : new SvcError('shutting_down', 'the caller left; nothing more was sent')
+
+const isUnknownUser = ({ ret, errcode }: ILinkError) => ret === -3 || errcode === -3
+
+/** What got no clear answer. */
+const doubtful = (cause: unknown): Outcome => ({
+  status: 'unknown',
+  spent: true,
+  error: new SvcError(
+    isILinkError(cause, 'timeout') ? 'upstream_timeout' : 'upstream_error',
+    'no clear answer came from WeChat; the message may have arrived',
+    { cause, hint: 'Do not send it again before you know: ask the user, or look at the phone.' },
+  ),
+})
 
 const expired = (name: string) => new SvcError('session_expired', `session "${name}" has expired`)
 

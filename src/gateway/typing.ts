@@ -7,9 +7,12 @@ import type { Log } from '../platform/log.ts'
 const repeatMs = 4500
 /** Work shorter than this shows no indicator. */
 const quietMs = 700
+/** Past the end of the work, nothing waits longer than this for upstream. */
+const lastWordMs = 1500
 
 /**
- * Shows "typing" to `user` from `quietMs` on until the returned function is called.
+ * Shows "typing" to `user` from `quietMs` on until the returned function is called; that one resolves when the
+ * indicator is taken back, and never rejects.
  *
  * The ticket is fetched per use: a cached one may be stale, and then the cancel is lost and the indicator sticks.
  */
@@ -18,20 +21,32 @@ export function showTyping(
   account: Account,
   user: string,
   contextToken: string | undefined,
-): () => void {
+): () => Promise<void> {
   const { api, clock, log } = ports
   const stop = new AbortController()
+  /** Ends requests under way. */
+  const cut = new AbortController()
   const run = async () => {
     await clock.sleep(quietMs, stop.signal)
     if (stop.signal.aborted) return
-    const { typing_ticket: ticket } = await api.getConfig(account, user, contextToken)
-    if (!ticket) return
-    while (!stop.signal.aborted) {
-      await api.sendTyping(account, { userId: user, ticket, typing: true })
-      await clock.sleep(repeatMs, stop.signal)
+    const { typing_ticket: ticket } = await api.getConfig(account, user, contextToken, cut.signal)
+    if (!ticket || stop.signal.aborted) return
+    try {
+      while (!stop.signal.aborted) {
+        await api.sendTyping(account, { userId: user, ticket, typing: true }, cut.signal)
+        await clock.sleep(repeatMs, stop.signal)
+      }
+    } finally {
+      // Also after an error: the one before may have shown it.
+      await api.sendTyping(account, { userId: user, ticket, typing: false }, cut.signal)
     }
-    await api.sendTyping(account, { userId: user, ticket, typing: false })
   }
-  run().catch(error => log.debug('typing not shown', { error }))
-  return () => stop.abort()
+  const running = run().catch(error => log.debug('typing not shown', { error }))
+  return async () => {
+    stop.abort()
+    const over = new AbortController()
+    await Promise.race([running, clock.sleep(lastWordMs, over.signal)])
+    over.abort()
+    cut.abort()
+  }
 }

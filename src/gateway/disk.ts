@@ -1,0 +1,114 @@
+/** Streams into files. */
+
+import { createHash } from 'node:crypto'
+import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import { errorCodeOf } from '../platform/files.ts'
+
+export type Digest = 'md5' | 'sha256'
+
+export interface Written {
+  size: number
+  /** Lower-case hex. */
+  digests: Partial<Record<Digest, string>>
+}
+
+export interface KeepOptions {
+  digests: Digest[]
+  /** More bytes than this are refused. */
+  maxBytes?: number
+  signal?: AbortSignal
+  /** On the disk when this resolves. */
+  durable?: boolean
+}
+
+/**
+ * Writes a stream into a new file, 0600, hashing as it goes. Whatever goes wrong, nothing of it stays, and the stream
+ * is cancelled.
+ *
+ * @throws SvcError `payload_too_large`, `store_unavailable` (disk); the signal's reason; what the stream fails with
+ */
+export async function keepStream(
+  body: ReadableStream<Uint8Array>,
+  path: string,
+  options: KeepOptions,
+): Promise<Written> {
+  const { signal } = options
+  const reader = body.getReader()
+  // A sender that has fallen silent would keep us in the read.
+  const abort = () => void reader.cancel(signal?.reason).catch(() => {})
+  signal?.addEventListener('abort', abort, { once: true })
+  let handle: FileHandle | undefined
+  try {
+    signal?.throwIfAborted()
+    handle = await open(path, 'wx', 0o600)
+    const written = await drain(reader, handle, options)
+    if (options.durable) await handle.sync()
+    await handle.close()
+    return written
+  } catch (error) {
+    await reader.cancel(error).catch(() => {})
+    await handle?.close().catch(() => {})
+    // Not ours to remove when it was there before.
+    if (handle) await rm(path, { force: true })
+    throw diskError(error)
+  } finally {
+    signal?.removeEventListener('abort', abort)
+  }
+}
+
+async function drain(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  handle: FileHandle,
+  { digests, maxBytes = Number.POSITIVE_INFINITY, signal }: KeepOptions,
+): Promise<Written> {
+  const hashes = digests.map(name => [name, createHash(name)] as const)
+  let size = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    // An aborted stream ends like one that is complete.
+    signal?.throwIfAborted()
+    if (done) break
+    size += value.byteLength
+    if (size > maxBytes) throw tooLarge(maxBytes)
+    for (const [, hash] of hashes) hash.update(value)
+    for (let at = 0; at < value.byteLength; ) at += (await handle.write(value, at)).bytesWritten
+  }
+  return { size, digests: Object.fromEntries(hashes.map(([name, hash]) => [name, hash.digest('hex')])) }
+}
+
+/** Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms). */
+export async function sweep(folder: string, fits: RegExp, before: number): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    if (!fits.test(name)) continue
+    const path = join(folder, name)
+    const info = await stat(path).catch(() => undefined)
+    if (info?.isFile() && info.mtimeMs < before) await rm(path, { force: true })
+  }
+}
+
+export const tooLarge = (limit: number): SvcError =>
+  new SvcError('payload_too_large', `media: larger than ${limit} bytes`)
+
+export const empty = (): SvcError => new SvcError('invalid_arguments', 'media: the file is empty')
+
+const diskCodes = [
+  'ENOSPC',
+  'EDQUOT',
+  'EROFS',
+  'EACCES',
+  'EIO',
+  'EPERM',
+  'ENOTDIR',
+  'ENOENT',
+  'EMFILE',
+  'ENFILE',
+]
+
+/** A failure of our own disk in the words of the catalogue. */
+export function diskError(error: unknown): unknown {
+  const code = errorCodeOf(error)
+  if (error instanceof SvcError || code === undefined || !diskCodes.includes(code)) return error
+  return new SvcError('store_unavailable', `the file cannot be written (${code})`, { cause: error })
+}

@@ -1,0 +1,130 @@
+/**
+ * A file about to be sent, held open from the moment it was judged: what is measured, hashed and uploaded is one and
+ * the same file, whatever happens to its name meanwhile.
+ */
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, open, stat } from 'node:fs/promises'
+import { SvcError } from '../model/error.ts'
+import type { MediaKind } from '../model/message.ts'
+import { errorCodeOf, insideDir } from '../platform/files.ts'
+import { empty, tooLarge } from './disk.ts'
+
+/** A source that has come home: a readable file of known size and digest. */
+export interface HomeFile {
+  kind: MediaKind
+  file_name: string
+  size: number
+  /** Lower-case hex. */
+  md5: string
+  /** The bytes from the beginning. A block is valid until the next one is asked for. */
+  read(): AsyncIterable<Uint8Array>
+  /** @throws SvcError `invalid_arguments` when the file is not what it was when it came home */
+  unchanged(): Promise<void>
+  /** Closes the file; one that was made for this send alone is removed. */
+  release(): Promise<void>
+}
+
+/** A file of ours or of the caller's, open for reading. */
+export interface OpenedFile {
+  handle: FileHandle
+  size: number
+  mtimeNs: bigint
+}
+
+const blockBytes = 128 * 1024
+// A pipe that nobody writes to would keep an ordinary open waiting for good. Windows has neither.
+const readOnly = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
+const noFollow = constants.O_NOFOLLOW ?? 0
+
+/**
+ * Opens a regular file.
+ *
+ * @param root when given, the file must lie in it, after symlinks, and still do so once it is open: a link that is
+ *   swapped in between the look and the opening leads nowhere
+ * @throws SvcError `invalid_arguments`, `forbidden`, `payload_too_large`
+ */
+export async function openRegular(
+  path: string,
+  options: { root?: string; maxBytes: number },
+): Promise<OpenedFile> {
+  const { root, maxBytes } = options
+  const real = root === undefined ? path : await insideDir(root, path)
+  // Looking first: opening a device may do something.
+  if (!(await stat(real).catch(unreadable)).isFile()) throw notRegular()
+  const handle = await open(real, root === undefined ? readOnly : readOnly | noFollow).catch(unreadable)
+  try {
+    const info = await handle.stat({ bigint: true })
+    if (root !== undefined) {
+      const now = await stat(await insideDir(root, path), { bigint: true }).catch(unreadable)
+      if (now.ino !== info.ino || now.dev !== info.dev) throw changed()
+    }
+    if (!info.isFile()) throw notRegular()
+    if (info.size > maxBytes) throw tooLarge(maxBytes)
+    if (info.size === 0n) throw empty()
+    return { handle, size: Number(info.size), mtimeNs: info.mtimeNs }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+/** The digest of an opened file, lower-case hex. @throws the signal's reason; SvcError when the file shrank */
+export async function md5Of({ handle, size }: OpenedFile, signal: AbortSignal): Promise<string> {
+  const hash = createHash('md5')
+  for await (const block of blocksOf(handle, size)) {
+    signal.throwIfAborted()
+    hash.update(block)
+  }
+  return hash.digest('hex')
+}
+
+/** An opened file of known digest as something to send. */
+export function homeFile(
+  opened: OpenedFile,
+  known: { kind: MediaKind; file_name: string; md5: string; remove?: () => Promise<void> },
+): HomeFile {
+  const { handle, size, mtimeNs } = opened
+  const { kind, file_name, md5, remove } = known
+  return {
+    ...{ kind, file_name, size, md5 },
+    read: () => blocksOf(handle, size),
+    async unchanged() {
+      const now = await handle.stat({ bigint: true })
+      if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw changed()
+    },
+    async release() {
+      await handle.close().catch(() => {})
+      await remove?.()
+    },
+  }
+}
+
+/**
+ * The first `size` bytes in one buffer that is filled again and again: fresh ones pile up faster than they are
+ * collected, which a gigabyte shows.
+ */
+async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
+  const block = Buffer.allocUnsafe(Math.min(size, blockBytes))
+  for (let at = 0; at < size; ) {
+    const wanted = Math.min(block.length, size - at)
+    let filled = 0
+    while (filled < wanted) {
+      const { bytesRead } = await handle.read(block, filled, wanted - filled, at + filled)
+      if (bytesRead === 0) throw changed()
+      filled += bytesRead
+    }
+    at += filled
+    yield block.subarray(0, filled)
+  }
+}
+
+const changed = () => new SvcError('invalid_arguments', 'media: the file changed while it was read')
+
+const notRegular = () => new SvcError('invalid_arguments', 'media.path: expected a regular file')
+
+function unreadable(error: unknown): never {
+  const code = errorCodeOf(error) ?? 'unknown reason'
+  throw new SvcError('invalid_arguments', `media.path: the file cannot be read (${code})`, { cause: error })
+}

@@ -1,0 +1,45 @@
+/** The real time, which a test may push forward: whoever sleeps wakes when his time has come by either. */
+
+import type { Clock } from '../../src/platform/clock.ts'
+
+export interface TestClock extends Clock {
+  /** Lets `ms` pass at once. */
+  advance(ms: number): void
+}
+
+export function testClock(): TestClock {
+  let ahead = 0
+  const sleepers = new Set<() => void>()
+  const monotonic = () => performance.now() + ahead
+  return {
+    now: () => Date.now() + ahead,
+    monotonic,
+    sleep(ms, signal) {
+      if (signal?.aborted) return Promise.resolve()
+      const until = monotonic() + ms
+      return new Promise(resolve => {
+        let timer: ReturnType<typeof setTimeout>
+        const done = () => {
+          clearTimeout(timer)
+          signal?.removeEventListener('abort', done)
+          sleepers.delete(look)
+          resolve()
+        }
+        const look = () => {
+          clearTimeout(timer)
+          const leftMs = until - monotonic()
+          if (leftMs <= 0) done()
+          // Timers ring a little early now and then.
+          else timer = setTimeout(look, leftMs)
+        }
+        signal?.addEventListener('abort', done, { once: true })
+        sleepers.add(look)
+        timer = setTimeout(look, ms)
+      })
+    },
+    advance(ms) {
+      ahead += ms
+      for (const look of [...sleepers]) look()
+    },
+  }
+}

@@ -1,0 +1,143 @@
+/** A real gateway on a temporary folder against the pretend WeChat, for one test. */
+
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Config } from '../../src/config.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Call, directCall } from '../../src/gateway/call.ts'
+import type { RecvRequest, SendRequest } from '../../src/gateway/face.ts'
+import { openGateway, type RunningGateway } from '../../src/gateway/gateway.ts'
+import type { Message, SendResult } from '../../src/model/message.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import { createLog, silentLog } from '../../src/platform/log.ts'
+import { openState, type State } from '../../src/state/state.ts'
+import { type TestClock, testClock } from './clock.ts'
+import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+
+export interface TestGatewayOptions {
+  /** A sandbox of the test's; one of our own, stopped at the end, otherwise. */
+  sandbox?: TestSandbox
+  switches?: TestSandboxOptions['switches']
+  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  dir?: string
+  config?: Partial<Config>
+  /** Sessions to connect before it starts, the first of the sandbox's first user, each other of one of its own; 'default' by default. */
+  sessions?: string[]
+  /** False: opened, not started. */
+  start?: boolean
+  clock?: TestClock
+}
+
+export interface TestGateway extends AsyncDisposable {
+  readonly gateway: RunningGateway
+  readonly sandbox: TestSandbox
+  readonly clock: TestClock
+  readonly dir: string
+  readonly mediaRoot: string
+  /** Everything logged, a line each. */
+  readonly lines: string[]
+  /** The session files as another process has them: own locks, own memory. */
+  readonly other: State
+  /** By session name, what it was connected with. */
+  readonly bots: ReadonlyMap<string, TestBot>
+  /** A session without a QR code: as a login in another process leaves it. `user`: of an existing user. */
+  connect(name: string, user?: string): Promise<TestBot>
+  /** Answers of recv, settled as written. */
+  recv(request?: Partial<RecvRequest>, signal?: AbortSignal): Promise<Message[]>
+  /** recv until `count` messages have come. */
+  receive(count: number, request?: Partial<RecvRequest>): Promise<Message[]>
+  send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
+  /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
+  until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
+  /** Requests of this endpoint so far. */
+  requests(endpoint: string): number
+}
+
+export interface TestBot {
+  bot_id: string
+  token: string
+  user_id: string
+  base_url: string
+}
+
+const withinMs = 8000
+
+export async function withGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const sandbox =
+    options.sandbox ?? (await withSandbox({ ...(options.switches && { switches: options.switches }) }))
+  const dir = options.dir ?? (await realpath(await mkdtemp(join(tmpdir(), 'svc-gateway-'))))
+  const clock = options.clock ?? testClock()
+  const config: Config = Object.freeze({
+    ...readConfig({ 'base-path': dir }, {}),
+    basePath: dir,
+    mediaRoot: join(dir, 'media'),
+    pace: 'off',
+    ...options.config,
+  })
+  const lines: string[] = []
+  const gateway = await openGateway({
+    config,
+    log: createLog('DEBUG', line => void lines.push(line)),
+    version: '0.0.0',
+    sandboxUrl: sandbox.url,
+    clock,
+  })
+  const lock = await openLock(join(dir, '.data.lock'))
+  const other = openState({ dir, lock, log: silentLog })
+  const bots = new Map<string, TestBot>()
+
+  const test: TestGateway = {
+    ...{ gateway, sandbox, clock, dir, lines, other, bots },
+    mediaRoot: join(dir, 'media'),
+    async connect(name, user) {
+      const bot = sandbox.bot(user ?? (bots.size === 0 ? undefined : await sandbox.addUser(name)))
+      await other.sessions.save(name, { ...bot, cursor: '', created_at: clock.now() })
+      bots.set(name, bot)
+      return bot
+    },
+    async recv(request = {}, signal) {
+      const call = directCall(signal ? { signal } : {})
+      const messages = await gateway.inbox.recv(
+        { timeout: 5, limit: 100, consumer: 'default', ...request },
+        call,
+      )
+      call.done(true)
+      return messages
+    },
+    async receive(count, request) {
+      const all: Message[] = []
+      for (let tries = 0; all.length < count && tries < count + 20; tries++) {
+        const some = await test.recv(request)
+        if (some.length === 0) break
+        all.push(...some)
+      }
+      return all
+    },
+    send: (request, call) =>
+      gateway.sender.send(
+        { to: [...bots.values()][0]?.user_id ?? '', media: [], ...request },
+        { ...directCall(), ...call },
+      ),
+    async until(what, look) {
+      const deadline = performance.now() + withinMs
+      for (;;) {
+        const found = await look()
+        if (found) return found
+        if (performance.now() > deadline)
+          throw new Error(`not within ${withinMs} ms: ${what}\n${lines.join('')}`)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+    },
+    requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
+    async [Symbol.asyncDispose]() {
+      await gateway.close()
+      await lock.close()
+      if (!options.sandbox) await sandbox[Symbol.asyncDispose]()
+      if (!options.dir) await rm(dir, { recursive: true, force: true })
+    },
+  }
+  for (const name of options.sessions ?? ['default']) await test.connect(name)
+  if (options.start !== false) await gateway.start()
+  return test
+}
