@@ -9,6 +9,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import { type Sessions, serialized } from './sessions.ts'
+import { TurnCache } from './turn-cache.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
 export interface Inbound {
@@ -31,6 +32,7 @@ export class Contexts {
   readonly #lock: FileLock
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
+  readonly #known = new TurnCache<Users>()
 
   constructor(options: { sessions: Sessions; lock: FileLock; log: Log }) {
     this.#sessions = options.sessions
@@ -45,8 +47,10 @@ export class Contexts {
 
   /** The same at once; an unreadable file counts as empty and is set aside by the next write. */
   known(session: string): Users {
-    const found = this.#files.read(this.#sessions.contextsPath(session))
-    return found.kind === 'read' ? found.value : nobody
+    return this.#known.get(session, () => {
+      const found = this.#files.read(this.#sessions.contextsPath(session))
+      return found.kind === 'read' ? found.value : nobody
+    })
   }
 
   /**
@@ -118,12 +122,18 @@ export class Contexts {
     return changed ? textOf(users) : undefined
   }
 
+  /** A file was replaced by this process: whoever looks now is to see it. */
+  written(): void {
+    this.#known.forget()
+  }
+
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
     const users = await this.#fresh(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
     await writeDurably(this.#sessions.contextsPath(session), textOf(new Map(kept)))
+    this.written()
   }
 
   async #change<T>(session: string, change: (users: Map<string, UserContext>) => T): Promise<T> {
@@ -135,6 +145,7 @@ export class Contexts {
       if (after !== before) {
         try {
           await writeDurably(this.#sessions.contextsPath(session), after)
+          this.written()
         } catch (error) {
           if (errorCodeOf(error) !== 'ENOENT') throw error
           throw new SvcError('session_not_found', `session "${session}" was logged out meanwhile`, {

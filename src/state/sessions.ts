@@ -2,22 +2,16 @@
  * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. Disk is the truth: every read looks
  * at it, every write reads it again under the data lock and replaces the file durably.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { rename as renameFile, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
-import {
-  ensurePrivateDir,
-  errorCodeOf,
-  readText,
-  removeQuietly,
-  setAside,
-  writeDurably,
-} from '../platform/files.ts'
+import { ensurePrivateDir, errorCodeOf, removeQuietly, setAside, writeDurably } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
+import { TurnCache } from './turn-cache.ts'
 
 export interface SessionRecord {
   name: string
@@ -39,6 +33,8 @@ export class Sessions {
   readonly #lock: FileLock
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
+  readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
+  readonly #defaults = new TurnCache<Promise<string | undefined>>()
   /** Folders already complained about. */
   readonly #warned = new Set<string>()
 
@@ -49,7 +45,16 @@ export class Sessions {
   }
 
   /** Every session on disk now, in the order of the folder. Takes no lock. */
-  async list(): Promise<SessionRecord[]> {
+  list(): Promise<readonly SessionRecord[]> {
+    return this.#listed.get('', () => this.#list())
+  }
+
+  /** The name in `.default_session`, if there is such a session. */
+  defaultName(): Promise<string | undefined> {
+    return this.#defaults.get('', () => this.#defaultName())
+  }
+
+  async #list(): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
     for (const entry of readdirSync(this.#dir, { withFileTypes: true })) {
       if (!entry.isDirectory() || entry.name.startsWith('.')) continue
@@ -68,23 +73,22 @@ export class Sessions {
     return found === undefined ? undefined : this.#read(found)
   }
 
-  /** The name in `.default_session`, if there is such a session. */
-  async defaultName(): Promise<string | undefined> {
-    const text = (await readText(join(this.#dir, defaultFile)))?.trim()
+  async #defaultName(): Promise<string | undefined> {
+    const text = readNow(join(this.#dir, defaultFile))?.trim()
     if (!text) return undefined
     return (await this.get(text))?.name
   }
 
   /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
   async save(name: string, bot: BotInfo): Promise<void> {
-    await this.#lock.run(async () => {
+    await this.#change(async () => {
       const folder = this.#folderOf(name) ?? sessionName(name)
       await ensurePrivateDir(join(this.#dir, folder))
       const before = this.token(folder)
       const { expired_at: _, ...kept } = before?.fields ?? {}
       await writeDurably(this.tokenPath(folder), serialized({ ...kept, ...bot }))
       if (before && before.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-      if ((await this.defaultName()) === undefined) await this.#writeDefault(folder)
+      if ((await this.#defaultName()) === undefined) await this.#writeDefault(folder)
     })
   }
 
@@ -93,7 +97,7 @@ export class Sessions {
 
   /** Notes that upstream refuses the token (`at`, Unix ms), or takes it again (undefined); not of another login. */
   async markExpired(name: string, token: string, at: number | undefined): Promise<void> {
-    await this.#lock.run(async () => {
+    await this.#change(async () => {
       const file = this.token(name)
       if (file?.bot.token !== token || file.bot.expired_at === at) return
       if (at !== undefined && file.bot.expired_at !== undefined) return
@@ -107,9 +111,9 @@ export class Sessions {
 
   /** Removes the credentials; the folder goes when nothing foreign is in it. A default one hands over to the oldest. */
   async remove(name: string): Promise<void> {
-    await this.#lock.run(async () => {
+    await this.#change(async () => {
       const folder = this.#existing(name)
-      const wasDefault = (await this.defaultName()) === folder
+      const wasDefault = (await this.#defaultName()) === folder
       await removeQuietly(this.tokenPath(folder))
       await removeQuietly(this.contextsPath(folder))
       await rmdir(join(this.#dir, folder)).catch(error => {
@@ -117,7 +121,7 @@ export class Sessions {
         this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
       })
       if (!wasDefault) return
-      const rest = (await this.list()).filter(record => record.bot)
+      const rest = (await this.#list()).filter(record => record.bot)
       const oldest = rest.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
       if (oldest) await this.#writeDefault(oldest.name)
       else await removeQuietly(join(this.#dir, defaultFile))
@@ -126,7 +130,7 @@ export class Sessions {
 
   /** @throws SvcError `session_not_found`, `session_exists` */
   async rename(oldName: string, newName: string): Promise<void> {
-    await this.#lock.run(async () => {
+    await this.#change(async () => {
       const from = this.#existing(oldName)
       const to = sessionName(newName)
       if (from === to) return
@@ -137,7 +141,7 @@ export class Sessions {
       if (taken === undefined && (await stat(join(this.#dir, to)).catch(() => undefined))) {
         throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
       }
-      const wasDefault = (await this.defaultName()) === from
+      const wasDefault = (await this.#defaultName()) === from
       await renameFile(join(this.#dir, from), join(this.#dir, to))
       if (wasDefault) await this.#writeDefault(to)
     })
@@ -145,7 +149,13 @@ export class Sessions {
 
   /** @throws SvcError `session_not_found` */
   async setDefault(name: string): Promise<void> {
-    await this.#lock.run(async () => this.#writeDefault(this.#existing(name)))
+    await this.#change(async () => this.#writeDefault(this.#existing(name)))
+  }
+
+  /** A file was replaced by this process: whoever looks now is to see it. */
+  written(): void {
+    this.#listed.forget()
+    this.#defaults.forget()
   }
 
   /** The token file as it is on disk now; undefined when absent or damaged. For writers that hold the data lock. */
@@ -212,6 +222,15 @@ export class Sessions {
     )?.name
   }
 
+  /** A change under the data lock, seen by whoever looks after it. */
+  async #change(work: () => Promise<void>): Promise<void> {
+    try {
+      await this.#lock.run(work)
+    } finally {
+      this.written()
+    }
+  }
+
   #existing(name: string): string {
     const folder = this.#folderOf(name)
     if (folder === undefined) throw new SvcError('session_not_found', `there is no session named "${name}"`)
@@ -220,6 +239,16 @@ export class Sessions {
 
   #writeDefault(name: string): Promise<void> {
     return writeDurably(join(this.#dir, defaultFile), `${name}\n`)
+  }
+}
+
+/** At once: for a file of a few bytes the way through the thread pool costs ten times the reading. */
+function readNow(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (errorCodeOf(error) === 'ENOENT') return undefined
+    throw error
   }
 }
 

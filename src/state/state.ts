@@ -56,6 +56,8 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
           await writeDurablyInOrder([contextsFile, tokenFile])
         else if (contextText !== undefined) await writeDurably(contextsFile.path, contextsFile.text)
         else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
+        sessions.written()
+        contexts.written()
         return 'moved'
       }),
   }
