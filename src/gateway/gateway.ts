@@ -1,6 +1,6 @@
 /** Opens, starts and closes everything between upstream and memory; holds the parts and nothing else. */
 
-import { realpath } from 'node:fs/promises'
+import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { type Account, createApi } from '../ilink/api.ts'
@@ -62,7 +62,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const { config, log, version, sandboxUrl } = options
   const clock = options.clock ?? systemClock
   await ensurePrivateDir(config.basePath)
-  await ensurePrivateDir(config.mediaRoot)
+  // Private when made here; a folder that the user named keeps its rights.
+  await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const mediaRoot = await realpath(config.mediaRoot)
   const dataLock = await openLock(join(config.basePath, '.data.lock'))
   const pollLock = await openLock(join(config.basePath, '.poll.lock'))
