@@ -87,11 +87,16 @@ export async function runCli(args: readonly string[]): Promise<number> {
       return 2
     }
     if (!(error instanceof SvcError)) {
+      // What the system refused is nobody's bug.
+      const fromSystem = error instanceof Error && 'syscall' in error
       printError(
         error instanceof Error ? error.message : String(error),
-        'This is a bug in svc; please report it.',
+        fromSystem
+          ? 'Check the path, its permissions and the free space.'
+          : 'This is a bug in svc; please report it.',
       )
-      if (error instanceof Error && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
+      if (error instanceof Error && !fromSystem && process.stderr.isTTY)
+        process.stderr.write(`${error.stack}\n`)
       return 1
     }
     // The reader of the options does not know for which command it reads.

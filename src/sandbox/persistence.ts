@@ -4,6 +4,7 @@
  * nothing, a power cut may lose the last moments, which is enough for a pretend WeChat and ten times as fast as FULL.
  */
 import { join } from 'node:path'
+import { isSvcError, SvcError } from '../model/error.ts'
 import { ensurePrivateDir, makePrivate } from '../platform/files.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 
@@ -45,17 +46,37 @@ CREATE TABLE media (
 ) STRICT;
 `
 
-/** Opens `<dir>/world.db` (0600, the folder 0700), making it when absent. @throws Error when a newer version wrote it */
+/**
+ * Opens `<dir>/world.db` (0600, the folder 0700), making it when absent.
+ *
+ * @throws SvcError `store_unavailable` when it is damaged, cannot be written, or a newer version wrote it
+ */
 export async function openWorldFile(dir: string): Promise<Database> {
   await ensurePrivateDir(dir)
   const path = join(dir, 'world.db')
+  try {
+    return await openWorldAt(path)
+  } catch (error) {
+    if (isSvcError(error)) throw error
+    throw new SvcError('store_unavailable', `the sandbox's world in ${path} cannot be opened`, {
+      hint: 'Check its permissions. If it is damaged, move it away with its -wal and -shm files: a new world begins.',
+      cause: error,
+    })
+  }
+}
+
+async function openWorldAt(path: string): Promise<Database> {
   const db = await openDatabase(path)
   try {
     db.exec('PRAGMA busy_timeout=5000')
     db.exec('PRAGMA journal_mode=WAL')
     db.exec('PRAGMA synchronous=NORMAL')
     const found = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
-    if (found > schemaVersion) throw new Error(`the sandbox's world in ${path} was written by a newer svc`)
+    if (found > schemaVersion) {
+      throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
+        hint: 'Use that version or a newer one, or another data directory.',
+      })
+    }
     if (found === 0) {
       db.transaction(() => {
         db.exec(schema)
