@@ -1,24 +1,24 @@
 /** The commands that serve: open, bind, say where, wait for the signal, stop cleanly. */
 
-import { access, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { openGateway } from '../gateway/gateway.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
-import { ensurePrivateDir } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { onStopSignals } from '../platform/process.ts'
+import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
-import { joinSandbox, startSandbox } from '../sandbox/sandbox.ts'
 import { type EnsuredToken, ensureToken, isLoopback } from '../server/auth.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
+import { claimDirectory, claimMediaRoot } from './directory.ts'
 import { banner, print } from './print.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
 const graceMs = 3000
+/** Each session holds one fetch, and Bun allows 256: from here on the limit is worth a new start of the process. */
+const manySessions = 100
 
 /** `svc openapi`: the nine tools over REST until SIGINT or SIGTERM. */
 export async function serveOpenApi(config: Config): Promise<void> {
@@ -28,9 +28,12 @@ export async function serveOpenApi(config: Config): Promise<void> {
     })
   }
   const log = createLog(config.logLevel)
+  spareLoopbackTheProxy()
+  const { sessions } = await claimDirectory(config)
+  await claimMediaRoot(config)
+  if (sessions >= manySessions) raiseFetchLimit()
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
-  await claimDirectory(config)
   const sandbox = config.sandbox ? await openSandboxFor(config, log, stack) : undefined
   const generated =
     config.token === undefined && !isLoopback(config.host) ? await ensureToken(config.basePath) : undefined
@@ -72,6 +75,7 @@ export async function serveSandbox(config: Config): Promise<void> {
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   await claimDirectory({ ...config, sandbox: true })
+  const { startSandbox } = await sandboxRoom()
   const sandbox = await startSandbox(sandboxOptions(config, log)).catch(error => {
     throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
@@ -81,6 +85,9 @@ export async function serveSandbox(config: Config): Promise<void> {
   print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
   log.info('stopping', { signal: await stopping })
 }
+
+/** Loaded on use: whoever talks to the real WeChat starts without it. */
+const sandboxRoom = () => import('../sandbox/sandbox.ts')
 
 const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
 
@@ -98,6 +105,7 @@ async function openSandboxFor(
   log: Log,
   stack: AsyncDisposableStack,
 ): Promise<{ url: string }> {
+  const { joinSandbox, startSandbox } = await sandboxRoom()
   const running = await joinSandbox(join(config.basePath, 'sandbox'))
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })
@@ -110,67 +118,12 @@ async function openSandboxFor(
   return sandbox
 }
 
-/**
- * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
- * pretend tokens, or show a pretend user to a real bot.
- *
- * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used
- */
-async function claimDirectory(config: Config): Promise<void> {
-  try {
-    await ensurePrivateDir(config.basePath)
-    const names = await readdir(config.basePath, { withFileTypes: true })
-    const isSandbox = names.some(entry => entry.name === 'sandbox' && entry.isDirectory())
-    let hasSessions = false
-    for (const entry of names) {
-      if (!entry.isDirectory() || entry.name === 'sandbox' || entry.name === 'media') continue
-      hasSessions ||= await access(join(config.basePath, entry.name, 'token.json')).then(
-        () => true,
-        () => false,
-      )
-    }
-    if (config.sandbox && hasSessions && !isSandbox) {
-      throw new SvcError('invalid_arguments', `--sandbox: ${config.basePath} holds real sessions`, {
-        hint: 'Choose another folder with --base-path.',
-      })
-    }
-    if (!config.sandbox && isSandbox) {
-      throw new SvcError('invalid_arguments', `--base-path: ${config.basePath} belongs to the sandbox`, {
-        hint: 'Add --sandbox, or choose another folder.',
-      })
-    }
-    if (config.sandbox) await ensurePrivateDir(join(config.basePath, 'sandbox'))
-  } catch (error) {
-    if (error instanceof SvcError) throw error
-    throw new SvcError(
-      'store_unavailable',
-      `the data directory ${config.basePath} cannot be used: ${folderTrouble(error)}`,
-      { hint: 'Choose a folder you may write to with --base-path.', cause: error },
-    )
-  }
-}
-
 /** A generated token is shown the one time it is made; later only where it is. */
 const tokenLine = ({ token, created, path }: EnsuredToken) =>
   created ? `token ${token} (kept in ${path}; shown this once)` : `token as kept in ${path}`
 
 /** The address as this machine's browser can open it: the phone answers loopback names alone. */
 const reachable = (url: string) => url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
-
-const folderTroubles: Readonly<Record<string, string>> = {
-  EACCES: 'this user has no right to it',
-  EPERM: 'this user has no right to it',
-  EROFS: 'it is read-only',
-  EEXIST: 'it is not a folder',
-  ENOTDIR: 'it is not a folder',
-  ENOENT: 'it cannot be made there',
-  ENOSPC: 'the disk is full',
-}
-
-function folderTrouble(error: unknown): string {
-  const { code } = error as { code?: string }
-  return (code && folderTroubles[code]) ?? code ?? String(error)
-}
 
 async function listen(
   config: Config,

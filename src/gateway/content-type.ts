@@ -1,18 +1,19 @@
 /** What kind of file some bytes are: by the name's extension, else by their first bytes. */
 
-import { fileTypeFromBuffer } from 'file-type'
-import mime from 'mime'
-
 /** Enough for every signature that media of a chat carries. */
 const sniffBytes = 4100
 const silkMagic = '#!SILK_V3'
 
 /** The type that the extension of `name` stands for; undefined when it stands for none. */
-export const typeOfName = (name: string): string | undefined => mime.getType(name) ?? undefined
+export const typeOfName = async (name: string): Promise<string | undefined> =>
+  (await names()).getType(name) ?? undefined
 
 /** The usual extension of a type, without the dot. */
-export const extensionOf = (type: string): string =>
-  type === 'audio/silk' ? 'silk' : (mime.getExtension(type) ?? 'bin')
+export const extensionOf = async (type: string): Promise<string> =>
+  type === 'audio/silk' ? 'silk' : ((await names()).getExtension(type) ?? 'bin')
+
+// Both tables are loaded on use: they take longer to load than the rest of the service.
+const names = async () => (await import('mime')).default
 
 /**
  * Reads the first bytes and tells the type; `rest` gives all bytes, the first ones included.
@@ -54,5 +55,6 @@ export async function sniffType(
   })
   const ascii = new TextDecoder('latin1').decode(first.subarray(0, 16))
   if (ascii.includes(silkMagic)) return { type: 'audio/silk', rest }
+  const { fileTypeFromBuffer } = await import('file-type')
   return { type: (await fileTypeFromBuffer(first))?.mime ?? 'application/octet-stream', rest }
 }

@@ -5,6 +5,7 @@ import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import { streamedBytes } from '../platform/memory.ts'
 
 export type Digest = 'md5' | 'sha256'
 
@@ -64,12 +65,14 @@ async function drain(
   { digests, maxBytes = Number.POSITIVE_INFINITY, signal }: KeepOptions,
 ): Promise<Written> {
   const hashes = digests.map(name => [name, createHash(name)] as const)
+  const passed = streamedBytes()
   let size = 0
   for (;;) {
     const { done, value } = await reader.read()
     // An aborted stream ends like one that is complete.
     signal?.throwIfAborted()
     if (done) break
+    passed(value.byteLength)
     size += value.byteLength
     if (size > maxBytes) throw tooLarge(maxBytes)
     for (const [, hash] of hashes) hash.update(value)

@@ -150,12 +150,12 @@ export class Media {
     const found = this.#find(request.message_id, request.item)
     const { stream, size } = await cdn.download(found, { cdnUrl, signal })
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
-    const fromName = named && typeOfName(named)
+    const fromName = named && (await typeOfName(named))
     if (named && fromName)
       return { stream, file_name: named, content_type: fromName, ...(size !== undefined && { size }) }
     const { type, rest } = await sniffType(stream)
     const file_name =
-      named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${extensionOf(type)}`
+      named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${await extensionOf(type)}`
     return { stream: rest, file_name, content_type: type, ...(size !== undefined && { size }) }
   }
 

@@ -5,6 +5,7 @@
 import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { SvcError } from '../model/error.ts'
+import { streamedBytes } from '../platform/memory.ts'
 
 const hexKey = /^[0-9a-f]{32}$/i
 
@@ -77,6 +78,7 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
 
 /** Small chunks joined to at least `leastChunk` bytes, large ones as they are; order kept. */
 async function* gathered(source: ByteSource): AsyncGenerator<Uint8Array> {
+  const passed = streamedBytes()
   let held: Uint8Array[] = []
   let heldBytes = 0
   const release = () => {
@@ -88,6 +90,7 @@ async function* gathered(source: ByteSource): AsyncGenerator<Uint8Array> {
   }
   for await (const chunk of source) {
     if (chunk.length === 0) continue
+    passed(chunk.length)
     held.push(chunk)
     heldBytes += chunk.length
     if (heldBytes >= leastChunk) yield release()

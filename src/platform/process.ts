@@ -11,31 +11,23 @@ export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isS
 /** The arguments after the program's name, run or compiled. */
 export const commandArguments = (): string[] => process.argv.slice(2)
 
-/** What Bun reads from the environment at its very start and has no flag for. */
-const runtimeSettings = {
-  // 256 fetches at a time by default, and every session holds one.
-  BUN_CONFIG_MAX_HTTP_REQUESTS: '60000',
-  // How much garbage may pile up depends on the machine's memory; streamed media would take tens of megabytes more.
-  BUN_JSC_forceRAMSize: String(512 * 1024 * 1024),
-}
+const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
 /**
- * Gives the runtime its settings: the process replaces itself once (same pid, same terminal, about 5 ms). To be called
- * before anything else is loaded. Returns where there is nothing to do: not Bun, all set, or no execve (Windows). Also
- * keeps requests to this machine (the sandbox) away from a proxy that the environment names, to which fetch would send
- * even those.
+ * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
+ * process replaces itself once (same pid, same terminal, about 15 ms). To be called before anything is opened. Returns
+ * where there is nothing to do: not Bun, already raised, or no execve (Windows).
  */
-export function tuneRuntime(): void {
-  spareLoopbackTheProxy(process.env)
-  const missing = Object.entries(runtimeSettings).filter(([name]) => process.env[name] === undefined)
-  if (!process.versions.bun || missing.length === 0 || !process.execve) return
+export function raiseFetchLimit(): void {
+  if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  process.execve(process.execPath, args, { ...process.env, ...Object.fromEntries(missing) })
+  process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
 }
 
-function spareLoopbackTheProxy(env: NodeJS.ProcessEnv): void {
+/** Requests to this machine (the sandbox) go past a proxy that the environment names; fetch would send even those to it. */
+export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): void {
   if (!['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].some(name => env[name] || env[name.toLowerCase()])) return
   // Where both spellings are set, the lower-case one is read.
   const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'

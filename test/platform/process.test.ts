@@ -24,8 +24,8 @@ function run(path: string, args: string[] = [], env: Record<string, string> = {}
 test('the process starts itself anew once, with its pid, arguments and input, and then fetches beyond 256 at a time', async () => {
   const path = script(
     'limit',
-    `import { commandArguments, tuneRuntime } from ${JSON.stringify(room)}
-     tuneRuntime()
+    `import { commandArguments, raiseFetchLimit } from ${JSON.stringify(room)}
+     raiseFetchLimit()
      // Answers nobody until 300 requests are there at once.
      const waiting: (() => void)[] = []
      const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Promise<Response>(resolve => {
@@ -51,8 +51,8 @@ test('the process starts itself anew once, with its pid, arguments and input, an
 test('requests to this machine go past a proxy of the environment', async () => {
   const path = script(
     'proxy',
-    `import { tuneRuntime } from ${JSON.stringify(room)}
-     tuneRuntime()
+    `import { spareLoopbackTheProxy } from ${JSON.stringify(room)}
+     spareLoopbackTheProxy()
      const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('direct') })
      console.log(await fetch(server.url).then(r => r.text(), error => error.code))
      server.stop(true)`,

@@ -70,9 +70,10 @@ describe('a file of 1 GiB', () => {
 })
 
 async function firstUrl(stdout: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder()
   let text = ''
-  for await (const chunk of stdout.pipeThrough(new TextDecoderStream())) {
-    text += chunk
+  for await (const chunk of stdout) {
+    text += decoder.decode(chunk, { stream: true })
     const url = /phone on (\S+?)\/phone/.exec(text)?.[1]
     if (url) return url
   }

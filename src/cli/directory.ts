@@ -1,0 +1,105 @@
+/** Whose data directory this is, asked before anything in it is opened. */
+
+import { access, constants, mkdir, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import process from 'node:process'
+import type { Config } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { ensurePrivateDir, fileExists } from '../platform/files.ts'
+
+/**
+ * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
+ * pretend tokens, or show a pretend user to a real bot. It is made when it is not there.
+ *
+ * @returns how many sessions it holds
+ * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used
+ */
+export async function claimDirectory(
+  config: Pick<Config, 'basePath' | 'sandbox'>,
+): Promise<{ sessions: number }> {
+  const { basePath, sandbox } = config
+  try {
+    await makeUsable(basePath)
+    const entries = await readdir(basePath, { withFileTypes: true })
+    const folders = entries.filter(entry => entry.isDirectory())
+    const isSandbox = folders.some(({ name }) => name === 'sandbox')
+    const own = folders.filter(({ name }) => name !== 'sandbox' && name !== 'media')
+    const logged = await Promise.all(own.map(({ name }) => fileExists(join(basePath, name, 'token.json'))))
+    const sessions = logged.filter(Boolean).length
+    const isOurs = isSandbox || sessions > 0 || entries.some(({ name }) => ownNames.has(name))
+    if (!isOurs && entries.length > 0 && (await isShared(basePath))) {
+      throw new SvcError(
+        'invalid_arguments',
+        `--base-path: ${basePath} is a shared folder with other files`,
+        {
+          hint: 'The data directory is made private: choose a new or an empty folder.',
+        },
+      )
+    }
+    if (sandbox && sessions > 0 && !isSandbox) {
+      throw new SvcError('invalid_arguments', `--sandbox: ${basePath} holds real sessions`, {
+        hint: 'Choose another folder with --base-path.',
+      })
+    }
+    if (!sandbox && isSandbox) {
+      throw new SvcError('invalid_arguments', `--base-path: ${basePath} belongs to the sandbox`, {
+        hint: 'Add --sandbox, or choose another folder.',
+      })
+    }
+    await ensurePrivateDir(basePath)
+    if (sandbox) await ensurePrivateDir(join(basePath, 'sandbox'))
+    return { sessions }
+  } catch (error) {
+    if (error instanceof SvcError) throw error
+    throw unusable(`the data directory ${basePath}`, '--base-path', error)
+  }
+}
+
+/** Makes the folder if need be; one that is there keeps its rights. @throws SvcError `store_unavailable` */
+export async function claimMediaRoot({ mediaRoot }: Pick<Config, 'mediaRoot'>): Promise<void> {
+  try {
+    await makeUsable(mediaRoot)
+  } catch (error) {
+    throw unusable(`the media root ${mediaRoot}`, '--media-root', error)
+  }
+}
+
+async function makeUsable(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+}
+
+/** What svc puts into a folder, and what a disk holds that is otherwise empty. */
+const ownNames = new Set([
+  '.data.lock',
+  '.poll.lock',
+  '.default_session',
+  'messages.db',
+  'api_token',
+  'lost+found',
+])
+
+/** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */
+const isShared = async (folder: string) =>
+  process.platform !== 'win32' && ((await stat(folder)).mode & 0o077) !== 0
+
+const unusable = (what: string, flag: string, error: unknown) =>
+  new SvcError('store_unavailable', `${what} cannot be used: ${troubleOf(error)}`, {
+    hint: `Choose a folder you may write to with ${flag}.`,
+    cause: error,
+  })
+
+const troubles: Readonly<Record<string, string>> = {
+  EACCES: 'this user has no right to it',
+  EPERM: 'this user has no right to it',
+  EROFS: 'it is read-only',
+  EEXIST: 'it is not a folder',
+  ENOTDIR: 'it is not a folder',
+  ENOENT: 'it cannot be made there',
+  ENOSPC: 'the disk is full',
+}
+
+function troubleOf(error: unknown): string {
+  const { code } = error as { code?: string }
+  return (code && troubles[code]) ?? code ?? String(error)
+}
