@@ -92,11 +92,6 @@ export class Logins {
     return this.#told(await this.#start(record?.name ?? name, request.force))
   }
 
-  /** The state of a login, without starting or waiting for anything. */
-  async status(name: string): Promise<LoginStatus | undefined> {
-    return this.#entries.get(sessionKey(name))?.driver.status()
-  }
-
   /** Ends the login of a session that is logged out or renamed meanwhile. @returns whether one was under way */
   cancel(name: string): boolean {
     const entry = this.#entries.get(sessionKey(name))

@@ -1,0 +1,291 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdir, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { LoginRequest } from '../../src/gateway/face.ts'
+import type { LoginStatus } from '../../src/model/session.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = {}, signal?: AbortSignal) =>
+  t.gateway.logins.login(
+    { session_name, timeout: 4, force: false, ...more },
+    signal ?? new AbortController().signal,
+  )
+
+/** Follows a login until it says one of these; time flies between two polls. */
+async function follow(
+  t: TestGateway,
+  until: LoginStatus['status'][],
+  session_name = '',
+  more: Partial<LoginRequest> = {},
+): Promise<LoginStatus> {
+  for (let tries = 0; tries < 40; tries++) {
+    const pending = login(t, session_name, { timeout: 0.2, ...more })
+    t.clock.advance(2000)
+    const status = await pending
+    if (until.includes(status.status)) return status
+  }
+  throw new Error(`never ${until}:\n${t.lines.join('')}`)
+}
+
+const fresh = (switches = {}) => withGateway({ sessions: [], switches })
+
+describe('login', () => {
+  test('gives a QR code at once, then scaned, then confirmed; the session is polled', async () => {
+    await using t = await fresh()
+    const first = await login(t, 'work')
+    expect(first).toMatchObject({ status: 'waiting', session: 'work' })
+    expect(first.qr_url).toStartWith('http')
+    expect(first.qr_text!.split('\n').length).toBeGreaterThan(10)
+    expect((await t.gateway.accounts.list())[0]).toMatchObject({ name: 'work', status: 'logging_in' })
+    await t.sandbox.scan({ qrcode: first.qr_url! })
+    expect(await follow(t, ['scaned'], 'work')).toMatchObject({ status: 'scaned' })
+    await t.sandbox.phone('POST', 'confirm', { qrcode: first.qr_url })
+    const confirmed = await follow(t, ['confirmed'], 'work')
+    expect(confirmed).toMatchObject({ session: 'work', bot_id: expect.stringMatching(/@im\.bot$/) })
+    expect(confirmed).not.toHaveProperty('qr_url')
+    await t.sandbox.say('hello')
+    expect((await t.recv())[0]).toMatchObject({ text: 'hello', session: 'work' })
+    expect(t.lines.join('')).not.toContain((await t.other.sessions.get('work'))!.bot!.token.split(':')[1]!)
+  })
+
+  test('a call waits for the change it is told of, no longer than its timeout', async () => {
+    await using t = await fresh()
+    const { qr_url } = await login(t)
+    const began = performance.now()
+    expect((await login(t, '', { timeout: 0 })).status).toBe('waiting')
+    expect(performance.now() - began).toBeLessThan(100)
+    expect((await login(t, '', { timeout: 0.3 })).status).toBe('waiting')
+    expect(performance.now() - began).toBeLessThan(1000)
+    const waiting = login(t, '', { timeout: 30 })
+    await t.sandbox.scan({ qrcode: qr_url! })
+    expect((await waiting).status).toBe('scaned')
+    expect(performance.now() - began).toBeLessThan(4000)
+    const leaving = new AbortController()
+    const left = login(t, '', { timeout: 30 }, leaving.signal)
+    leaving.abort()
+    expect((await left).status).toBe('scaned')
+  })
+
+  test('the digits: wrong ones are asked for again, right ones go through', async () => {
+    await using t = await fresh({ verify_code: 'on' })
+    const { qr_url } = await login(t, 'a')
+    const seen = await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    expect((await follow(t, ['need_verifycode'], 'a')).message).toContain('verify_code')
+    const wrong = seen.verify_code === '0000' ? '1111' : '0000'
+    const again = await login(t, 'a', { verify_code: wrong })
+    expect(again).toMatchObject({ status: 'need_verifycode', message: expect.stringContaining('wrong') })
+    const polls = t.requests('get_qrcode_status')
+    t.clock.advance(20_000)
+    await login(t, 'a', { timeout: 0.2 })
+    // Nothing is asked while the human types: it might count as a wrong code.
+    expect(t.requests('get_qrcode_status')).toBe(polls)
+    const right = login(t, 'a', { verify_code: seen.verify_code })
+    expect(['scaned', 'confirmed']).toContain((await right).status)
+    await follow(t, ['confirmed'], 'a')
+  })
+
+  test('too many wrong digits bring a new QR code', async () => {
+    await using t = await fresh({ verify_code: 'on' })
+    const { qr_url } = await login(t, 'a')
+    const seen = await t.sandbox.scan({ qrcode: qr_url! })
+    await follow(t, ['need_verifycode'], 'a')
+    const wrong = seen.verify_code === '0000' ? '1111' : '0000'
+    await login(t, 'a', { verify_code: wrong })
+    await login(t, 'a', { verify_code: wrong })
+    const third = await login(t, 'a', { verify_code: wrong })
+    const renewed = third.status === 'waiting' ? third : await follow(t, ['waiting'], 'a')
+    expect(renewed.qr_url).not.toBe(qr_url)
+  })
+
+  test('an expired QR code is renewed three times, then it is over; the next call starts anew', async () => {
+    await using t = await fresh()
+    let { qr_url } = await login(t)
+    for (let renewals = 1; renewals <= 3; renewals++) {
+      await t.sandbox.phone('POST', 'expire', {})
+      const old = qr_url
+      await t.until(`renewal ${renewals}`, async () => {
+        t.clock.advance(2000)
+        qr_url = (await login(t, '', { timeout: 0.05 })).qr_url
+        return qr_url !== old
+      })
+    }
+    await t.sandbox.phone('POST', 'expire', {})
+    expect(await follow(t, ['expired'])).not.toHaveProperty('qr_url')
+    expect((await login(t)).status).toBe('waiting')
+  }, 20_000)
+
+  test('a redirect is followed silently', async () => {
+    await using t = await fresh()
+    const { host, port } = new URL(t.sandbox.url)
+    await t.sandbox.switches({ redirect_host: `localhost:${port}` })
+    expect(host).not.toContain('localhost')
+    const { qr_url } = await login(t, 'moved')
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    expect((await follow(t, ['confirmed'], 'moved')).session).toBe('moved')
+  })
+
+  test('a scanned account that is connected here already stays where it is', async () => {
+    await using t = await withGateway({ sessions: ['first'] })
+    const { user_id, bot_id } = t.bots.get('first')!
+    const { qr_url } = await login(t, 'second')
+    await t.sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
+    expect((await follow(t, ['already_bound'], 'second')).message).toContain('already')
+    expect((await t.gateway.accounts.list()).map(({ name, bot_id }) => ({ name, bot_id }))).toEqual([
+      { name: 'first', bot_id },
+    ])
+  })
+
+  test('two flows at once never complete each other’s', async () => {
+    await using t = await fresh()
+    const [a, b] = await Promise.all([login(t, 'a'), login(t, 'b')])
+    expect(a.qr_url).not.toBe(b.qr_url)
+    await t.sandbox.scan({ qrcode: b.qr_url!, user: await t.sandbox.addUser('B'), confirm: true })
+    expect((await follow(t, ['confirmed'], 'b')).session).toBe('b')
+    expect((await login(t, 'a', { timeout: 0 })).status).toBe('waiting')
+    expect((await t.other.sessions.list()).map(session => session.name)).toEqual(['b'])
+    // Now only one is pending, and a call without a name follows it.
+    await t.sandbox.scan({ qrcode: a.qr_url!, user: await t.sandbox.addUser('A'), confirm: true })
+    expect((await follow(t, ['confirmed'])).session).toBe('a')
+  })
+
+  test('a call without a name: refused with several, told of the end of the only one', async () => {
+    await using t = await fresh()
+    const { qr_url } = await login(t, 'only')
+    expect((await login(t, '', { timeout: 0 })).session).toBe('only')
+    await login(t, 'other')
+    expect(login(t, '')).rejects.toMatchObject({
+      code: 'invalid_arguments',
+      hint: expect.stringContaining('other'),
+    })
+    expect(await t.gateway.accounts.logout('other')).toEqual({ success: true, session: 'other' })
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    await t.until('stored', async () => {
+      t.clock.advance(2000)
+      return t.other.sessions.get('only')
+    })
+    await t.until('the driver is done', () => t.lines.some(line => line.includes('logged in')))
+    // It ended while nobody asked; starting another one now would be wrong.
+    expect(await login(t, '', { timeout: 0 })).toMatchObject({ status: 'confirmed', session: 'only' })
+    expect(t.requests('get_bot_qrcode')).toBe(2)
+  })
+
+  test('calls that start together share one flow and one QR code', async () => {
+    await using t = await fresh()
+    await t.sandbox.fail('get_bot_qrcode', 'slow', { delay_ms: 200 })
+    const all = await Promise.all([1, 2, 3].map(() => login(t, 'same', { timeout: 0 })))
+    expect(new Set(all.map(({ qr_url }) => qr_url)).size).toBe(1)
+    expect(all[0]!.qr_url).toBeString()
+    expect(t.requests('get_bot_qrcode')).toBe(1)
+  })
+
+  test('a connected session starts nothing without force', async () => {
+    await using t = await withGateway()
+    const { bot_id } = t.bots.get('default')!
+    expect(await login(t)).toMatchObject({ status: 'confirmed', session: 'default', bot_id })
+    expect(t.requests('get_bot_qrcode')).toBe(0)
+  })
+
+  test('force: a new bot, the same name and history, contexts begin anew', async () => {
+    await using t = await withGateway()
+    const before = t.bots.get('default')!
+    await t.sandbox.say('to the old bot')
+    const [old] = await t.recv()
+    await t.until('context', async () => (await t.other.contexts.users('default')).get(before.user_id)?.token)
+    const { qr_url, status } = await login(t, '', { force: true })
+    expect(status).toBe('waiting')
+    await t.sandbox.scan({ qrcode: qr_url!, user: before.user_id, confirm: true })
+    // Somebody who says force each time is told of the end all the same.
+    const confirmed = await follow(t, ['confirmed'], '', { force: true })
+    expect(confirmed.bot_id).not.toBe(before.bot_id)
+    const context = (await t.other.contexts.users('default')).get(before.user_id)
+    expect(context).toMatchObject({ used: 0 })
+    expect(context).not.toHaveProperty('token')
+    expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('expired_at')
+    await t.sandbox.say('to the new bot')
+    expect((await t.recv())[0]).toMatchObject({ text: 'to the new bot', session: 'default' })
+    const { messages } = await t.gateway.history.page({ session: 'default', limit: 9, offset: 0 })
+    expect(messages.map(({ text }) => text)).toEqual(['to the new bot', 'to the old bot'])
+    expect(messages[1]!.id).toBe(old!.id)
+    await t.until('one user', async () => (await t.gateway.accounts.list())[0]?.user_count === 1)
+    expect((await t.gateway.accounts.list())[0]?.status).toBe('connected')
+  })
+
+  for (const { minutes, status } of [
+    { minutes: 9, status: 'already_bound' },
+    { minutes: 11, status: 'waiting' },
+  ] as const) {
+    test(`how a login ended unseen: after ${minutes} minutes a call says ${status}`, async () => {
+      await using t = await withGateway({ sessions: ['first'] })
+      const { qr_url } = await login(t, 'second')
+      const { user_id } = t.bots.get('first')!
+      await t.sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
+      await t.until('it ended', async () => {
+        t.clock.advance(2000)
+        return (await t.gateway.accounts.list()).every(({ name }) => name === 'first')
+      })
+      t.clock.advance(minutes * 60_000)
+      expect((await login(t, 'second', { timeout: 0 })).status).toBe(status)
+      expect((await login(t, 'second', { timeout: 0 })).status).toBe('waiting')
+    })
+  }
+
+  test('upstream down at the start is a clear error, and the next call starts again', async () => {
+    await using t = await fresh()
+    await t.sandbox.fail('get_bot_qrcode', '502')
+    expect(login(t, 'x')).rejects.toMatchObject({ code: 'upstream_error' })
+    await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
+    expect((await login(t, 'x')).status).toBe('waiting')
+  })
+
+  test('faults while polling mean: ask again, and not in a circle', async () => {
+    await using t = await fresh()
+    const { qr_url } = await login(t, 'x')
+    for (const kind of ['502', '524', 'malformed', 'nulls', 'reset'] as const) {
+      await t.sandbox.fail('get_qrcode_status', kind)
+    }
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')
+    expect(t.requests('get_qrcode_status')).toBeLessThan(15)
+  })
+
+  test('credentials that cannot be stored at once are not lost', async () => {
+    await using t = await fresh()
+    const { qr_url } = await login(t, 'x')
+    const blocked = join(t.dir, 'x', 'token.json')
+    await mkdir(blocked, { recursive: true })
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    await t.until('a failed try', () => {
+      t.clock.advance(500)
+      return t.lines.some(line => line.includes('credentials not stored'))
+    })
+    await rmdir(blocked)
+    expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')
+  })
+
+  test('logout calls a login off, and whoever waits for it is told', async () => {
+    await using t = await fresh()
+    const { qr_url } = await login(t, 'x')
+    const waiting = login(t, 'x', { timeout: 60 })
+    expect(await t.gateway.accounts.logout('x')).toEqual({ success: true, session: 'x' })
+    expect(await waiting).toMatchObject({ status: 'expired', message: expect.stringContaining('called off') })
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    expect(await t.gateway.accounts.list()).toEqual([])
+    expect(t.gateway.accounts.logout('x')).rejects.toMatchObject({ code: 'session_not_found' })
+  })
+
+  test('a name that is being logged in cannot be taken by a rename', async () => {
+    await using t = await withGateway()
+    await login(t, 'wanted')
+    expect(t.gateway.accounts.rename('default', 'Wanted')).rejects.toMatchObject({ code: 'session_exists' })
+    expect((await t.gateway.accounts.list()).map(({ name }) => name)).toEqual(['default', 'wanted'])
+  })
+
+  test('bad names are refused, and nothing starts after the end', async () => {
+    await using t = await fresh()
+    for (const name of ['..', 'a/b', 'media', 'con', '.x']) {
+      expect(login(t, name)).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+    await t.gateway.close()
+    expect(login(t, 'x')).rejects.toMatchObject({ code: 'shutting_down' })
+  })
+})

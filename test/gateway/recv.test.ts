@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'bun:test'
+import { directCall } from '../../src/gateway/call.ts'
+import type { RecvRequest } from '../../src/gateway/face.ts'
+import { withGateway } from '../support/gateway.ts'
+
+const texts = (messages: { text: string }[]) => messages.map(message => message.text)
+const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
+  ...{ timeout: 5, limit: 100, consumer: 'default' },
+  ...more,
+})
+
+describe('recv', () => {
+  test('timeout 0 looks and returns', async () => {
+    await using t = await withGateway()
+    const began = performance.now()
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+    expect(performance.now() - began).toBeLessThan(50)
+  })
+
+  test('a wait ends at its time, and wakes as soon as a message is there', async () => {
+    await using t = await withGateway()
+    const began = performance.now()
+    expect(await t.recv({ timeout: 0.3 })).toEqual([])
+    expect(performance.now() - began).toBeGreaterThanOrEqual(295)
+
+    const took: number[] = []
+    for (let i = 0; i < 20; i++) {
+      const waiting = t.recv({ timeout: 5 })
+      const said = performance.now()
+      await t.sandbox.say(`${i}`)
+      expect(texts(await waiting)).toEqual([`${i}`])
+      took.push(performance.now() - said)
+    }
+    expect(took.sort((a, b) => a - b)[10]).toBeLessThan(50)
+  })
+
+  test('limit gives the oldest first, and the rest later', async () => {
+    await using t = await withGateway()
+    await t.sandbox.bulk(5, 'n{n}')
+    await t.until(
+      'all stored',
+      async () => (await t.gateway.history.page({ limit: 9, offset: 0 })).total === 5,
+    )
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n1', 'n2'])
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n3', 'n4'])
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n5'])
+  })
+
+  test('after reads and moves nothing; consumers take nothing from each other', async () => {
+    await using t = await withGateway()
+    expect(await t.recv({ timeout: 0, consumer: 'late' })).toEqual([])
+    await t.sandbox.say('a')
+    const [a] = await t.recv({ after: 0 })
+    await t.sandbox.say('b')
+    expect(texts(await t.recv({ after: a!.id }))).toEqual(['b'])
+    expect(texts(await t.recv({ after: a!.id }))).toEqual(['b'])
+    expect(texts(await t.receive(2))).toEqual(['a', 'b'])
+    expect(texts(await t.receive(2, { consumer: 'late' }))).toEqual(['a', 'b'])
+    // A new name starts at the end of the log.
+    expect(await t.recv({ timeout: 0, consumer: 'new' })).toEqual([])
+  })
+
+  test('a session is read alone, in any spelling; one that does not exist is an error at once', async () => {
+    await using t = await withGateway({ sessions: ['Work', 'home'] })
+    const [work, home] = [t.bots.get('Work')!, t.bots.get('home')!]
+    await t.sandbox.say('to work', { to: work.bot_id, from: work.user_id })
+    await t.sandbox.say('to home', { to: home.bot_id, from: home.user_id })
+    expect(texts(await t.recv({ session: 'home' }))).toEqual(['to home'])
+    expect(texts(await t.recv({ session: 'WORK' }))).toEqual(['to work'])
+    expect(texts((await t.gateway.history.page({ session: 'wORK', limit: 9, offset: 0 })).messages)).toEqual([
+      'to work',
+    ])
+    const began = performance.now()
+    expect(t.recv({ session: 'wrok', timeout: 300 })).rejects.toMatchObject({ code: 'session_not_found' })
+    expect(performance.now() - began).toBeLessThan(100)
+    expect(t.recv({ session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('messages of a session that is logged out stay readable', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('last words')
+    await t.until('stored', async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 1)
+    await t.gateway.accounts.logout('')
+    expect(texts(await t.recv({ session: 'default' }))).toEqual(['last words'])
+  })
+
+  test('a call that is aborted leases nothing', async () => {
+    await using t = await withGateway()
+    const leaving = new AbortController()
+    const waiting = t.recv({ timeout: 60 }, leaving.signal)
+    leaving.abort()
+    expect(await waiting).toEqual([])
+    await t.sandbox.say('for the next one')
+    expect(await t.recv({}, AbortSignal.abort())).toEqual([])
+    const [message] = await t.recv()
+    expect(message).toMatchObject({ text: 'for the next one' })
+    expect(message).not.toHaveProperty('redelivered')
+  })
+
+  test('what was not written to the caller comes again, marked', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('once more')
+    const call = directCall()
+    expect(texts(await t.gateway.inbox.recv(asked(), call))).toEqual(['once more'])
+    // Leased: nobody else gets it meanwhile.
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+    const waiting = t.recv()
+    call.done(false)
+    expect(await waiting).toMatchObject([{ text: 'once more', redelivered: true }])
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+  })
+
+  test('parallel calls of one consumer share the messages, each once', async () => {
+    await using t = await withGateway()
+    const waiting = Array.from({ length: 5 }, () => t.recv({ limit: 3, timeout: 3 }))
+    await t.sandbox.bulk(15, '{n}')
+    const got = (await Promise.all(waiting)).flat()
+    const rest = await t.receive(15 - got.length, { timeout: 1 })
+    const all = texts([...got, ...rest]).map(Number)
+    expect(all.sort((a, b) => a - b)).toEqual(Array.from({ length: 15 }, (_, i) => i + 1))
+  })
+
+  test('closing ends a wait with an empty answer', async () => {
+    await using t = await withGateway()
+    const waiting = t.recv({ timeout: 300 })
+    await t.gateway.close()
+    expect(await waiting).toEqual([])
+    expect(t.recv()).rejects.toMatchObject({ code: 'shutting_down' })
+  })
+})
