@@ -161,6 +161,29 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
+  test('a media root that is a file', async () => {
+    const file = join(home, 'no-folder')
+    await writeFile(file, '')
+    expectOneLine(
+      await svc(['openapi', '-d', join(home, 'media-root'), '-p', '0', '--media-root', file]),
+      1,
+      `the media root ${file} cannot be used: it is not a folder`,
+      '--media-root',
+    )
+  })
+
+  test('a damaged world of the sandbox', async () => {
+    const dir = join(home, 'damaged')
+    await mkdir(join(dir, 'sandbox'), { recursive: true })
+    await writeFile(join(dir, 'sandbox', 'world.db'), 'no database, whatever its name says '.repeat(200))
+    expectOneLine(
+      await svc(['openapi', '-d', dir, '-p', '0', '--sandbox', '--sandbox-port', '0']),
+      1,
+      "the sandbox's world in",
+      'move it away',
+    )
+  })
+
   // Root may write anywhere: as root the service runs as another user, who must be able to read the sources.
   const isRoot = process.getuid?.() === 0
   const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
@@ -210,6 +233,35 @@ describe('a directory has one kind', () => {
       'Add --sandbox',
     )
     expect(await readdir(dir)).toEqual(['sandbox'])
+  })
+})
+
+describe('folders that are not ours', () => {
+  test('a shared folder with other files is not made private and not filled', async () => {
+    const dir = join(home, 'shared')
+    await mkdir(dir)
+    await chmod(dir, 0o777)
+    await writeFile(join(dir, 'letter.txt'), '')
+    expectOneLine(
+      await svc(['openapi', '-d', dir, '-p', '0']),
+      2,
+      `${dir} is a shared folder with other files`,
+    )
+    expect(await readdir(dir)).toEqual(['letter.txt'])
+    expect((await stat(dir)).mode & 0o777).toBe(0o777)
+  })
+
+  test('an empty one is taken and made private; a media root keeps its rights', async () => {
+    const dir = join(home, 'empty')
+    const media = join(home, 'pictures')
+    for (const folder of [dir, media]) {
+      await mkdir(folder)
+      await chmod(folder, 0o755)
+    }
+    await using service = await startService({ dir, args: ['--media-root', media], env: { HOME: home } })
+    expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+    expect((await stat(dir)).mode & 0o777).toBe(0o700)
+    expect((await stat(media)).mode & 0o777).toBe(0o755)
   })
 })
 
