@@ -106,7 +106,11 @@ interface DenoServer {
 interface DenoRuntime {
   serve(
     options: { hostname: string; port: number; onListen(): void },
-    handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
+    handler: (
+      request: Request,
+      /** `completed` settles when the answer is out, and rejects when the client left before. */
+      info: { remoteAddr: { hostname?: string }; completed: Promise<void> },
+    ) => Response | Promise<Response>,
   ): DenoServer
 }
 
@@ -115,8 +119,13 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
   if (!Deno) throw new Error('svc runs on Bun or Deno')
   const server = Deno.serve(
     { hostname: options.hostname, port: options.port, onListen() {} },
-    (request, info) =>
-      refused(request) ?? options.fetch(request, { remoteAddress: info.remoteAddr.hostname }),
+    (request, info) => {
+      // Deno aborts the request's own signal after every answer, the good ones too.
+      const gone = new AbortController()
+      info.completed.catch(reason => gone.abort(reason))
+      const own = () => new Request(request, { signal: gone.signal })
+      return refused(request) ?? options.fetch(own(), { remoteAddress: info.remoteAddr.hostname })
+    },
   )
   return {
     url: shownUrl(options.hostname, server.addr.port),
