@@ -9,13 +9,27 @@ import type { Clock } from '../platform/clock.ts'
 
 /** A send waits at most this long for its turn. */
 const longestWaitMs = 30_000
+/** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
+const longestLineMs = longestWaitMs + 15_000
 
 /** Those who send to one user, first come, first served. */
 interface Line {
   /** Resolves when the last one in it is done. */
   end: Promise<void>
-  /** Messages of all in it. */
+  /** Messages of all in it that have no turn yet. */
   messages: number
+}
+
+/** A place in a line, and the head of it: nobody else sends to that user until it is left. */
+export interface Place {
+  /**
+   * Waits for the next message's turn.
+   *
+   * @throws SvcError `rate_limited` with `retry_after` when the turn is more than 30 s away; no turn is taken then
+   */
+  turn(): Promise<void>
+  /** To be called when the last message is out, or none will go. */
+  leave(): void
 }
 
 export class Turnstile {
@@ -57,10 +71,10 @@ export class Turnstile {
   /**
    * Waits until everybody who came before to this user is done.
    *
-   * @returns to be called when the last of the `count` messages is out, or none will go
-   * @throws SvcError `rate_limited` after 30 s, or when the pace will not let them go in time; the signal's reason
+   * @throws SvcError `rate_limited` when the pace will not let `count` messages go in time, or those ahead take too
+   *   long; the signal's reason
    */
-  async line(session: string, user: string, count: number, signal: AbortSignal): Promise<() => void> {
+  async line(session: string, user: string, count: number, signal: AbortSignal): Promise<Place> {
     signal.throwIfAborted()
     this.look(session, user, count)
     const key = keyOf(session, user)
@@ -71,11 +85,10 @@ export class Turnstile {
     line.end = end
     line.messages += count
     this.#lines.set(key, line)
-    let left = false
+    let waiting = count
     const leave = () => {
-      if (left) return
-      left = true
-      line.messages -= count
+      line.messages -= waiting
+      waiting = 0
       done.resolve()
       void end.then(() => {
         if (line.end === end && this.#lines.get(key) === line) this.#lines.delete(key)
@@ -86,30 +99,32 @@ export class Turnstile {
     signal.addEventListener('abort', abort, { once: true })
     const first = await Promise.race([
       before.then(() => true),
-      this.#clock.sleep(longestWaitMs, over.signal).then(() => false),
+      this.#clock.sleep(longestLineMs, over.signal).then(() => false),
     ])
     over.abort()
     signal.removeEventListener('abort', abort)
-    if (first && !signal.aborted) return leave
+    if (first && !signal.aborted) {
+      const turn = () =>
+        this.#turn(session, key, signal, () => {
+          waiting -= 1
+          line.messages -= 1
+        })
+      return { turn, leave }
+    }
     leave()
     signal.throwIfAborted()
     throw tooSoon(longestWaitMs)
   }
 
-  /**
-   * Waits for a turn. Turns are given in the order of the calls.
-   *
-   * @throws SvcError `rate_limited` with `retry_after` when the turn is more than 30 s away; no turn is taken then
-   */
-  async turn(session: string, user: string, signal: AbortSignal): Promise<void> {
+  async #turn(session: string, key: string, signal: AbortSignal, onBooked: () => void): Promise<void> {
     if (this.#pace === 'off') return
     const now = this.#clock.monotonic()
-    const key = keyOf(session, user)
     const oldest = now - this.#pace.windowMs
     const turns = (this.#users.get(key) ?? []).filter(at => at > oldest)
     const at = this.#next(now, this.#sessions.get(session), turns)
     if (at - now > longestWaitMs) throw tooSoon(at - now)
-    // Booked before waiting, so that calls that come meanwhile queue up behind.
+    // Booked before waiting, so that sends to other users of the session queue up behind.
+    onBooked()
     this.#sessions.set(session, at)
     this.#users.set(key, [...turns, at])
     this.#forget(oldest)

@@ -22,7 +22,7 @@ import type { Call } from './call.ts'
 import type { SendRequest } from './face.ts'
 import type { HomeFile } from './home-file.ts'
 import type { Media } from './media.ts'
-import type { Turnstile } from './pace.ts'
+import type { Place, Turnstile } from './pace.ts'
 import { linked } from './signals.ts'
 import { splitText, textLimitBytes } from './split.ts'
 import { showTyping } from './typing.ts'
@@ -147,13 +147,13 @@ export class Sender {
     const reservedAt = context.received_at
     const stopTyping = showTyping(this.#ports, account(bot), to, context.token)
     const outcomes: Outcome[] = []
-    let leave = () => {}
+    let place: Place | undefined
     try {
       const uploaded = new Map<Piece, UploadedMedia>()
       for (const piece of pieces) {
         if ('file' in piece) uploaded.set(piece, await media.upload(account(bot), to, piece.file, signal))
       }
-      leave = await pace.line(name, to, pieces.length, signal)
+      place = await pace.line(name, to, pieces.length, signal)
       for (const [nth, piece] of pieces.entries()) {
         const failed = outcomes.find(outcome => outcome.status === 'refused' || outcome.status === 'unknown')
         if (failed) {
@@ -164,12 +164,12 @@ export class Sender {
         const item = 'file' in piece ? mediaItem(uploaded.get(piece)!) : textItem(piece.text)
         // How many of the quota are used with this one: the whole send was reserved at once.
         const used = context.used - pieces.length + nth + 1
-        outcomes.push(await this.#sendOne(name, bot, to, item, { ...context, used }, signal))
+        outcomes.push(await this.#sendOne(name, bot, to, item, { ...context, used }, place, signal))
       }
     } catch (error) {
       throw await this.#translated(error, route, to)
     } finally {
-      leave()
+      place?.leave()
       const typed = stopTyping()
       this.#running.add(typed)
       void typed.finally(() => this.#running.delete(typed))
@@ -191,9 +191,10 @@ export class Sender {
     to: string,
     item: WireItem,
     context: UserContext,
+    place: Place,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const { account, api, clock, log, pace, sessions, store } = this.#ports
+    const { account, api, clock, log, sessions, store } = this.#ports
     const clientId = newClientId(clock.now())
     const message = outgoingMessage({
       to,
@@ -203,7 +204,7 @@ export class Sender {
     })
     let row: number
     try {
-      await pace.turn(session, to, signal)
+      await place.turn()
       if (signal.aborted) throw stopped(signal)
       // The intent goes to disk first: after a crash the row says that something may have gone out.
       row = store.insertSent(session, bot.bot_id, {
