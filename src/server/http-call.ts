@@ -94,6 +94,9 @@ export class HttpCall implements Call {
   }
 }
 
+/** What is handed to the runtime is in the kernel after this; it takes a turn of its event loop. */
+const flushMs = 2
+
 /**
  * A body that settles its call: `true` when the server took every byte to the socket and the caller was still there,
  * `false` when the caller went away first.
@@ -116,8 +119,11 @@ export function settlingBody(bytes: Uint8Array, call: HttpCall): ReadableStream<
         // One turn of the event loop, so that a hang-up that the kernel knows of is heard before it counts.
         await new Promise(resolve => setImmediate(resolve))
         if (call.callerGone) return call.settled(false)
-        // The end first: dying between the two gives the messages twice, the other order could lose them.
         controller.close()
+        // Closed is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this
+        // callback (strace). Dying before it counts gives the messages twice, the other order loses them.
+        await new Promise(resolve => setTimeout(resolve, flushMs))
+        await new Promise(resolve => setImmediate(resolve))
         call.settled(true)
       },
       cancel: () => call.settled(false),
