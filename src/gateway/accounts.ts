@@ -35,6 +35,7 @@ export interface AccountPorts {
 
 export class Accounts {
   readonly #ports: AccountPorts
+  #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
 
   constructor(ports: AccountPorts) {
     this.#ports = ports
@@ -42,10 +43,20 @@ export class Accounts {
 
   /** Every session, the default one first, then the oldest first. Takes no lock. */
   async list(): Promise<Session[]> {
-    const { contexts, lastPollAt, loggingIn } = this.#ports
+    const { loggingIn, sessions } = this.#ports
+    const pending = loggingIn()
+    // The files' state is one promise for all who look in the same turn of the event loop, and so is what it shows.
+    const of = sessions.list()
+    if (this.#listed?.of === of && pending.size === 0) return [...(await this.#listed.sessions)]
+    const described = this.#describe(new Set(pending))
+    this.#listed = pending.size === 0 ? { of, sessions: described } : undefined
+    return described
+  }
+
+  async #describe(pending: Set<string>): Promise<Session[]> {
+    const { contexts, lastPollAt } = this.#ports
     const records = await this.#ordered()
     const first = records[0]?.name
-    const pending = new Set(loggingIn())
     const listed = await Promise.all(
       records.map(async ({ name, bot, damaged }): Promise<Session> => {
         const loggingInNow = pending.delete(name)

@@ -32,13 +32,23 @@ const shownUrl = (hostname: string, port: number) =>
   `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 
 /** RFC 9112 3.2: a request without a usable Host is answered with 400. Without one the request has no URL either. */
-const refused = (request: Request): Response | undefined =>
-  request.headers.get('host') && URL.canParse(request.url)
-    ? undefined
-    : new Response('400 Bad Request: the Host header is missing or malformed\n', {
-        status: 400,
-        headers: { 'content-type': 'text/plain; charset=utf-8', connection: 'close' },
-      })
+function hostCheck(): (request: Request) => Response | undefined {
+  // Clients say the same Host each time, and after it no path can spoil an address: the last good one is not parsed again.
+  let good: string | undefined
+  return request => {
+    const { url } = request
+    if (good !== undefined && url.startsWith(good)) return undefined
+    if (request.headers.get('host') && URL.canParse(url)) {
+      const { protocol, host } = new URL(url)
+      good = `${protocol}//${host}/`
+      return undefined
+    }
+    return new Response('400 Bad Request: the Host header is missing or malformed\n', {
+      status: 400,
+      headers: { 'content-type': 'text/plain; charset=utf-8', connection: 'close' },
+    })
+  }
+}
 
 /** How long a cut-off may take until it is believed. */
 const cutMs = 1000
@@ -62,6 +72,7 @@ function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): Runnin
 }
 
 async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
+  const refused = hostCheck()
   const server = Bun.serve({
     hostname: options.hostname,
     port: options.port,
@@ -117,6 +128,7 @@ interface DenoRuntime {
 async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
+  const refused = hostCheck()
   const server = Deno.serve(
     { hostname: options.hostname, port: options.port, onListen() {} },
     (request, info) => {
