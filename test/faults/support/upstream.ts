@@ -1,0 +1,108 @@
+/** Real services on one directory against a sandbox of the test's own, whose every request can be seen and spoiled. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestSandbox, type TestSandboxOptions, withSandbox } from '../../support/sandbox.ts'
+import type { Json } from '../../support/service.ts'
+import { LogFile } from './log-file.ts'
+import { type Program, type ProgramOptions, runSvc, started, until } from './program.ts'
+
+export interface Site extends AsyncDisposable {
+  readonly sandbox: TestSandbox
+  /** The data directory; it has a session `s`. */
+  readonly dir: string
+  readonly bot: string
+  readonly user: string
+  /** Starts a service and waits until it answers; killed at the end of the test. */
+  start(options?: ProgramOptions & { args?: string[] }): Promise<Program>
+  /** Starts a service without waiting. */
+  launch(options?: ProgramOptions & { args?: string[] }): Program
+  /** A session as a login leaves it. */
+  connect(session: string, bot: { bot_id: string; token: string; user_id: string }): Promise<void>
+  /** The user writes these. */
+  say(...texts: string[]): Promise<void>
+  /** messages.db from outside. */
+  log(): LogFile
+  /** Texts of the received rows, in their order. */
+  texts(): string[]
+  /** Waits until there are `count` received rows. */
+  stored(count: number, withinMs?: number): Promise<string[]>
+  /** Requests of this endpoint so far. */
+  requests(endpoint: string): number
+  /** Waits until that many requests of the endpoint have come. */
+  asked(endpoint: string, count: number): Promise<void>
+}
+
+export interface SiteOptions {
+  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  dir?: string
+  switches?: TestSandboxOptions['switches']
+}
+
+export async function openSite(options: SiteOptions = {}): Promise<Site> {
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-faults-')))
+  const sandbox = await withSandbox({ switches: { quota: 0, ...options.switches } })
+  const programs: Program[] = []
+  const logs: LogFile[] = []
+  const bot = sandbox.bot()
+  const requests = (endpoint: string) => sandbox.world.core.stats.requests[endpoint] ?? 0
+  const site: Site = {
+    sandbox,
+    dir,
+    bot: bot.bot_id,
+    user: bot.user_id,
+    launch({ args = [], ...more } = {}) {
+      const where = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
+      const program = runSvc(
+        ['openapi', '--no-banner', '--port', '0', '-d', dir, '--pace', 'off', ...where, ...args],
+        more,
+      )
+      programs.push(program)
+      return program
+    },
+    start: more => started(site.launch(more)),
+    async connect(session, { bot_id, token, user_id }) {
+      await mkdir(join(dir, session), { recursive: true, mode: 0o700 })
+      const fields = { bot_id, token, user_id, base_url: sandbox.url, cursor: '', created_at: Date.now() }
+      await writeFile(join(dir, session, 'token.json'), JSON.stringify(fields), { mode: 0o600 })
+    },
+    async say(...texts) {
+      for (const text of texts) await sandbox.say(text, { from: bot.user_id, to: bot.bot_id })
+    },
+    log() {
+      const log = new LogFile(dir)
+      logs.push(log)
+      return log
+    },
+    texts() {
+      using log = new LogFile(dir)
+      return log
+        .rows()
+        .filter(row => !row.sent)
+        .map(row => row.text)
+    },
+    stored: (count, withinMs = 20_000) =>
+      until(`${count} messages are stored`, withinMs, () => {
+        const texts = site.texts()
+        return texts.length >= count && texts
+      }),
+    requests,
+    async asked(endpoint, count) {
+      await until(`${count} × ${endpoint}`, 20_000, () => requests(endpoint) >= count)
+    },
+    async [Symbol.asyncDispose]() {
+      for (const log of logs) log[Symbol.dispose]()
+      await Promise.all(programs.map(program => program[Symbol.asyncDispose]()))
+      await sandbox[Symbol.asyncDispose]()
+      if (!options.dir) await rm(dir, { recursive: true, force: true })
+    },
+  }
+  await site.connect('s', bot)
+  return site
+}
+
+/** Role of a process by its own word. */
+export const roleOf = async (program: Program): Promise<string> => {
+  const { body } = await program.get<Json>('/healthz')
+  return body.role
+}

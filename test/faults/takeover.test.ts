@@ -1,0 +1,115 @@
+import { expect, test } from 'bun:test'
+import { type Program, pollLockNote, until } from './support/program.ts'
+import { openSite, roleOf, type Site } from './support/upstream.ts'
+
+/** A poller and a watcher, the poller in the middle of its long poll. */
+async function pair(site: Site): Promise<{ poller: Program; watcher: Program }> {
+  const poller = await site.start()
+  await site.asked('getupdates', 1)
+  const watcher = await site.start()
+  expect(await roleOf(watcher)).toBe('watcher')
+  return { poller, watcher }
+}
+
+test('a poller killed with SIGKILL: a watcher polls within 3 s and nothing is lost or doubled', async () => {
+  await using site = await openSite()
+  const { poller, watcher } = await pair(site)
+  await site.say('before')
+  await site.stored(1)
+  const polls = site.requests('getupdates')
+  await poller.kill('SIGKILL')
+  const killedAt = Date.now()
+  await site.say('meanwhile')
+  await site.asked('getupdates', polls + 1)
+  expect(Date.now() - killedAt).toBeLessThan(3000)
+  expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
+  expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
+  expect(await roleOf(watcher)).toBe('poller')
+  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+}, 30_000)
+
+test('many pollers killed one after the other: each is followed within 3 s, never by two', async () => {
+  await using site = await openSite()
+  const programs = [await site.start(), await site.start(), await site.start()]
+  for (let n = 0; programs.length > 0; n++) {
+    await site.say(`m${n}`)
+    await site.stored(n + 1)
+    const { pid } = pollLockNote(site.dir)!
+    const index = programs.findIndex(program => program.pid === pid)
+    expect(index).not.toBe(-1)
+    const [poller] = programs.splice(index, 1)
+    await poller!.kill('SIGKILL')
+    const killedAt = Date.now()
+    if (programs.length === 0) break
+    await until('somebody polls', 3000, () => (pollLockNote(site.dir)?.at ?? 0) >= killedAt)
+  }
+  expect(site.texts()).toEqual(['m0', 'm1', 'm2'])
+  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+}, 30_000)
+
+test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async () => {
+  await using site = await openSite()
+  const { poller, watcher } = await pair(site)
+  await site.say('before')
+  await site.stored(1)
+  await site.asked('getupdates', 2)
+  process.kill(poller.pid, 'SIGSTOP')
+  const polls = site.requests('getupdates')
+  await site.say('while it sleeps 1', 'while it sleeps 2')
+  // Longer than any takeover.
+  await Bun.sleep(4000)
+  expect(await roleOf(watcher)).toBe('watcher')
+  expect(site.requests('getupdates')).toBe(polls)
+  expect((await watcher.call('recv', { timeout: 0 })).body.map((m: { text: string }) => m.text)).toEqual([
+    'before',
+  ])
+  expect((await watcher.call('send', { to: site.user, text: 'still here' })).body).toMatchObject({
+    success: true,
+  })
+  process.kill(poller.pid, 'SIGCONT')
+  await site.say('after')
+  expect(await site.stored(4)).toEqual(['before', 'while it sleeps 1', 'while it sleeps 2', 'after'])
+  expect(await roleOf(poller)).toBe('poller')
+  expect(await roleOf(watcher)).toBe('watcher')
+  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+}, 30_000)
+
+test('a stopped poller that is then killed: a watcher polls within 3 s', async () => {
+  await using site = await openSite()
+  const { poller, watcher } = await pair(site)
+  process.kill(poller.pid, 'SIGSTOP')
+  await site.say('one')
+  await poller.kill('SIGKILL')
+  const killedAt = Date.now()
+  expect(await site.stored(1, 3000)).toEqual(['one'])
+  expect(Date.now() - killedAt).toBeLessThan(3000)
+  expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
+}, 30_000)
+
+test('a poller stopped in the middle of storing a batch: watchers get an error, not a wrong answer, and all is well when it wakes', async () => {
+  await using site = await openSite()
+  const { poller, watcher } = await pair(site)
+  // Stopped at random moments of a busy minute: now and then it holds the data lock or the store's write lock.
+  for (let n = 0; n < 12; n++) {
+    await Promise.all(Array.from({ length: 10 }, (_, i) => site.say(`m${n}-${i}`)))
+    await Bun.sleep(n * 3)
+    process.kill(poller.pid, 'SIGSTOP')
+    const [sent, read] = await Promise.all([
+      watcher.call('send', { to: site.user, text: `answer ${n}` }),
+      watcher.call('recv', { timeout: 0, consumer: 'w' }),
+    ])
+    // The store waits 2 s for a writer, the data lock 10 s.
+    for (const { status, body } of [sent, read]) {
+      if (status !== 200) expect(body.code).toBe('store_unavailable')
+    }
+    process.kill(poller.pid, 'SIGCONT')
+  }
+  const texts = await site.stored(120)
+  expect(new Set(texts).size).toBe(120)
+  expect(texts.length).toBe(120)
+  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+  const seen = (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(
+    message => message.items[0]?.text,
+  )
+  expect(new Set(seen).size).toBe(seen.length)
+}, 120_000)
