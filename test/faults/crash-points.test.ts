@@ -1,0 +1,184 @@
+import { Database } from 'bun:sqlite'
+import { describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openLock } from '../../src/platform/lock.ts'
+import { cursorsIn } from './support/log-file.ts'
+import { bindOver, canMount } from './support/mounts.ts'
+import { until } from './support/program.ts'
+import { openSite, type Site } from './support/upstream.ts'
+
+const contextsOf = (site: Site) => JSON.parse(readFileSync(join(site.dir, 's/contexts.json'), 'utf8'))
+const usedOf = (site: Site): number => contextsOf(site)[site.user].used
+const cursorOf = (site: Site) => cursorsIn(site.dir).get(site.bot)
+const sentRows = (site: Site) => {
+  using log = site.log()
+  return log
+    .rows()
+    .filter(row => row.sent)
+    .map(({ text, status }) => ({ text, status }))
+}
+const seenTexts = async (site: Site) =>
+  (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(message => message.items[0]?.text)
+
+/** As if ten minutes had passed since the crash: younger sends may be another process's, still under way. */
+function muchLater(site: Site): void {
+  const db = new Database(join(site.dir, 'messages.db'))
+  db.run('UPDATE message SET stored_at = stored_at - 660000')
+  db.close()
+}
+
+describe('a poller killed', () => {
+  test('after the messages are stored, before context tokens and cursor: all three are there once after a restart', async () => {
+    await using site = await openSite()
+    const first = await site.start()
+    await site.say('zero')
+    await site.stored(1)
+    const before = await until('the cursor moves', 5000, () => cursorOf(site) || undefined)
+    const lock = await openLock(join(site.dir, '.data.lock'))
+    await lock.lock()
+    await site.say('one')
+    await site.stored(2)
+    // It waits for the data lock now.
+    expect(cursorOf(site)).toBe(before)
+    await first.kill('SIGKILL')
+    await lock.close()
+    expect(cursorOf(site)).toBe(before)
+    const second = await site.start()
+    await until('the cursor moves', 5000, () => cursorOf(site)! > before)
+    await site.say('two')
+    expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
+    await until('the context is there', 5000, () => usedOf(site) === 0)
+    const answer = await second.call('send', { to: site.user, text: 'hello' })
+    expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
+  }, 30_000)
+
+  test.skipIf(!canMount)(
+    'between context tokens and cursor: the batch comes again and changes nothing (skipped where mounting is forbidden)',
+    async () => {
+      await using site = await openSite()
+      const first = await site.start()
+      await site.say('zero')
+      await site.stored(1)
+      const before = await until('the cursor moves', 5000, () => cursorOf(site) || undefined)
+      // A file that something is mounted on cannot be replaced: contexts.json is written, token.json is not.
+      const undo = bindOver(join(site.dir, 's/token.json'))
+      try {
+        const sent = await first.call('send', { to: site.user, text: 'uses one' })
+        expect(sent.body.remaining).toBe(9)
+        await site.say('one')
+        await site.stored(2)
+        await until('contexts.json is ahead', 5000, () => usedOf(site) === 0)
+        expect(cursorOf(site)).toBe(before)
+        // Now it stands between the two; and the disk's trouble was told.
+        await until('it is told', 5000, () => first.log().includes('batch not committed'))
+        await first.kill('SIGKILL')
+      } finally {
+        undo()
+      }
+      await site.start()
+      await until('the cursor moves', 5000, () => cursorOf(site)! > before)
+      await site.say('two')
+      expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
+    },
+    30_000,
+  )
+
+  test('with a batch on its way from upstream: it comes again', async () => {
+    await using site = await openSite()
+    const first = await site.start()
+    await site.asked('getupdates', 1)
+    await site.sandbox.fail('getupdates', 'hang', { after: true })
+    await site.say('zero')
+    await site.stored(1)
+    await site.say('one')
+    await site.asked('getupdates', 2)
+    await first.kill('SIGKILL')
+    await site.start()
+    expect(await site.stored(2)).toEqual(['zero', 'one'])
+  }, 30_000)
+})
+
+describe('a service killed in the middle of a send', () => {
+  for (const reached of [true, false]) {
+    const what = reached ? 'that had reached the user' : 'that had not arrived'
+    test(`${what}: it ends as unknown, is not sent again, and costs one unit of quota at most`, async () => {
+      await using site = await openSite()
+      const first = await site.start()
+      await site.say('hi')
+      await site.stored(1)
+      await until('the context is there', 5000, () =>
+        first.call('sessions').then(({ body }) => body[0].user_count),
+      )
+      await site.sandbox.fail('sendmessage', 'hang', { after: reached })
+      const broken = first.call('send', { to: site.user, text: 'once' }).catch(() => 'broken')
+      await site.asked('sendmessage', 1)
+      await until('upstream has it', 5000, async () => !reached || (await seenTexts(site)).length === 1)
+      await first.kill('SIGKILL')
+      expect(await broken).toBe('broken')
+      expect(sentRows(site)).toEqual([{ text: 'once', status: 'sending' }])
+      muchLater(site)
+
+      const second = await site.start()
+      await until('it is settled', 5000, () => sentRows(site)[0]?.status === 'unknown')
+      const { body } = await second.call('history', { direction: 'sent' })
+      expect(body.messages).toMatchObject([{ text: 'once', status: 'unknown' }])
+      expect(usedOf(site)).toBe(1)
+      expect((await second.call('send', { to: site.user, text: 'next' })).body).toMatchObject({
+        remaining: 8,
+      })
+      expect(await seenTexts(site)).toEqual(reached ? ['once', 'next'] : ['next'])
+      expect(site.requests('sendmessage')).toBe(2)
+    }, 30_000)
+  }
+
+  test('of several parts: the parts before it stay accepted, it is unknown, the ones after it were never sent', async () => {
+    await using site = await openSite()
+    const first = await site.start()
+    await site.say('hi')
+    await site.stored(1)
+    const part = (letter: string) => letter.repeat(16_000)
+    const text = ['a', 'b', 'c'].map(part).join('\n\n')
+    await site.sandbox.fail('sendmessage', 'slow', { delay_ms: 1 })
+    await site.sandbox.fail('sendmessage', 'hang')
+    const broken = first.call('send', { to: site.user, text }).catch(() => 'broken')
+    await site.asked('sendmessage', 2)
+    await first.kill('SIGKILL')
+    expect(await broken).toBe('broken')
+    muchLater(site)
+    await site.start()
+    await until('it is settled', 5000, () => sentRows(site)[1]?.status === 'unknown')
+    expect(sentRows(site).map(row => [row.text[0], row.status])).toEqual([
+      ['a', 'accepted'],
+      ['b', 'unknown'],
+    ])
+    expect((await seenTexts(site)).map(seen => seen?.[0])).toEqual(['a'])
+    expect(usedOf(site)).toBe(3)
+    await site.say('again')
+    await until('the quota is fresh', 5000, () => usedOf(site) === 0)
+  }, 30_000)
+
+  test('during the upload: nothing was sent, no row claims so, and the next send works', async () => {
+    await using site = await openSite()
+    const first = await site.start()
+    await site.say('hi')
+    await site.stored(1)
+    await site.sandbox.fail('upload', 'hang')
+    const data = Buffer.alloc(2_000_000, 7).toString('base64')
+    const media = [{ kind: 'file', data, file_name: 'a.bin' }]
+    const broken = first.call('send', { to: site.user, media }).catch(() => 'broken')
+    await site.asked('getuploadurl', 1)
+    await until('a unit is set apart', 5000, () => usedOf(site) === 1)
+    await first.kill('SIGKILL')
+    expect(await broken).toBe('broken')
+    expect(sentRows(site)).toEqual([])
+    const second = await site.start()
+    expect((await second.call('send', { to: site.user, media })).body).toMatchObject({
+      status: 'accepted',
+      remaining: 8,
+    })
+    expect((await site.sandbox.messages({ from: 'bot' })).length).toBe(1)
+    // What the dead one left of the file is swept away later; it lies in the media root's own folder, not among the user's.
+    expect(readdirSync(site.dir).filter(name => name.endsWith('.tmp'))).toEqual([])
+  }, 30_000)
+})
