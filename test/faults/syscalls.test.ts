@@ -1,0 +1,158 @@
+import { expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { cursorsIn, sessionFiles } from './support/log-file.ts'
+import { type Program, until } from './support/program.ts'
+import { openSite, type Site } from './support/upstream.ts'
+
+/** What changes the disk, and what leaves on a socket. */
+const calls = 'pwrite64,write,fdatasync,fsync,rename,renameat,renameat2,unlink,sendto'
+/** A storm of one: no step has more. */
+const atMost = 150
+
+/** Whether strace may trace here; said once on stderr when not. */
+const canTrace = (() => {
+  const ok =
+    process.platform === 'linux' &&
+    Bun.which('strace') !== null &&
+    Bun.spawnSync(['strace', '-o', '/dev/null', 'true'], { stderr: 'ignore' }).exitCode === 0
+  if (!ok) console.error('tests that kill at each system call are skipped: no strace that may trace')
+  return ok
+})()
+
+/** Lets the process die on entering its `nth` of `calls` from now on. Resolves when that is armed. */
+async function armed(program: Program, nth: number): Promise<{ release(): Promise<void> }> {
+  const inject = `inject=${calls}:signal=SIGKILL:when=${nth}`
+  const tracer = Bun.spawn(
+    ['strace', '-f', '-o', '/dev/null', '-e', `trace=${calls}`, '-e', inject, '-p', String(program.pid)],
+    { stderr: 'pipe' },
+  )
+  const reader = tracer.stderr.getReader()
+  let told = ''
+  while (!told.includes('attached')) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`strace: ${told}`)
+    told += new TextDecoder().decode(value)
+  }
+  void (async () => {
+    while (!(await reader.read()).done);
+  })()
+  return {
+    async release() {
+      tracer.kill('SIGINT')
+      await tracer.exited
+    },
+  }
+}
+
+/** Kills a service at the first, second, third … of its system calls during `act`, until it survives. */
+async function sweep(
+  site: Site,
+  act: (program: Program, round: number) => Promise<unknown>,
+  check: (round: number) => Promise<void>,
+): Promise<number> {
+  for (let nth = 1; nth <= atMost; nth += nth < 12 ? 1 : 2) {
+    const program = await site.start({ args: ['--log-level', 'ERROR'] })
+    const polls = site.requests('getupdates')
+    await site.asked('getupdates', Math.max(1, polls))
+    await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+    const trap = await armed(program, nth)
+    const done = act(program, nth).then(() => 'done')
+    const died = await Promise.race([program.exited.then(() => true), done.then(() => false)])
+    await trap.release()
+    await program.kill('SIGKILL')
+    await done.catch(() => {})
+    await check(nth)
+    if (!died) return nth
+  }
+  throw new Error(`it never survived ${atMost} system calls`)
+}
+
+test.skipIf(!canTrace)(
+  'killed at each system call of receiving, one after the other: every message once, the cursor never ahead, every file whole (skipped without strace)',
+  async () => {
+    await using site = await openSite()
+    const said: string[] = []
+    const survived = await sweep(
+      site,
+      async (program, round) => {
+        const texts = [`a${round}`, `b${round}`]
+        said.push(...texts)
+        const before = cursorsIn(site.dir).get(site.bot)!
+        await Promise.race([
+          program.exited,
+          (async () => {
+            await site.say(...texts)
+            await until('cursor moved', 20_000, () => cursorsIn(site.dir).get(site.bot)! >= before + 2)
+          })(),
+        ])
+      },
+      async () => {
+        const seqs = (await site.sandbox.messages({ from: 'user', limit: 100_000 })).map(
+          ({ seq, items }) => ({
+            seq,
+            text: items[0]!.text!,
+          }),
+        )
+        const cursor = cursorsIn(site.dir).get(site.bot)!
+        const stored = site.texts()
+        expect(new Set(stored).size).toBe(stored.length)
+        expect(seqs.filter(({ seq, text }) => seq <= cursor && !stored.includes(text))).toEqual([])
+        for (const path of sessionFiles(site.dir, 'contexts.json')) JSON.parse(readFileSync(path, 'utf8'))
+        using log = site.log()
+        expect(log.integrity()).toBe('ok')
+      },
+    )
+    await site.start()
+    expect((await site.stored(said.length)).sort()).toEqual(said.sort())
+    expect(survived).toBeGreaterThan(10)
+    console.log(`survived at the ${survived}. system call; ${said.length} messages`)
+  },
+  120_000,
+)
+
+test.skipIf(!canTrace)(
+  'killed at each system call of a send, one after the other: nobody sees it twice, what was seen has a row, no quota is lost beyond it (skipped without strace)',
+  async () => {
+    await using site = await openSite()
+    const survived = await sweep(
+      site,
+      (program, round) =>
+        program.call('send', { to: site.user, text: `answer ${round}` }).catch(() => program.exited),
+      async round => {
+        const seen = (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(
+          one => one.items[0]!.text!,
+        )
+        expect(seen.filter(text => text === `answer ${round}`).length).toBeLessThanOrEqual(1)
+        using log = site.log()
+        const rows = log.rows().filter(row => row.sent)
+        expect(rows.filter(row => row.text === `answer ${round}`).length).toBeLessThanOrEqual(1)
+        for (const text of seen) expect(rows.map(row => row.text)).toContain(text)
+        for (const row of rows) {
+          expect(['sending', 'accepted']).toContain(row.status!)
+          if (row.status === 'accepted') expect(seen).toContain(row.text)
+        }
+        for (const path of [
+          ...sessionFiles(site.dir, 'contexts.json'),
+          ...sessionFiles(site.dir, 'token.json'),
+        ]) {
+          JSON.parse(readFileSync(path, 'utf8'))
+        }
+        expect(log.integrity()).toBe('ok')
+        const contexts = sessionFiles(site.dir, 'contexts.json').map(path =>
+          JSON.parse(readFileSync(path, 'utf8')),
+        )
+        const used = contexts[0]?.[site.user]?.used ?? 0
+        expect(used).toBeLessThanOrEqual(round)
+        expect(used).toBeGreaterThanOrEqual(Math.min(1, seen.length))
+        // The user writes: the quota of the next round is fresh.
+        await site.say(`next ${round}`)
+      },
+    )
+    expect(survived).toBeGreaterThan(10)
+    console.log(`survived at the ${survived}. system call`)
+    const left = readdirSync(join(site.dir, 's')).filter(name => name.includes('.tmp'))
+    console.log(`temporary files left in the session's folder: ${left.length}`)
+  },
+  120_000,
+)
