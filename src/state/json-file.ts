@@ -26,7 +26,7 @@ export class JsonFiles<T> {
 
   /** The file's content as it is on disk now; the same value as before while the file is the same. */
   read(path: string): Found<T> {
-    const stamp = stampOf(path)
+    const stamp = stampOf(path)?.stamp
     if (stamp === undefined) {
       this.#kept.delete(path)
       return { kind: 'absent' }
@@ -58,7 +58,8 @@ export class JsonFiles<T> {
   }
 }
 
-function stampOf(path: string): string | undefined {
+/** What tells one state of a file or folder from another, and when (Unix ms) it last changed; undefined when absent. */
+export function stampOf(path: string): { stamp: string; changedAt: number } | undefined {
   const info = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return info && `${info.ino}:${info.size}:${info.mtimeNs}`
+  return info && { stamp: `${info.ino}:${info.size}:${info.mtimeNs}`, changedAt: Number(info.mtimeMs) }
 }

@@ -2,7 +2,7 @@
  * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. Disk is the truth: every read looks
  * at it, every write reads it again under the data lock and replaces the file durably.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { rename as renameFile, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
@@ -11,6 +11,7 @@ import { ensurePrivateDir, errorCodeOf, removeQuietly, setAside, writeDurably } 
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
+import { FolderNames, SmallFile } from './listing.ts'
 import { TurnCache } from './turn-cache.ts'
 
 export interface SessionRecord {
@@ -33,6 +34,8 @@ export class Sessions {
   readonly #lock: FileLock
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
+  readonly #folders: FolderNames
+  readonly #default: SmallFile
   readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TurnCache<Promise<string | undefined>>()
   /** Folders already complained about. */
@@ -40,6 +43,8 @@ export class Sessions {
 
   constructor(options: { dir: string; lock: FileLock; log: Log }) {
     this.#dir = options.dir
+    this.#folders = new FolderNames(options.dir)
+    this.#default = new SmallFile(join(options.dir, defaultFile))
     this.#lock = options.lock
     this.#log = options.log
   }
@@ -56,10 +61,9 @@ export class Sessions {
 
   async #list(): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
-    for (const entry of readdirSync(this.#dir, { withFileTypes: true })) {
-      if (!entry.isDirectory() || entry.name.startsWith('.')) continue
-      if (entry.name === 'media' || entry.name === 'sandbox') continue
-      const record = await this.#read(entry.name)
+    for (const name of this.#folders.read()) {
+      if (name.startsWith('.') || name === 'media' || name === 'sandbox') continue
+      const record = await this.#read(name)
       if (record) records.push(record)
     }
     return records
@@ -74,7 +78,7 @@ export class Sessions {
   }
 
   async #defaultName(): Promise<string | undefined> {
-    const text = readNow(join(this.#dir, defaultFile))?.trim()
+    const text = this.#default.read()?.trim()
     if (!text) return undefined
     return (await this.get(text))?.name
   }
@@ -214,12 +218,13 @@ export class Sessions {
   /** The folder whose name is the same for a case-insensitive file system. */
   #folderOf(name: string): string | undefined {
     const key = sessionKey(name)
-    return readdirSync(this.#dir, { withFileTypes: true }).find(
-      entry =>
-        entry.isDirectory() &&
-        sessionKey(entry.name) === key &&
-        (this.#files.read(this.tokenPath(entry.name)).kind !== 'absent' || this.#hasDamaged(entry.name)),
-    )?.name
+    return this.#folders
+      .read()
+      .find(
+        name =>
+          sessionKey(name) === key &&
+          (this.#files.read(this.tokenPath(name)).kind !== 'absent' || this.#hasDamaged(name)),
+      )
   }
 
   /** A change under the data lock, seen by whoever looks after it. */
@@ -239,16 +244,6 @@ export class Sessions {
 
   #writeDefault(name: string): Promise<void> {
     return writeDurably(join(this.#dir, defaultFile), `${name}\n`)
-  }
-}
-
-/** At once: for a file of a few bytes the way through the thread pool costs ten times the reading. */
-function readNow(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    if (errorCodeOf(error) === 'ENOENT') return undefined
-    throw error
   }
 }
 

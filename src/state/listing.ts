@@ -1,0 +1,54 @@
+/** What lies in the data directory itself, read again only when it changed: looking costs a third of reading. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { errorCodeOf } from '../platform/files.ts'
+import { stampOf } from './json-file.ts'
+
+/** The coarsest clock of a file system (FAT): two changes closer together than this may leave the same time. */
+const coarseMs = 3000
+
+/** The names of the folders in a folder. An entry that is added, removed or renamed changes the folder's own time. */
+export class FolderNames {
+  readonly #dir: string
+  #kept: { stamp: string; names: readonly string[] } | undefined
+
+  constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  /** As they are on disk now. @throws the system's error when the folder cannot be read */
+  read(): readonly string[] {
+    const found = stampOf(this.#dir)
+    if (found && this.#kept?.stamp === found.stamp) return this.#kept.names
+    const names = readdirSync(this.#dir, { withFileTypes: true }).flatMap(entry =>
+      entry.isDirectory() ? [entry.name] : [],
+    )
+    // A folder that changed just now may change again without showing it.
+    const settled = found && Date.now() - found.changedAt > coarseMs
+    this.#kept = settled ? { stamp: found.stamp, names } : undefined
+    return names
+  }
+}
+
+/** A file of a few bytes that is replaced by rename; undefined while there is none. */
+export class SmallFile {
+  readonly #path: string
+  #kept: { stamp: string; text: string } | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  read(): string | undefined {
+    const found = stampOf(this.#path)
+    if (!found) return undefined
+    if (this.#kept?.stamp === found.stamp) return this.#kept.text
+    try {
+      // Not through the thread pool, whose way costs ten times the reading.
+      this.#kept = { stamp: found.stamp, text: readFileSync(this.#path, 'utf8') }
+      return this.#kept.text
+    } catch (error) {
+      if (errorCodeOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { FolderNames, SmallFile } from '../../src/state/listing.ts'
+import { TurnCache } from '../../src/state/turn-cache.ts'
+
+let dir: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'svc-listing-'))
+})
+afterEach(() => rm(dir, { recursive: true, force: true }))
+
+/** As if the folder had last changed so long ago that its listing may be kept. */
+const settle = () => utimes(dir, 1_700_000_000, 1_700_000_000)
+
+test('a folder that comes, goes or is renamed is seen at once, also after the listing was kept', async () => {
+  const folders = new FolderNames(dir)
+  await mkdir(join(dir, 'a'))
+  await writeFile(join(dir, 'file'), '')
+  await settle()
+  expect(folders.read()).toEqual(['a'])
+  expect(folders.read()).toBe(folders.read())
+  await mkdir(join(dir, 'b'))
+  expect([...folders.read()].sort()).toEqual(['a', 'b'])
+  await settle()
+  folders.read()
+  await rename(join(dir, 'b'), join(dir, 'c'))
+  expect([...folders.read()].sort()).toEqual(['a', 'c'])
+  await settle()
+  folders.read()
+  await rmdir(join(dir, 'a'))
+  expect(folders.read()).toEqual(['c'])
+})
+
+test('a folder that changed just now is read each time: its time may not tell the next change', async () => {
+  const folders = new FolderNames(dir)
+  const at = new Date()
+  await mkdir(join(dir, 'a'))
+  await utimes(dir, at, at)
+  expect(folders.read()).toEqual(['a'])
+  await mkdir(join(dir, 'b'))
+  await utimes(dir, at, at)
+  expect([...folders.read()].sort()).toEqual(['a', 'b'])
+})
+
+test('a small file is seen as it is: absent, there, replaced, gone', async () => {
+  const path = join(dir, 'file')
+  const file = new SmallFile(path)
+  expect(file.read()).toBeUndefined()
+  await writeFile(path, 'one')
+  expect(file.read()).toBe('one')
+  expect(file.read()).toBe('one')
+  await writeFile(`${path}.tmp`, 'two')
+  await rename(`${path}.tmp`, path)
+  expect(file.read()).toBe('two')
+  await unlink(path)
+  expect(file.read()).toBeUndefined()
+})
+
+test('one look serves a turn of the event loop; the next turn, and whoever comes after a change, looks anew', async () => {
+  const cache = new TurnCache<number>()
+  let looks = 0
+  const look = () => cache.get('', () => ++looks)
+  expect([look(), look()]).toEqual([1, 1])
+  cache.forget()
+  expect(look()).toBe(2)
+  await new Promise(resolve => setTimeout(resolve, 0))
+  await new Promise(resolve => setImmediate(resolve))
+  expect(look()).toBe(3)
+})
+
+test('a look that fails is not kept', () => {
+  const cache = new TurnCache<number>()
+  expect(() =>
+    cache.get('', () => {
+      throw new Error('no')
+    }),
+  ).toThrow('no')
+  expect(cache.get('', () => 7)).toBe(7)
+})
