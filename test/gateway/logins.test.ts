@@ -153,7 +153,7 @@ describe('login', () => {
     const { qr_url } = await login(t, 'only')
     expect((await login(t, '', { timeout: 0 })).session).toBe('only')
     await login(t, 'other')
-    expect(login(t, '')).rejects.toMatchObject({
+    await expect(login(t, '')).rejects.toMatchObject({
       code: 'invalid_arguments',
       hint: expect.stringContaining('other'),
     })
@@ -232,7 +232,7 @@ describe('login', () => {
   test('upstream down at the start is a clear error, and the next call starts again', async () => {
     await using t = await fresh()
     await t.sandbox.fail('get_bot_qrcode', '502')
-    expect(login(t, 'x')).rejects.toMatchObject({ code: 'upstream_error' })
+    await expect(login(t, 'x')).rejects.toMatchObject({ code: 'upstream_error' })
     await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
     expect((await login(t, 'x')).status).toBe('waiting')
   })
@@ -270,22 +270,24 @@ describe('login', () => {
     expect(await waiting).toMatchObject({ status: 'expired', message: expect.stringContaining('called off') })
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     expect(await t.gateway.accounts.list()).toEqual([])
-    expect(t.gateway.accounts.logout('x')).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(t.gateway.accounts.logout('x')).rejects.toMatchObject({ code: 'session_not_found' })
   })
 
   test('a name that is being logged in cannot be taken by a rename', async () => {
     await using t = await withGateway()
     await login(t, 'wanted')
-    expect(t.gateway.accounts.rename('default', 'Wanted')).rejects.toMatchObject({ code: 'session_exists' })
+    await expect(t.gateway.accounts.rename('default', 'Wanted')).rejects.toMatchObject({
+      code: 'session_exists',
+    })
     expect((await t.gateway.accounts.list()).map(({ name }) => name)).toEqual(['default', 'wanted'])
   })
 
   test('bad names are refused, and nothing starts after the end', async () => {
     await using t = await fresh()
     for (const name of ['..', 'a/b', 'media', 'con', '.x']) {
-      expect(login(t, name)).rejects.toMatchObject({ code: 'invalid_arguments' })
+      await expect(login(t, name)).rejects.toMatchObject({ code: 'invalid_arguments' })
     }
     await t.gateway.close()
-    expect(login(t, 'x')).rejects.toMatchObject({ code: 'shutting_down' })
+    await expect(login(t, 'x')).rejects.toMatchObject({ code: 'shutting_down' })
   })
 })

@@ -251,7 +251,7 @@ describe('expiry', () => {
     await t.sandbox.say('hello')
     await t.recv()
     await t.sandbox.fail('sendmessage', 'expired')
-    expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
+    await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
     await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
     await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
     t.clock.advance(31 * 60_000)

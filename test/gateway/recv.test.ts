@@ -71,9 +71,11 @@ describe('recv', () => {
       'to work',
     ])
     const began = performance.now()
-    expect(t.recv({ session: 'wrok', timeout: 300 })).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(t.recv({ session: 'wrok', timeout: 300 })).rejects.toMatchObject({
+      code: 'session_not_found',
+    })
     expect(performance.now() - began).toBeLessThan(100)
-    expect(t.recv({ session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    await expect(t.recv({ session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
   })
 
   test('messages of a session that is logged out stay readable', async () => {
@@ -125,6 +127,6 @@ describe('recv', () => {
     const waiting = t.recv({ timeout: 300 })
     await t.gateway.close()
     expect(await waiting).toEqual([])
-    expect(t.recv()).rejects.toMatchObject({ code: 'shutting_down' })
+    await expect(t.recv()).rejects.toMatchObject({ code: 'shutting_down' })
   })
 })

@@ -49,17 +49,17 @@ describe('which session sends', () => {
     expect((await t.send({ to, text: '1' })).session).toBe('a')
     await t.gateway.accounts.logout('a')
     expect((await t.send({ to, text: '2' })).session).toBe('b')
-    expect(t.send({ to, text: '3', session: 'a' })).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(t.send({ to, text: '3', session: 'a' })).rejects.toMatchObject({ code: 'session_not_found' })
     await t.gateway.accounts.logout('b')
-    expect(t.send({ to, text: '4' })).rejects.toMatchObject({ code: 'not_connected' })
+    await expect(t.send({ to, text: '4' })).rejects.toMatchObject({ code: 'not_connected' })
   })
 
   test('an expired one says so and asks nothing of upstream', async () => {
     await using t = await withTalk()
     const { token } = t.bots.get('default')!
     await t.other.sessions.markExpired('default', token, t.clock.now())
-    expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
-    expect(t.send({ text: 'x', session: 'default' })).rejects.toMatchObject({ code: 'session_expired' })
+    await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
+    await expect(t.send({ text: 'x', session: 'default' })).rejects.toMatchObject({ code: 'session_expired' })
     expect(t.requests('sendmessage')).toBe(0)
   })
 })
@@ -71,7 +71,7 @@ describe('what may be sent', () => {
       (await context(t))!.received_at! + 24 * hourMs,
     )
     t.clock.advance(24 * hourMs + 1)
-    expect(t.send({ text: 'late' })).rejects.toMatchObject({ code: 'window_closed' })
+    await expect(t.send({ text: 'late' })).rejects.toMatchObject({ code: 'window_closed' })
     expect(t.requests('sendmessage')).toBe(1)
     const before = (await context(t))!.received_at
     await t.sandbox.say('again')
@@ -82,7 +82,7 @@ describe('what may be sent', () => {
   test('ten answers, then quota_exhausted without asking upstream', async () => {
     await using t = await withTalk()
     for (let left = 9; left >= 0; left--) expect((await t.send({ text: `${left}` })).remaining).toBe(left)
-    expect(t.send({ text: 'one more' })).rejects.toMatchObject({ code: 'quota_exhausted' })
+    await expect(t.send({ text: 'one more' })).rejects.toMatchObject({ code: 'quota_exhausted' })
     expect(t.requests('sendmessage')).toBe(10)
     expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(10)
   })
@@ -114,14 +114,14 @@ describe('what may be sent', () => {
   test('text_too_long when the quota left cannot hold the parts', async () => {
     await using t = await withTalk()
     await t.send({ text: 'one' })
-    expect(t.send({ text: 'x'.repeat(16_384 * 10) })).rejects.toMatchObject({ code: 'text_too_long' })
+    await expect(t.send({ text: 'x'.repeat(16_384 * 10) })).rejects.toMatchObject({ code: 'text_too_long' })
     expect((await t.send({ text: 'x'.repeat(16_384 * 9) })).remaining).toBe(0)
   })
 
   test('a user that WeChat does not know costs nothing', async () => {
     await using t = await withTalk()
     const to = 'nobody@im.wechat'
-    expect(t.send({ to, text: 'x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    await expect(t.send({ to, text: 'x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
     await t.until('given back', async () => (await t.other.contexts.users('default')).get(to)?.used === 0)
     // Who never wrote is no user of this session.
     expect((await t.gateway.accounts.list())[0]?.user_count).toBe(1)
@@ -132,13 +132,16 @@ describe('what became of it', () => {
   test('-2 is told by our own counters and never repeated', async () => {
     await using t = await withTalk()
     await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
-    expect(t.send({ text: 'first' })).rejects.toMatchObject({ code: 'upstream_error' })
+    await expect(t.send({ text: 'first' })).rejects.toMatchObject({ code: 'upstream_error' })
     await t.until('refused', () => t.requests('sendmessage') === 1)
     await t.send({ text: 'y' }).catch(() => {})
     await t.sandbox.mend()
     await t.send({ text: 'good' })
     await t.sandbox.fail('sendmessage', 'errcode', { code: -2, delay_ms: 0 })
-    expect(t.send({ text: 'soon after' })).rejects.toMatchObject({ code: 'rate_limited', retryAfter: 300 })
+    await expect(t.send({ text: 'soon after' })).rejects.toMatchObject({
+      code: 'rate_limited',
+      retryAfter: 300,
+    })
     await t.until('four requests', () => t.requests('sendmessage') === 4)
   })
 
@@ -223,7 +226,7 @@ describe('what became of it', () => {
       await using t = await withTalk({ switches: { expired_form } })
       await t.sandbox.fail('getupdates', 'hang', { times: 0 })
       t.sandbox.bot(t.bots.get('default')!.user_id)
-      expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
+      await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
       await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
       await t.until('given back', async () => (await context(t))!.used === 0)
     }
@@ -231,7 +234,7 @@ describe('what became of it', () => {
 
   test('a caller who leaves before his turn sends nothing; one who leaves during the request changes nothing', async () => {
     await using t = await withTalk()
-    expect(t.send({ text: 'x' }, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+    await expect(t.send({ text: 'x' }, { signal: AbortSignal.abort() })).rejects.toMatchObject({
       code: 'shutting_down',
     })
     await t.until('given back', async () => (await context(t))!.used === 0)
@@ -258,7 +261,7 @@ describe('what became of it', () => {
 
   test('nothing to send is refused', async () => {
     await using t = await withTalk()
-    expect(t.send({})).rejects.toMatchObject({ code: 'invalid_arguments' })
+    await expect(t.send({})).rejects.toMatchObject({ code: 'invalid_arguments' })
   })
 })
 
@@ -300,7 +303,7 @@ describe('pace', () => {
     // Two parts, room for one: all or nothing.
     await t.sandbox.say('more', { from: one.user_id, to: one.bot_id })
     await t.until('quota', async () => (await context(t, 'one'))!.used === 0)
-    expect(t.send({ to: one.user_id, text: 'x'.repeat(20_000) })).rejects.toMatchObject({
+    await expect(t.send({ to: one.user_id, text: 'x'.repeat(20_000) })).rejects.toMatchObject({
       code: 'rate_limited',
     })
     await t.send({ to: one.user_id, text: 'tenth' })
@@ -369,9 +372,11 @@ describe('stopping', () => {
     const waiting = t.send({ text: 'second' })
     await t.until('reserved', async () => (await context(t))!.used === 2)
     await t.gateway.close()
-    expect(waiting).rejects.toMatchObject({ code: 'shutting_down' })
+    await expect(waiting).rejects.toMatchObject({ code: 'shutting_down' })
     expect((await context(t))!.used).toBe(1)
-    expect(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall())).rejects.toMatchObject({
+    await expect(
+      t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall()),
+    ).rejects.toMatchObject({
       code: 'shutting_down',
     })
   })

@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { withGateway } from '../support/gateway.ts'
+
+describe('the accounts', () => {
+  test('the default one first, then the oldest; a new default; the default goes, the oldest takes over', async () => {
+    await using t = await withGateway({ sessions: [] })
+    for (const name of ['c', 'a', 'b']) {
+      await t.connect(name)
+      t.clock.advance(1000)
+    }
+    const names = async () =>
+      (await t.gateway.accounts.list()).map(({ name, is_default }) => (is_default ? `*${name}` : name))
+    expect(await names()).toEqual(['*c', 'a', 'b'])
+    expect(await t.gateway.accounts.setDefault('B')).toEqual({ success: true, default_session: 'b' })
+    expect(await names()).toEqual(['*b', 'c', 'a'])
+    expect(await t.gateway.accounts.logout('')).toEqual({ success: true, session: 'b' })
+    expect(await names()).toEqual(['*c', 'a'])
+    expect(await t.gateway.accounts.rename('', '新名字')).toEqual({
+      success: true,
+      old_name: 'c',
+      new_name: '新名字',
+    })
+    expect(await names()).toEqual(['*新名字', 'a'])
+  })
+
+  test('what is not there, is taken, or is no name', async () => {
+    await using t = await withGateway({ sessions: ['a', 'b'] })
+    const { accounts } = t.gateway
+    await expect(accounts.logout('x')).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(accounts.setDefault('x')).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(accounts.rename('x', 'y')).rejects.toMatchObject({ code: 'session_not_found' })
+    await expect(accounts.rename('a', 'B')).rejects.toMatchObject({ code: 'session_exists' })
+    for (const name of ['..', '../b', 'media', '', 'a/b', 'nul']) {
+      await expect(accounts.rename('a', name)).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+    expect(await accounts.rename('a', 'A')).toMatchObject({ new_name: 'A' })
+    expect((await accounts.list()).map(({ name }) => name).sort()).toEqual(['A', 'b'])
+  })
+
+  test('a token file that does not parse is set aside and told; the others work', async () => {
+    await using t = await withGateway({ sessions: ['broken', 'whole'] })
+    await writeFile(join(t.dir, 'broken', 'token.json'), '{"bot_id":')
+    await t.until('told', async () =>
+      (await t.gateway.accounts.list()).some(
+        ({ name, status }) => name === 'broken' && status === 'disconnected',
+      ),
+    )
+    const { bot_id, user_id } = t.bots.get('whole')!
+    await t.sandbox.say('still here', { to: bot_id, from: user_id })
+    expect((await t.recv())[0]).toMatchObject({ text: 'still here', session: 'whole' })
+    const files = await readdir(join(t.dir, 'broken'))
+    expect(files.some(name => name.startsWith('token.json.corrupt-'))).toBe(true)
+    expect((await t.gateway.health()).status).toBe('degraded')
+  })
+})
+
+describe('the end', () => {
+  test('closing during long polls takes a moment, and a second time nothing', async () => {
+    await using t = await withGateway({ sessions: ['a', 'b', 'c'] })
+    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 3)
+    const began = performance.now()
+    await t.gateway.close()
+    expect(performance.now() - began).toBeLessThan(1500)
+    await t.gateway.close()
+    expect(t.requests('notifystop')).toBe(3)
+    expect(t.sandbox.world.core.stats.polls_now).toBe(0)
+  })
+
+  test('an upstream that hangs does not keep the service from closing', async () => {
+    await using t = await withGateway()
+    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
+    await t.sandbox.fail('*', 'hang', { times: 0 })
+    const began = performance.now()
+    await t.gateway.close()
+    expect(performance.now() - began).toBeLessThan(4500)
+  })
+
+  test('messages that arrive while it closes come afterwards', async () => {
+    await using t = await withGateway()
+    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
+    const closing = t.gateway.close()
+    for (let i = 0; i < 5; i++) await t.sandbox.say(`${i}`)
+    await closing
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect((await again.receive(5)).map(({ text }) => text)).toEqual(['0', '1', '2', '3', '4'])
+  })
+
+  test('nothing keeps the process alive afterwards', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'svc-life-'))
+    try {
+      await using t = await withGateway({ start: false })
+      const program = `
+        import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
+        import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
+        import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/call.ts', import.meta.url)))}
+        import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
+        const gateway = await openGateway({
+          config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},
+        })
+        await gateway.start()
+        await gateway.logins.login({ session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
+        const call = directCall()
+        await gateway.inbox.recv({ timeout: 0.2, limit: 1, consumer: 'default' }, call)
+        const waiting = gateway.inbox.recv({ timeout: 200, limit: 1, consumer: 'default' }, call)
+        await gateway.close()
+        await waiting
+        console.log('closed ' + Date.now())
+      `
+      await writeFile(join(dir, 'life.ts'), program)
+      const child = Bun.spawn([process.execPath, join(dir, 'life.ts')], { stdout: 'pipe', stderr: 'inherit' })
+      const [said, code] = await Promise.all([new Response(child.stdout).text(), child.exited])
+      expect(code).toBe(0)
+      expect(Date.now() - Number(/closed (\d+)/.exec(said)?.[1])).toBeLessThan(1500)
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})

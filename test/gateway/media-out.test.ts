@@ -1,0 +1,449 @@
+import { describe, expect, test } from 'bun:test'
+import { createHash, randomBytes } from 'node:crypto'
+import {
+  mkdir,
+  mkdtemp,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { MediaContent } from '../../src/model/message.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const remote = { local: false }
+const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
+const streamOf = (bytes: Uint8Array) => new Blob([new Uint8Array(bytes)]).stream()
+
+async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  const { user_id } = t.bots.get('default')!
+  await t.sandbox.say('hi')
+  await t.until('context', async () => (await t.other.contexts.users('default')).get(user_id)?.token)
+  await mkdir(join(t.mediaRoot, 'in'), { recursive: true })
+  return t
+}
+
+const send = (t: TestGateway, media: MediaContent | MediaContent[], call: object = remote, text?: string) =>
+  t.send({ media: [media].flat(), ...(text !== undefined && { text }) }, call)
+
+/** Sends and gives what the user sees of the last item. */
+async function seen(t: TestGateway) {
+  const item = (await t.sandbox.messages({ from: 'bot' })).at(-1)!.items[0]!
+  return { ...item, bytes: await t.sandbox.mediaBytes(item.media_id!) }
+}
+
+const used = async (t: TestGateway) =>
+  (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)!.used
+
+describe('what is sent arrives, byte for byte', () => {
+  for (const upload_method of ['post', 'put'] as const) {
+    for (const upload_url of ['full', 'legacy'] as const) {
+      test(`a CDN that takes ${upload_method} and tells its address ${upload_url}`, async () => {
+        await using t = await withTalk({ switches: { upload_method, upload_url } })
+        const bytes = randomBytes(300_000)
+        await writeFile(join(t.mediaRoot, 'in', '图片.png'), bytes)
+        const result = await send(t, { kind: 'image', path: 'in/图片.png' })
+        expect(result).toMatchObject({ success: true, remaining: 9 })
+        expect(md5((await seen(t)).bytes)).toBe(md5(bytes))
+        // What this host takes is remembered.
+        await send(t, { kind: 'image', path: 'in/图片.png' })
+        expect(t.sandbox.world.core.stats.uploads.accepted).toBe(2)
+      })
+    }
+  }
+
+  test('every kind, with text before them; voice goes as a file and says so; history has all', async () => {
+    await using t = await withTalk()
+    const kinds = ['image', 'voice', 'file', 'video'] as const
+    const media = kinds.map((kind, i) => ({
+      ...{ kind, file_name: `${kind}.bin` },
+      data: Buffer.alloc(1000 + i, i + 1).toString('base64'),
+    }))
+    const result = await send(t, media, remote, 'look')
+    expect(result.parts.map(({ kind, sent_as, status }) => [kind, sent_as, status])).toEqual([
+      ['text', 'text', 'accepted'],
+      ['image', 'image', 'accepted'],
+      ['voice', 'file', 'accepted'],
+      ['file', 'file', 'accepted'],
+      ['video', 'video', 'accepted'],
+    ])
+    const shown = await t.sandbox.messages({ from: 'bot' })
+    expect(shown.map(({ items, shown }) => [items[0]!.kind, items[0]!.size, shown])).toEqual([
+      ['text', undefined, true],
+      ['image', 1000, true],
+      ['file', 1001, true],
+      ['file', 1002, true],
+      ['video', 1003, true],
+    ])
+    const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 9, offset: 0 })
+    expect(messages.map(({ msg_type }) => msg_type).reverse()).toEqual([
+      'TEXT',
+      'IMAGE',
+      'FILE',
+      'FILE',
+      'VIDEO',
+    ])
+    expect(messages.every(({ status }) => status === 'accepted')).toBe(true)
+    expect(JSON.stringify(messages)).not.toMatch(/aes_key|encrypt_query_param|context_token/)
+    // One's own media can be fetched again.
+    const opened = await t.gateway.media.open(
+      { message_id: result.parts[1]!.message_id!, item: 0 },
+      new AbortController().signal,
+    )
+    expect((await new Response(opened.stream).bytes()).length).toBe(1000)
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('sizes around a block of the cipher', async () => {
+    await using t = await withTalk()
+    for (const size of [1, 15, 16, 17, 128 * 1024, 128 * 1024 + 1]) {
+      const bytes = randomBytes(size)
+      await writeFile(join(t.mediaRoot, 'x'), bytes)
+      await send(t, { kind: 'file', path: 'x' })
+      expect(md5((await seen(t)).bytes)).toBe(md5(bytes))
+    }
+  })
+})
+
+describe('path', () => {
+  test('what lies outside the media root is forbidden for a remote caller, by whatever way', async () => {
+    await using t = await withTalk()
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await writeFile(join(outside, 'secret.txt'), 'secret')
+      await symlink(join(outside, 'secret.txt'), join(t.mediaRoot, 'in', 'link'))
+      await symlink(outside, join(t.mediaRoot, 'in', 'folder'))
+      const paths = ['../default/token.json', 'in/../../default/token.json', join(outside, 'secret.txt')]
+      for (const path of [...paths, '/etc/hostname', 'in/link', 'in/folder/secret.txt', 'in/a\0b']) {
+        await expect(send(t, { kind: 'file', path })).rejects.toMatchObject({ code: 'forbidden' })
+      }
+      expect(t.requests('getuploadurl')).toBe(0)
+      // The local user may name any file.
+      expect(
+        (await send(t, { kind: 'file', path: join(outside, 'secret.txt') }, { local: true })).success,
+      ).toBe(true)
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test('a link swapped in again and again never leads outside', async () => {
+    await using t = await withTalk({ sessions: ['default'] })
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await mkdir(join(t.mediaRoot, 'good'))
+      await writeFile(join(t.mediaRoot, 'good', 'f'), 'inside')
+      await writeFile(join(outside, 'f'), 'SECRET')
+      const here = join(t.mediaRoot, 'turn')
+      let going = true
+      const swap = (async () => {
+        for (let i = 0; going; i++) {
+          const next = join(t.mediaRoot, `next${i}`)
+          await symlink(i % 2 ? outside : join(t.mediaRoot, 'good'), next)
+          await rename(next, here)
+        }
+      })()
+      const said = new Set<string>()
+      for (let i = 0; i < 60; i++) {
+        // The session is not connected to anybody of that name: only bringing the file home is of interest.
+        await send(t, { kind: 'file', path: 'turn/f' }).catch(error => said.add(error.code))
+      }
+      going = false
+      await swap
+      for (const message of await t.sandbox.messages({ from: 'bot' })) {
+        const bytes = await t.sandbox.mediaBytes(message.items[0]!.media_id!)
+        expect(new TextDecoder().decode(bytes)).toBe('inside')
+      }
+      for (const code of said) expect(['forbidden', 'invalid_arguments', 'quota_exhausted']).toContain(code)
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test('folders, pipes, devices, missing and empty files are refused at once', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    Bun.spawnSync(['mkfifo', join(t.mediaRoot, 'in', 'pipe')])
+    await writeFile(join(t.mediaRoot, 'in', 'empty'), '')
+    await writeFile(join(t.mediaRoot, 'in', 'large'), Buffer.alloc(1001))
+    const began = performance.now()
+    for (const path of ['in', 'in/pipe', 'in/none', 'in/empty', 'in/empty/x', '.', '']) {
+      await expect(send(t, { kind: 'file', path })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+    for (const path of ['/dev/zero', '/dev/stdin', '/proc/self/mem', join(t.mediaRoot, 'in', 'pipe')]) {
+      await expect(send(t, { kind: 'file', path }, { local: true })).rejects.toMatchObject({
+        code: 'invalid_arguments',
+      })
+    }
+    await expect(send(t, { kind: 'file', path: 'in/large' })).rejects.toMatchObject({
+      code: 'payload_too_large',
+    })
+    expect(performance.now() - began).toBeLessThan(2000)
+    expect(await used(t)).toBe(0)
+  })
+
+  test('a file that changes between the look and the upload is not sent as something else', async () => {
+    await using t = await withTalk()
+    const path = join(t.mediaRoot, 'in', 'f')
+    for (const change of [
+      () => writeFile(path, Buffer.alloc(5000, 2)),
+      () => truncate(path, 100),
+      async () => {
+        await truncate(path, 0)
+        await writeFile(path, Buffer.alloc(5000, 3))
+      },
+    ]) {
+      await writeFile(path, Buffer.alloc(5000, 1))
+      await utimes(path, 1, 1)
+      await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 150 })
+      const asked = t.requests('getuploadurl')
+      const sending = send(t, { kind: 'file', path: 'in/f' }).catch(error => error)
+      await t.until('asked', () => t.requests('getuploadurl') > asked)
+      await change()
+      const error = await sending
+      expect(['invalid_arguments', 'upstream_error']).toContain(error.code)
+    }
+    // Another file under the old name is another file: the first one goes out.
+    await writeFile(path, Buffer.alloc(5000, 1))
+    await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 150 })
+    const sending = send(t, { kind: 'file', path: 'in/f' })
+    await Bun.sleep(50)
+    await writeFile(`${path}2`, 'other')
+    await rename(`${path}2`, path)
+    expect((await sending).success).toBe(true)
+    expect(md5((await seen(t)).bytes)).toBe(md5(Buffer.alloc(5000, 1)))
+    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
+    expect(await used(t)).toBe(1)
+  })
+})
+
+describe('upload_id, data, url', () => {
+  test('an upload is sent any number of times, until its day is over', async () => {
+    await using t = await withTalk()
+    const bytes = randomBytes(70_000)
+    const upload = await t.gateway.media.accept(
+      { body: streamOf(bytes), file_name: '../报告 2026.pdf' },
+      new AbortController().signal,
+    )
+    expect(upload).toMatchObject({
+      size: 70_000,
+      sha256: createHash('sha256').update(bytes).digest('hex'),
+    })
+    expect(upload.expires_at - t.clock.now()).toBeGreaterThan(23.9 * 60 * 60_000)
+    for (let i = 0; i < 2; i++) {
+      await send(t, { kind: 'file', upload_id: upload.upload_id })
+      const item = await seen(t)
+      expect(item.file_name).toBe('报告 2026.pdf')
+      expect(md5(item.bytes)).toBe(md5(bytes))
+    }
+    t.clock.advance(24 * 60 * 60_000)
+    await t.sandbox.say('again')
+    await t.until('open', async () => (await used(t)) === 0)
+    await expect(send(t, { kind: 'file', upload_id: upload.upload_id })).rejects.toMatchObject({
+      code: 'not_found',
+    })
+  })
+
+  test('unknown and path-like ids, and damaged uploads, are not_found', async () => {
+    await using t = await withTalk()
+    const { upload_id } = await t.gateway.media.accept(
+      { body: streamOf(randomBytes(10)) },
+      new AbortController().signal,
+    )
+    await writeFile(join(t.mediaRoot, 'uploads', `${upload_id}.json`), '{"size":')
+    const ids = [
+      upload_id,
+      crypto.randomUUID(),
+      '../../default/token.json',
+      '',
+      '-'.repeat(36),
+      `${upload_id}/`,
+    ]
+    for (const id of ids) {
+      await expect(send(t, { kind: 'file', upload_id: id })).rejects.toMatchObject({ code: 'not_found' })
+    }
+  })
+
+  test('an upload that is empty, too large or breaks off leaves nothing', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    const accept = (body: ReadableStream<Uint8Array>, signal = new AbortController().signal) =>
+      t.gateway.media.accept({ body }, signal)
+    await expect(accept(streamOf(new Uint8Array()))).rejects.toMatchObject({ code: 'invalid_arguments' })
+    await expect(accept(streamOf(new Uint8Array(1001)))).rejects.toMatchObject({ code: 'payload_too_large' })
+    const breaking = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new Uint8Array(10))
+      },
+      pull: controller => controller.error(new Error('gone')),
+    })
+    await expect(accept(breaking)).rejects.toThrow('gone')
+    // A sender who has fallen silent is not waited for once the call is over.
+    const leaving = new AbortController()
+    let cancelled = false
+    const silent = new ReadableStream<Uint8Array>({
+      start: controller => controller.enqueue(new Uint8Array(10)),
+      cancel: () => {
+        cancelled = true
+      },
+    })
+    const accepting = accept(silent, leaving.signal)
+    await t.until('a file', async () => (await readdir(join(t.mediaRoot, 'uploads'))).length === 1)
+    leaving.abort()
+    await expect(accepting).rejects.toThrow()
+    expect(cancelled).toBe(true)
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('base64 in its spellings; what is none, or too much, is refused', async () => {
+    await using t = await withTalk()
+    const bytes = Buffer.from([251, 255, 190, 1, 2])
+    for (const data of [
+      bytes.toString('base64'),
+      bytes.toString('base64url'),
+      `data:image/png;base64,${bytes.toString('base64')}`,
+      ` ${bytes.toString('base64').slice(0, 4)}\n${bytes.toString('base64').slice(4)} `,
+    ]) {
+      await send(t, { kind: 'image', data })
+      expect(Buffer.from((await seen(t)).bytes).equals(bytes)).toBe(true)
+    }
+    for (const data of ['not base64!', 'AAAAA', 'data:text/plain,hello', '你好', '', '====']) {
+      await expect(send(t, { kind: 'image', data })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+    const large = Buffer.alloc(16 * 1024 * 1024 + 1).toString('base64')
+    await expect(send(t, { kind: 'image', data: large })).rejects.toMatchObject({ code: 'payload_too_large' })
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async () => {
+    await using t = await withTalk()
+    using server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response('inside the house'),
+    })
+    for (const url of [
+      `http://127.0.0.1:${server.port}/x`,
+      'http://localhost/x',
+      'http://169.254.169.254/',
+    ]) {
+      await expect(send(t, { kind: 'file', url })).rejects.toMatchObject({ code: 'forbidden' })
+    }
+    for (const url of ['file:///etc/passwd', 'ftp://a/b', 'nonsense']) {
+      await expect(send(t, { kind: 'file', url })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+    const said = await t.sandbox.media('image', randomBytes(500), { name: 'p.png' })
+    await send(t, { kind: 'file', url: `${t.sandbox.url}/phone/media/${said.media_id}` })
+    expect((await seen(t)).size).toBe(500)
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('exactly one source', async () => {
+    await using t = await withTalk()
+    for (const media of [{ kind: 'file' }, { kind: 'file', path: 'a', data: 'AAAA' }] as MediaContent[]) {
+      await expect(send(t, media)).rejects.toMatchObject({ code: 'invalid_arguments' })
+    }
+  })
+})
+
+describe('a CDN in trouble', () => {
+  const data = randomBytes(50_000).toString('base64')
+
+  test('500 twice, then well: sent once', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('upload', '500', { times: 2 })
+    expect((await send(t, { kind: 'image', data })).status).toBe('accepted')
+    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
+  })
+
+  for (const { kind, times } of [
+    { kind: '400', times: 1 },
+    { kind: '500', times: 0 },
+    { kind: '201', times: 0 },
+    { kind: 'no_param', times: 0 },
+    { kind: 'reset', times: 0 },
+  ] as const) {
+    test(`${kind}: an error, nothing sent, nothing spent, nothing left`, async () => {
+      await using t = await withTalk()
+      await t.sandbox.fail('upload', kind, { times })
+      await expect(send(t, { kind: 'image', data }, remote, 'text too')).rejects.toMatchObject({
+        code: 'upstream_error',
+      })
+      expect(t.requests('sendmessage')).toBe(0)
+      await t.until('given back', async () => (await used(t)) === 0)
+      expect((await t.gateway.history.page({ direction: 'sent', limit: 9, offset: 0 })).total).toBe(0)
+      expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+    }, 10_000)
+  }
+
+  test('getuploadurl refused or expired', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('getuploadurl', 'ret', { code: -1, delay_ms: 0 })
+    await expect(send(t, { kind: 'image', data })).rejects.toMatchObject({ code: 'upstream_error' })
+    await t.sandbox.fail('getuploadurl', 'expired')
+    await expect(send(t, { kind: 'image', data })).rejects.toMatchObject({ code: 'session_expired' })
+    expect((await t.gateway.accounts.list())[0]?.status).toBe('expired')
+    await t.until('given back', async () => (await used(t)) === 0)
+  })
+
+  test('a caller who leaves, and a service that stops, end an upload under way', async () => {
+    for (const stop of [false, true]) {
+      await using t = await withTalk()
+      await t.sandbox.fail('upload', 'hang')
+      const leaving = new AbortController()
+      const sending = send(t, { kind: 'image', data }, { ...remote, signal: leaving.signal })
+      await t.until('uploading', () => t.requests('getuploadurl') === 1)
+      const began = performance.now()
+      if (stop) await t.gateway.close()
+      else leaving.abort()
+      await expect(sending).rejects.toMatchObject({ code: 'shutting_down' })
+      expect(performance.now() - began).toBeLessThan(4000)
+      expect(t.requests('sendmessage')).toBe(0)
+      expect(await used(t)).toBe(0)
+      expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+    }
+  }, 15_000)
+})
+
+describe('leftovers', () => {
+  test('what a crash left half written goes, what is in use stays', async () => {
+    await using t = await withTalk({ start: true })
+    const uploads = join(t.mediaRoot, 'uploads')
+    const downloads = join(t.mediaRoot, 'downloads')
+    await mkdir(uploads, { recursive: true })
+    await mkdir(downloads, { recursive: true })
+    const old = [
+      join(uploads, `${crypto.randomUUID()}.tmp`),
+      join(uploads, `${crypto.randomUUID()}.json.0123456789ab.tmp`),
+      join(downloads, '.photo.jpg.0123abcd.part'),
+    ]
+    const kept = [
+      join(downloads, 'photo.jpg'),
+      join(downloads, 'mine.part'),
+      join(uploads, crypto.randomUUID()),
+    ]
+    const long = Date.now() / 1000 - 2 * 60 * 60
+    for (const path of [...old, ...kept]) {
+      await writeFile(path, 'x')
+      await utimes(path, long, long)
+    }
+    const young = join(downloads, '.now.jpg.0123abcd.part')
+    await writeFile(young, 'x')
+    t.clock.advance(10 * 60_000)
+    await t.until('swept', async () => (await stat(old[2]!).catch(() => undefined)) === undefined)
+    for (const path of old) await expect(stat(path)).rejects.toThrow()
+    for (const path of [...kept, young]) await stat(path)
+    // The upload's own day is over a day later.
+    for (let minutes = 0; minutes < 24 * 60; minutes += 10) t.clock.advance(10 * 60_000)
+    await t.until(
+      'the upload is gone',
+      async () => (await stat(kept[2]!).catch(() => undefined)) === undefined,
+    )
+    await stat(kept[0]!)
+  })
+})
