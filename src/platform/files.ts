@@ -13,6 +13,7 @@ import {
   lstat,
   mkdir,
   open,
+  readdir,
   readFile,
   realpath,
   rename,
@@ -101,6 +102,15 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
     await syncDir(folder)
   } finally {
     for (const temporary of left) if (temporary) await removeQuietly(temporary)
+  }
+}
+
+/** Removes what a process left that died while it wrote this file; for whoever is alone in writing it. */
+export async function removeUnfinished(path: string): Promise<void> {
+  const begins = `${basename(path)}.`
+  for (const name of await readdir(dirname(path)).catch(() => [])) {
+    const rest = name.startsWith(begins) ? name.slice(begins.length) : ''
+    if (/^[0-9a-f]{12}\.tmp$/.test(rest)) await removeQuietly(join(dirname(path), name))
   }
 }
 

@@ -9,6 +9,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import { type Sessions, serialized } from './sessions.ts'
+import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
@@ -57,7 +58,8 @@ export class Contexts {
    * Sets `count` units of the quota apart, before anything is sent: a crash between costs units, the other order could
    * cost a double send.
    *
-   * @throws SvcError `session_not_found` when the session was logged out meanwhile
+   * @throws SvcError `session_not_found` when the session was logged out meanwhile, `store_unavailable` when the file
+   *   cannot be written
    */
   async reserve(
     session: string,
@@ -137,7 +139,7 @@ export class Contexts {
   }
 
   async #change<T>(session: string, change: (users: Map<string, UserContext>) => T): Promise<T> {
-    return this.#lock.run(async () => {
+    const write = async () => {
       const users = await this.#fresh(session)
       const before = textOf(users)
       const result = change(users)
@@ -154,7 +156,8 @@ export class Contexts {
         }
       }
       return result
-    })
+    }
+    return told(() => this.#lock.run(write))
   }
 
   /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */

@@ -7,11 +7,19 @@ import { rename as renameFile, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
-import { ensurePrivateDir, errorCodeOf, removeQuietly, setAside, writeDurably } from '../platform/files.ts'
+import {
+  ensurePrivateDir,
+  errorCodeOf,
+  removeQuietly,
+  removeUnfinished,
+  setAside,
+  writeDurably,
+} from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import { FolderNames, SmallFile } from './listing.ts'
+import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
 export interface SessionRecord {
@@ -118,8 +126,11 @@ export class Sessions {
     await this.#change(async () => {
       const folder = this.#existing(name)
       const wasDefault = (await this.#defaultName()) === folder
-      await removeQuietly(this.tokenPath(folder))
-      await removeQuietly(this.contextsPath(folder))
+      for (const path of [this.tokenPath(folder), this.contextsPath(folder)]) {
+        await removeQuietly(path)
+        // Credentials too.
+        await removeUnfinished(path)
+      }
       await rmdir(join(this.#dir, folder)).catch(error => {
         // Set-aside files stay: they may be all that is left of somebody's credentials.
         this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
@@ -230,7 +241,7 @@ export class Sessions {
   /** A change under the data lock, seen by whoever looks after it. */
   async #change(work: () => Promise<void>): Promise<void> {
     try {
-      await this.#lock.run(work)
+      await told(() => this.#lock.run(work))
     } finally {
       this.written()
     }
