@@ -179,7 +179,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     async health(): Promise<Health> {
       const listed = await accounts.connected()
       const all = await sessions.list()
-      const storeOk = store.works()
+      const storeOk = store.works() && !poller.stuck
       return {
         status: storeOk && listed.length === all.length ? 'ok' : 'degraded',
         version,

@@ -49,14 +49,18 @@ interface Follower {
   readonly stop: AbortController
   /** Upstream refuses the token. */
   expired: boolean
+  /** A batch in hand cannot be committed. */
+  stuck?: boolean
   lastPollAt?: number
-  ended: Promise<void>
 }
 
 export class Poller {
   readonly #ports: PollerPorts
   /** By login: token and time, since a login may bring the old token. */
   readonly #followers = new Map<string, Follower>()
+  /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
+  readonly #loops = new Set<Promise<void>>()
+  #stopping = new AbortController().signal
   #nudge = new AbortController()
 
   constructor(ports: PollerPorts) {
@@ -71,6 +75,11 @@ export class Poller {
     return undefined
   }
 
+  /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
+  get stuck(): boolean {
+    return [...this.#followers.values()].some(follower => follower.stuck)
+  }
+
   /** Looks at the session files now: something changed. */
   changed(): void {
     this.#nudge.abort()
@@ -79,6 +88,7 @@ export class Poller {
   /** Polls until `signal` aborts; then waits for the batches in hand to be committed. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, sessions } = this.#ports
+    this.#stopping = signal
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     while (!signal.aborted) {
       this.#nudge = new AbortController()
@@ -90,7 +100,7 @@ export class Poller {
       if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }
     for (const follower of this.#followers.values()) follower.stop.abort()
-    await Promise.all([...this.#followers.values()].map(follower => follower.ended))
+    await Promise.all(this.#loops)
     this.#followers.clear()
   }
 
@@ -117,15 +127,16 @@ export class Poller {
         token: bot.token,
         stop: new AbortController(),
         expired: bot.expired_at !== undefined,
-        ended: Promise.resolve(),
       }
-      follower.ended = this.#follow(follower, started++ * staggerMs)
+      this.#followers.set(login, follower)
+      const loop = this.#follow(follower, started++ * staggerMs)
         .catch(error => this.#ports.log.error('poll loop failed', { session: follower.name, error }))
         .finally(() => {
           // One that ended by itself is started again by the next look, from what stands on disk then.
           if (this.#followers.get(login) === follower) this.#followers.delete(login)
+          this.#loops.delete(loop)
         })
-      this.#followers.set(login, follower)
+      this.#loops.add(loop)
     }
   }
 
@@ -222,8 +233,9 @@ export class Poller {
     updates: Updates,
     log: Log,
   ): Promise<string | undefined> {
-    const { signal } = follower.stop
     const { clock, commit, store } = this.#ports
+    // Not the loop's own signal: messages of a session that is logged out meanwhile are to be stored all the same.
+    const signal = this.#stopping
     const receivedAt = clock.now()
     const rows: ReceivedMessage[] = []
     const inbound: BatchCommit['inbound'] = []
@@ -242,8 +254,9 @@ export class Poller {
       // When the service stops, a batch in hand gets one more try: upstream may not send it again.
       const last = signal.aborted
       try {
-        await this.#current(follower)
         if (!stored) {
+          // Its name may have changed; not knowing that is no reason not to store.
+          await this.#current(follower).catch(() => undefined)
           const results = store.insertReceived(follower.name, bot.bot_id, rows)
           stored = true
           log.debug('batch stored', {
@@ -255,12 +268,16 @@ export class Poller {
         const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound }
         for (let renames = 0; renames < 10; renames++) {
           const { name } = follower
-          if ((await commit({ ...batch, session: name })) === 'moved') return next
+          if ((await commit({ ...batch, session: name })) === 'moved') {
+            follower.stuck = false
+            return next
+          }
           await this.#current(follower)
           if (follower.name === name) break
         }
         return undefined
       } catch (error) {
+        follower.stuck = true
         log.error('batch not committed; it stays in memory and polling of this session waits', {
           error,
           messages: rows.length,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cursorsIn, sessionFiles } from './support/log-file.ts'
 import { type Program, until } from './support/program.ts'
@@ -151,8 +151,12 @@ test.skipIf(!canTrace)(
     )
     expect(survived).toBeGreaterThan(10)
     console.log(`survived at the ${survived}. system call`)
+    // What died half written holds credentials too: a logout leaves nothing of it.
     const left = readdirSync(join(site.dir, 's')).filter(name => name.includes('.tmp'))
-    console.log(`temporary files left in the session's folder: ${left.length}`)
+    expect(left.length).toBeGreaterThan(0)
+    const program = await site.start()
+    expect((await program.call('logout', { session_name: 's' })).body).toMatchObject({ success: true })
+    expect(existsSync(join(site.dir, 's'))).toBe(false)
   },
   120_000,
 )

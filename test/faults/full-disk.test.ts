@@ -1,0 +1,149 @@
+import { afterAll, expect, test } from 'bun:test'
+import { readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { canMount, smallDisk } from './support/mounts.ts'
+import { type Program, runSvc, until } from './support/program.ts'
+import { openSite, type Site } from './support/upstream.ts'
+
+const undo: (() => void)[] = []
+afterAll(() => {
+  for (const step of undo) step()
+})
+
+/** Takes all but `left` bytes of the disk. @returns gives them back */
+function fill(dir: string, left: number): () => void {
+  const { bavail, bsize } = statfsSync(dir)
+  const path = join(dir, 'filler')
+  writeFileSync(path, Buffer.alloc(Math.max(0, bavail * bsize - left)))
+  return () => rmSync(path)
+}
+
+/** Messages that a cursor on disk covers and the store does not have. */
+async function passedOver(site: Site): Promise<string[]> {
+  using log = site.log()
+  const written = await site.sandbox.messages({ from: 'user', limit: 100_000 })
+  return log
+    .passedOver(
+      written.map(({ items, bot_id, seq, message_id, at }) => ({
+        ...{ text: items[0]!.text!, bot: bot_id, seq, messageId: message_id, at },
+      })),
+    )
+    .map(one => one.text)
+}
+
+const health = async (program: Program) => (await program.get('/healthz')).body
+
+test.skipIf(!canMount)(
+  'a disk that fills up during ingest: the cursor never passes what is not stored, errors are clear, and all heals by itself when space returns (skipped where mounting is forbidden)',
+  async () => {
+    const disk = smallDisk('32m')
+    undo.push(disk.unmount)
+    await using site = await openSite({ dir: disk.dir, switches: { batch: 20 } })
+    const service = await site.start()
+    await site.say('first')
+    await site.stored(1)
+    const free = fill(disk.dir, 2_000_000)
+    const count = 3000
+    await site.sandbox.bulk(count, `${'x'.repeat(1000)} {n}`, site.bot)
+
+    await until('the disk is full', 30_000, () => service.log().includes('batch not committed'))
+    const stuckAt = site.texts().length
+    expect(stuckAt).toBeLessThan(count)
+    expect(await passedOver(site)).toEqual([])
+    const polls = site.requests('getupdates')
+    const sent = await service.call('send', { to: site.user, text: 'hello' })
+    expect(sent).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
+    expect(sent.body.hint).toContain('disk is full')
+    // What is stored can still be searched.
+    expect((await service.call('history', { limit: 1 })).status).toBe(200)
+    expect(await health(service)).toMatchObject({ status: 'degraded', store: 'unavailable' })
+    await Bun.sleep(3000)
+    expect(await passedOver(site)).toEqual([])
+    // It does not hammer upstream for what it cannot keep.
+    expect(site.requests('getupdates') - polls).toBeLessThanOrEqual(3)
+
+    free()
+    const freedAt = Date.now()
+    const texts = await site.stored(count + 1, 40_000)
+    console.log(
+      `stuck at ${stuckAt} of ${count}; all stored ${Date.now() - freedAt} ms after space came back`,
+    )
+    expect(texts.length).toBe(count + 1)
+    expect(new Set(texts).size).toBe(count + 1)
+    expect(await passedOver(site)).toEqual([])
+    await until('healthy', 5000, async () => (await health(service)).status === 'ok')
+    expect((await service.call('send', { to: site.user, text: 'hello again' })).body).toMatchObject({
+      status: 'accepted',
+    })
+    expect((await site.sandbox.messages({ from: 'bot' })).map(one => one.items[0]?.text)).toEqual([
+      'hello again',
+    ])
+    const read: string[] = []
+    while (read.length < count + 1) {
+      const { status, body } = await service.call('recv', { timeout: 0, limit: 1000 })
+      expect(status).toBe(200)
+      if (body.length === 0) break
+      read.push(...body.map((message: { text: string }) => message.text))
+    }
+    expect(read.sort()).toEqual(texts.sort())
+    for (const name of ['token.json', 'contexts.json'])
+      JSON.parse(readFileSync(join(site.dir, 's', name), 'utf8'))
+  },
+  120_000,
+)
+
+test.skipIf(!canMount)(
+  'a service killed and started again on a full disk: it says so, and nothing is lost once there is space (skipped where mounting is forbidden)',
+  async () => {
+    const disk = smallDisk('24m')
+    undo.push(disk.unmount)
+    await using site = await openSite({ dir: disk.dir, switches: { batch: 20 } })
+    const first = await site.start()
+    await site.say('first')
+    await site.stored(1)
+    const free = fill(disk.dir, 1_000_000)
+    await site.sandbox.bulk(1500, `${'x'.repeat(1000)} {n}`, site.bot)
+    await until('the disk is full', 30_000, () => first.log().includes('batch not committed'))
+    await first.kill('SIGKILL')
+    writeFileSync(join(disk.dir, 'crumbs'), Buffer.alloc(0))
+    const { bavail, bsize } = statfsSync(disk.dir)
+    if (bavail > 0) writeFileSync(join(disk.dir, 'crumbs'), Buffer.alloc(bavail * bsize))
+
+    const second = site.launch()
+    if (await second.ready) {
+      await until('it is told', 15_000, () => /disk is full|ENOSPC|SQLITE_FULL/.test(second.log()))
+      await second.kill('SIGKILL')
+    } else {
+      expect(await second.exited).toBe(1)
+      expect(second.log()).toMatch(/disk is full|ENOSPC|SQLITE_FULL/)
+      expect(second.log()).not.toContain('bug in svc')
+      console.log(`start on a full disk: ${second.log().trim()}`)
+    }
+    expect(await passedOver(site)).toEqual([])
+    free()
+    rmSync(join(disk.dir, 'crumbs'))
+    await site.start()
+    const texts = await site.stored(1501, 40_000)
+    expect(new Set(texts).size).toBe(1501)
+    expect(texts.length).toBe(1501)
+    using log = site.log()
+    expect(log.integrity()).toBe('ok')
+  },
+  120_000,
+)
+
+test.skipIf(!canMount)(
+  'a data directory on a disk that is full from the beginning: one clear line, exit status 1 (skipped where mounting is forbidden)',
+  async () => {
+    const disk = smallDisk('1m')
+    undo.push(disk.unmount)
+    fill(disk.dir, 0)
+    await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', join(disk.dir, 'new')])
+    expect(await program.ready).toBe(false)
+    expect(await program.exited).toBe(1)
+    expect(program.log()).toMatch(/full|ENOSPC/)
+    expect(program.log()).not.toContain('bug in svc')
+    expect(program.log()).not.toContain('    at ')
+  },
+  30_000,
+)
