@@ -225,6 +225,7 @@ export class History {
     const timed = plan.since !== undefined || plan.until !== undefined
     let workingSince = this.#clock.monotonic()
     while (high >= bottom && high > 0) {
+      signal?.throwIfAborted()
       const started = this.#clock.monotonic()
       let low = Math.max(bottom, high - width + 1)
       const chosen = this.#choose(plan, low, high)
@@ -244,20 +245,15 @@ export class History {
       matched += window.matched
       yield window
       if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
-        plan.range = await idsBetweenTimes(this.#db, plan, () => this.#pause(signal))
+        plan.range = await idsBetweenTimes(this.#db, plan, () => this.#clock.sleep(0))
         high = Math.min(high, plan.range.high)
         bottom = Math.max(bottom, plan.range.low)
       }
       if (this.#clock.monotonic() - workingSince > sliceMs) {
-        await this.#pause(signal)
+        await this.#clock.sleep(0)
         workingSince = this.#clock.monotonic()
       }
     }
-  }
-
-  async #pause(signal: AbortSignal | undefined): Promise<void> {
-    signal?.throwIfAborted()
-    await this.#clock.sleep(0)
   }
 
   /** The way through one window: that of the needle, unless a user or session has only few rows in it. */

@@ -94,7 +94,7 @@ export function startOther(path: string, body: string) {
     const { silentLog } = await import(${url('platform/log.ts')})
     const path = ${JSON.stringify(path)}
     const open = () => Store.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
-    const hold = () => new Promise(() => setInterval(() => {}, 1000))
+    const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
     ${body}`
   return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
 }

@@ -1,0 +1,314 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { MessageKind } from '../../src/model/message.ts'
+import type { HistoryFilter, Store } from '../../src/store/store.ts'
+import { message, openStore, type TestStore } from './support.ts'
+
+const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
+  (await store.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
+
+/** The contract's rule, naively: a literal substring, A-Z alike. */
+const fold = (text: string) =>
+  text
+    .toWellFormed()
+    .replaceAll('\0', '\ufffd')
+    .replace(/[A-Z]/g, char => char.toLowerCase())
+const contains = (text: string, needle: string) => fold(text).includes(fold(needle))
+
+describe('text_contains', () => {
+  let one: TestStore
+  let cases = 0
+  beforeAll(async () => {
+    one = await openStore()
+  })
+  afterAll(() => one[Symbol.asyncDispose]())
+
+  test.each([
+    ['ell', 'hello', true],
+    ['ELL', 'hello', true],
+    ['hello', 'HeLLo', true],
+    ['100%', '100', false],
+    ['100%', 'at 100% now', true],
+    ['a_b', 'axb', false],
+    ['a_b', 'a_b', true],
+    ['\\', 'a\\b', true],
+    ['\\%', '\\%', true],
+    ['\\%', '%', false],
+    ["'", "O'Brien", true],
+    ['"', 'say "x"', true],
+    ['""', 'say "x"', false],
+    ['好', '你好吗', true],
+    ['你好', '你好吗', true],
+    ['好你', '你好吗', false],
+    ['吗', '你好吗', true],
+    ['👍', 'ok👍🏽', true],
+    ['👍🏽', 'ok👍', false],
+    ['👨‍👩‍👧', 'x👨‍👩‍👧y', true],
+    ['，', '你好，吗', true],
+    [' ', 'a b', true],
+    [' ', 'ab', false],
+    ['\n', 'a\nb', true],
+    ['a\0b', 'a\0b', true],
+    ['b', 'a\0b', true],
+    ['É', 'é', false],
+    ['é', 'é', true],
+    ['e', 'e\u0301', true],
+    ['é', 'e\u0301', false],
+    ['I', 'ı', false],
+    ['i', 'İ', false],
+    ['k', '\u212a', false],
+    ['s', 'ſ', false],
+    ['Ä', 'ä', false],
+    ['\ue025', '%', false],
+    ['%', '\ue025', false],
+    ['\ue025', 'x\ue025', true],
+    ['\ud800', 'x\ud800', true],
+    ['AND', 'x', false],
+    ['NEAR(a b)', 'NEAR(a b)', true],
+    ['gram:a*', 'a', false],
+  ])('%j in %j: %j', async (needle, text, expected) => {
+    const session = `case${++cases}`
+    one.store.insertReceived(session, 'b', [message(text), message('龘')])
+    expect(contains(text, needle)).toBe(expected)
+    expect(await texts(one.store, { session, text_contains: needle })).toHaveLength(expected ? 1 : 0)
+  })
+
+  test('agrees with a naive reading of the rule over random texts and needles', async () => {
+    await using t = await openStore()
+    let seed = 7
+    const random = (below: number) => {
+      seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
+      return Math.floor((seed / 2 ** 32) * below)
+    }
+    const alphabet = [
+      ...'aAbBzZiI019 ',
+      ...[
+        '%',
+        '_',
+        '\\',
+        '"',
+        "'",
+        '*',
+        '-',
+        '(',
+        '\0',
+        '\n',
+        '\ue025',
+        '\ue05c',
+        '\ufffd',
+        '\ud83d',
+        '\udc4d',
+      ],
+      ...['中', '文', '好', '，', '👍', '🏽', 'é', '\u0301', 'ı', 'İ', 'ſ', '\u212a', '\u{f0025}'],
+    ]
+    const make = (length: number) => Array.from({ length }, () => alphabet[random(alphabet.length)]).join('')
+    const list = Array.from({ length: 3000 }, () => make(random(12)))
+    for (let i = 0; i < list.length; i += 500) {
+      t.store.insertReceived(
+        's',
+        'b',
+        list.slice(i, i + 500).map(text => message(text)),
+      )
+    }
+    const folded = list.map(fold)
+    for (let i = 0; i < 2000; i++) {
+      const from = list[random(list.length)]!
+      const start = random(from.length)
+      // Half of them stand somewhere; code units are cut without regard for pairs.
+      const needle = i % 2 ? from.slice(start, start + 1 + random(5)) : make(1 + random(4))
+      if (needle === '') continue
+      const wanted = fold(needle)
+      const expected = folded.filter(text => text.includes(wanted)).length
+      const found = await t.store.history({ text_contains: needle, limit: 1, offset: 0 })
+      expect({ needle, total: found.total }).toEqual({ needle, total: expected })
+    }
+  })
+
+  test('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async () => {
+    await using t = await openStore()
+    const long = '长'.repeat(10_000)
+    t.store.insertReceived('s', 'b', [message('x'), message(long), message('%'.repeat(10_000))])
+    expect(await texts(t.store, { text_contains: '' })).toHaveLength(3)
+    expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
+    expect(await texts(t.store, { text_contains: '%'.repeat(10_000) })).toHaveLength(1)
+    expect(t.store.history({ text_contains: `${long}长`, limit: 1, offset: 0 })).rejects.toMatchObject({
+      code: 'invalid_arguments',
+    })
+  })
+
+  test('finds what was sent, too', async () => {
+    await using t = await openStore()
+    t.store.insertSent('s', 'b', {
+      client_id: '1',
+      to_user: 'u',
+      msg_type: 'TEXT',
+      text: '发出去',
+      timestamp: 1,
+      raw: '{}',
+    })
+    expect(await texts(t.store, { text_contains: '出去', direction: 'sent' })).toEqual(['发出去'])
+    expect(await texts(t.store, { text_contains: '出去', direction: 'received' })).toEqual([])
+  })
+})
+
+interface Row {
+  text: string
+  peer: string
+  session: string
+  bot: string
+  kind: MessageKind
+  at: number
+  sent: boolean
+}
+
+/** Rows of all kinds, mixed; times neither unique nor in the order of ids. */
+function mixed(store: Store, count: number): Row[] {
+  const rows: Row[] = []
+  const kinds: MessageKind[] = ['TEXT', 'IMAGE', 'VOICE']
+  for (let i = 0; i < count; i++) {
+    const n = (i * 7919) % 1000
+    rows.push({
+      text: `${n % 3 === 0 ? '苹果 ' : ''}word${n % 17} ${i}`,
+      peer: `u${n % 5}`,
+      session: `s${n % 4}`,
+      bot: `b${n % 2}`,
+      kind: kinds[n % 3]!,
+      at: 1_000_000 + Math.floor(i / 10) * 10 + (n === 500 ? -900_000 : 0),
+      sent: n % 11 === 0,
+    })
+  }
+  for (const row of rows) {
+    const { text, peer, session, bot, kind, at, sent } = row
+    if (sent) {
+      store.insertSent(session, bot, {
+        ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
+      })
+    } else {
+      store.insertReceived(session, bot, [message(text, { from_user: peer, msg_type: kind, timestamp: at })])
+    }
+  }
+  return rows
+}
+
+test('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async () => {
+  await using t = await openStore()
+  const rows = mixed(t.store, 900)
+  const parts: [Partial<HistoryFilter>, (row: Row) => boolean][] = [
+    [{ user_id: 'u1' }, row => row.peer === 'u1'],
+    [{ bot_id: 'b1' }, row => row.bot === 'b1'],
+    [{ session: 's2' }, row => row.session === 's2'],
+    [{ msg_type: 'TEXT' }, row => row.kind === 'TEXT'],
+    [{ direction: 'received' }, row => !row.sent],
+    [{ since: 1_000_200 }, row => row.at >= 1_000_200],
+    [{ until: 1_000_700 }, row => row.at < 1_000_700],
+    [{ text_contains: '果 WORD' }, row => row.text.includes('果 word')],
+  ]
+  for (let mask = 0; mask < 1 << parts.length; mask++) {
+    const chosen = parts.filter((_, bit) => mask & (1 << bit))
+    const filter = Object.assign({}, ...chosen.map(([part]) => part)) as Partial<HistoryFilter>
+    const expected = rows
+      .filter(row => chosen.every(([, keep]) => keep(row)))
+      .map(row => row.text)
+      .reverse()
+    const seen: string[] = []
+    let before: number | undefined
+    for (let pages = 0; pages < 50; pages++) {
+      const page = await t.store.history({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
+      expect(page.total).toBe(expected.length)
+      expect(page.total_is_lower_bound).toBe(false)
+      seen.push(...page.rows.map(row => row.text))
+      before = page.next_before
+      if (before === undefined) break
+    }
+    expect(seen).toEqual(expected)
+    const middle = await t.store.history({ ...filter, limit: 10, offset: 13 })
+    expect(middle.rows.map(row => row.text)).toEqual(expected.slice(13, 23))
+    expect(middle.next_before !== undefined).toBe(expected.length > 23)
+  }
+})
+
+test('a filter that nothing has, an unknown session, an empty store', async () => {
+  await using t = await openStore()
+  const nothing = { rows: [], total: 0, total_is_lower_bound: false }
+  expect(await t.store.history({ limit: 5, offset: 0 })).toEqual(nothing)
+  mixed(t.store, 20)
+  expect(await t.store.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
+  expect(await t.store.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 })).toEqual(
+    nothing,
+  )
+  expect(await t.store.history({ before: 1, limit: 5, offset: 0 })).toMatchObject({ rows: [], total: 20 })
+  expect(await t.store.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
+})
+
+test('the total is exact up to 10,000 and then a lower bound', async () => {
+  await using t = await openStore()
+  const add = (count: number) =>
+    t.store.insertReceived(
+      's',
+      'b',
+      Array.from({ length: count }, () => message('苹果', { from_user: 'u' })),
+    )
+  for (let i = 0; i < 10; i++) add(1000)
+  for (const filter of [
+    {},
+    { user_id: 'u' },
+    { text_contains: '苹果' },
+    { text_contains: '苹' },
+    { since: 0 },
+  ]) {
+    expect(await t.store.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+      total: 10_000,
+      total_is_lower_bound: false,
+    })
+  }
+  add(1)
+  for (const filter of [
+    {},
+    { user_id: 'u' },
+    { text_contains: '苹果' },
+    { text_contains: '苹' },
+    { since: 0 },
+  ]) {
+    expect(await t.store.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+      total: 10_000,
+      total_is_lower_bound: true,
+    })
+  }
+})
+
+test('rows that a long search has not reached yet may come and go meanwhile', async () => {
+  await using t = await openStore()
+  for (let i = 0; i < 20; i++) {
+    t.store.insertReceived(
+      's',
+      'b',
+      Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
+    )
+  }
+  const search = t.store.history({
+    msg_type: 'TEXT',
+    text_contains: '针',
+    user_id: 'u@im.wechat',
+    limit: 200,
+    offset: 900,
+  })
+  t.store.insertReceived('s', 'b', [message('针 late')])
+  expect((await search).rows).toHaveLength(100)
+})
+
+test('a search ends with the reason of its signal, or because the store closes', async () => {
+  await using t = await openStore()
+  for (let i = 0; i < 60; i++) {
+    t.store.insertReceived(
+      's',
+      'b',
+      Array.from({ length: 1000 }, () => message('草草草草', { timed: false })),
+    )
+  }
+  const stop = new AbortController()
+  const search = t.store.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
+  stop.abort(new Error('gone'))
+  expect(search).rejects.toThrow('gone')
+  const other = t.store.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
+  t.store.close()
+  expect(other).rejects.toMatchObject({ code: 'shutting_down' })
+})
