@@ -103,8 +103,8 @@ export class Consumers {
       .all(consumer)
       .filter(({ expires_at, owner }) => {
         const left = Number(expires_at) - now
-        // More than a whole lease is left when the clock was set back.
-        return left <= 0 || left > leaseMs || this.#isDead(String(owner))
+        // Far more than a whole lease is left when the clock was set back.
+        return left <= 0 || left > 2 * leaseMs || this.#isDead(String(owner))
       })
       .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
   }
