@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'bun:test'
+import {
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { cursorsIn } from './support/log-file.ts'
+import { type Program, until } from './support/program.ts'
+import { openSite, type Site } from './support/upstream.ts'
+
+const garbage = [
+  { what: 'empty', text: '' },
+  { what: 'cut in the middle', text: '{"bot_id":"b@im.bot","tok' },
+  { what: 'zeros, as after a power cut', text: '\0'.repeat(300) },
+  { what: 'JSON, but a list', text: '[]' },
+  { what: 'JSON, but null', text: 'null' },
+]
+
+const asides = (site: Site, name: string) =>
+  readdirSync(join(site.dir, 's')).filter(file => file.startsWith(`${name}.corrupt-`))
+
+/** A second session, to see that it goes on. */
+async function withOther(site: Site) {
+  const user = await site.sandbox.addUser('Other')
+  const bot = site.sandbox.bot(user)
+  await site.connect('other', bot)
+  return { say: (text: string) => site.sandbox.say(text, { from: user, to: bot.bot_id }) }
+}
+
+const statusOf = async (program: Program, name: string): Promise<string> => {
+  const { body } = await program.call('sessions')
+  return body.find((session: { name: string }) => session.name === name)?.status
+}
+
+describe('token.json', () => {
+  for (const { what, text } of garbage) {
+    test(`${what}, at the start: set aside and reported, the other session works`, async () => {
+      await using site = await openSite()
+      const other = await withOther(site)
+      writeFileSync(join(site.dir, 's/token.json'), text)
+      const service = await site.start()
+      await other.say('works')
+      expect(await site.stored(1)).toEqual(['works'])
+      expect(await statusOf(service, 's')).toBe('disconnected')
+      expect(await statusOf(service, 'other')).toBe('connected')
+      const [aside] = asides(site, 'token.json')
+      expect(readFileSync(join(site.dir, 's', aside!), 'utf8')).toBe(text)
+      expect(service.log()).toContain('token.json does not parse')
+    }, 30_000)
+  }
+
+  test('while running: the other session works, a restored file is polled again from its cursor, nothing is lost', async () => {
+    await using site = await openSite()
+    const other = await withOther(site)
+    const service = await site.start()
+    await site.say('one')
+    await site.stored(1)
+    const path = join(site.dir, 's/token.json')
+    await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    const good = readFileSync(path, 'utf8')
+    writeFileSync(path, '{"half')
+    await until('it is noticed', 5000, async () => (await statusOf(service, 's')) === 'disconnected')
+    await site.say('two')
+    await other.say('works')
+    await until('the other one receives', 5000, () => site.texts().includes('works'))
+    expect(asides(site, 'token.json').length).toBe(1)
+    writeFileSync(path, good)
+    await until('all are there', 10_000, () => site.texts().includes('two'))
+    expect(site.texts().sort()).toEqual(['one', 'two', 'works'])
+    expect(await statusOf(service, 's')).toBe('connected')
+  }, 40_000)
+})
+
+describe('contexts.json', () => {
+  for (const { what, text } of garbage) {
+    test(`${what}, at the start: set aside by the next message, and the user can be answered again`, async () => {
+      await using site = await openSite()
+      const path = join(site.dir, 's/contexts.json')
+      writeFileSync(path, text)
+      const service = await site.start()
+      await site.say('hello')
+      await site.stored(1)
+      await until('it is whole', 5000, () => asides(site, 'contexts.json').length === 1)
+      const answer = await service.call('send', { to: site.user, text: 'hi' })
+      expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
+      expect(readFileSync(join(site.dir, 's', asides(site, 'contexts.json')[0]!), 'utf8')).toBe(text)
+      expect(JSON.parse(readFileSync(path, 'utf8'))[site.user].used).toBe(1)
+    }, 30_000)
+  }
+
+  test('while running: a send sets it aside, the next message mends it', async () => {
+    await using site = await openSite()
+    const service = await site.start()
+    await site.say('one')
+    await site.stored(1)
+    const path = join(site.dir, 's/contexts.json')
+    await until('it is there', 5000, () => statSync(path, { throwIfNoEntry: false }))
+    writeFileSync(path, '{"half')
+    const answer = await service.call('send', { to: site.user, text: 'blind' })
+    expect([200, 409, 502]).toContain(answer.status)
+    expect(asides(site, 'contexts.json').length).toBe(1)
+    await site.say('two')
+    expect(await site.stored(2)).toEqual(['one', 'two'])
+    await until('it is mended', 5000, () => JSON.parse(readFileSync(path, 'utf8'))[site.user]?.token)
+    expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
+      status: 'accepted',
+    })
+  }, 30_000)
+})
+
+describe('messages.db', () => {
+  const path = (site: Site) => join(site.dir, 'messages.db')
+  const starts = [
+    {
+      what: 'no database',
+      spoil: (file: string) => writeFileSync(file, 'this is not a database '.repeat(500)),
+    },
+    { what: 'cut in the middle', spoil: (file: string) => truncateSync(file, 6000) },
+    { what: 'with a first page of zeros', spoil: (file: string) => overwrite(file, 0, Buffer.alloc(4096)) },
+  ]
+  for (const { what, spoil } of starts) {
+    test(`${what}, at the start: one clear line, exit status 1, the file left as it is; moved away, all begins anew`, async () => {
+      await using site = await openSite()
+      const first = await site.start()
+      await site.say('one')
+      await site.stored(1)
+      await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+      expect(await first.kill('SIGTERM')).toBe(0)
+      for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
+      spoil(path(site))
+      const before = readFileSync(path(site))
+      const second = site.launch()
+      expect(await second.ready).toBe(false)
+      expect(await second.exited).toBe(1)
+      expect(second.log()).toContain('messages.db')
+      expect(second.log()).not.toContain('bug in svc')
+      expect(second.log()).not.toMatch(/^ +at /m)
+      expect(readFileSync(path(site)).equals(before)).toBe(true)
+      renameSync(path(site), `${path(site)}.bad`)
+      for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
+      await site.start()
+      await site.say('two')
+      expect(await site.stored(1)).toEqual(['two'])
+    }, 30_000)
+  }
+
+  test('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async () => {
+    await using site = await openSite()
+    const service = await site.start()
+    // More than a process keeps of it in memory.
+    await site.sandbox.bulk(300, `{n} ${'x'.repeat(100_000)}`, site.bot)
+    await site.stored(300)
+    const cursor = await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    await until('the poll is quiet', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+    for (const end of ['-wal', '']) {
+      const size = statSync(path(site) + end).size
+      overwrite(path(site) + end, 0, Buffer.alloc(size, 0x5a))
+    }
+    await site.say('after')
+    await Bun.sleep(1500)
+    const answers = [
+      await service.call('history', { text_contains: 'x' }),
+      await service.call('recv', { timeout: 0 }),
+      await service.call('send', { to: site.user, text: 'hi' }),
+    ]
+    for (const { status, body } of answers) {
+      if (status !== 200) expect(body).toMatchObject({ code: 'store_unavailable', status: 503 })
+    }
+    expect(answers.some(({ status }) => status === 503)).toBe(true)
+    expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded', store: 'unavailable' })
+    expect(service.log()).not.toContain('poll loop failed')
+    // Moved away and started again, as the hint says: what was not stored comes now.
+    expect(await service.kill('SIGTERM')).toBe(0)
+    const stood = cursorsIn(site.dir).get(site.bot)!
+    for (const end of ['', '-wal', '-shm']) rmSync(path(site) + end, { force: true })
+    await site.start()
+    await site.say('later')
+    await site.stored(stood === cursor ? 2 : 1)
+    expect(site.texts()).toContain('later')
+    if (stood === cursor) expect(site.texts()).toContain('after')
+  }, 40_000)
+})
+
+function overwrite(path: string, at: number, bytes: Uint8Array): void {
+  writeSync(openSync(path, 'r+'), bytes, 0, bytes.length, at)
+}

@@ -1,0 +1,147 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { cursorsIn } from './support/log-file.ts'
+import { type Program, runSvc, until } from './support/program.ts'
+import { openSite } from './support/upstream.ts'
+
+/** nobody: root is not stopped by modes. */
+const stranger = 65534
+const asStranger = ['setpriv', `--reuid=${stranger}`, `--regid=${stranger}`, '--clear-groups']
+
+const canSwitch = (() => {
+  const ok =
+    process.getuid?.() === 0 &&
+    Bun.which('setpriv') !== null &&
+    Bun.spawnSync([...asStranger, process.execPath, '--version'], { stdout: 'ignore', stderr: 'ignore' })
+      .exitCode === 0
+  if (!ok) console.error('tests under another user are skipped: not root, or no setpriv that may')
+  return ok
+})()
+
+const dirs: string[] = []
+afterEach(() => {
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true, force: true })
+})
+/** A folder of the stranger's, below one that anybody may enter. */
+function ownFolder(): string {
+  const parent = mkdtempSync('/tmp/svc-rights-')
+  dirs.push(parent)
+  chmodSync(parent, 0o755)
+  const dir = join(parent, 'data')
+  mkdirSync(dir)
+  chownSync(dir, stranger, stranger)
+  return dir
+}
+function giveAll(dir: string): void {
+  for (const name of ['.', ...readdirSync(dir, { recursive: true, encoding: 'utf8' })])
+    chownSync(join(dir, name), stranger, stranger)
+}
+
+async function refusal(program: Program): Promise<string> {
+  expect(await program.ready).toBe(false)
+  expect(await program.exited).toBe(1)
+  expect(program.log()).not.toContain('bug in svc')
+  expect(program.log()).not.toMatch(/^ +at /m)
+  return program.log()
+}
+
+describe('as another user (skipped where that is forbidden)', () => {
+  test.skipIf(!canSwitch)(
+    'a data directory that only others may write: one clear line, exit status 1',
+    async () => {
+      const dir = ownFolder()
+      chownSync(dir, 0, 0)
+      chmodSync(dir, 0o555)
+      for (const where of [dir, join(dir, 'new')]) {
+        await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', where], {
+          prefix: asStranger,
+        })
+        expect(await refusal(program)).toContain(where)
+      }
+    },
+    30_000,
+  )
+
+  for (const { name, mode } of [
+    { name: 'messages.db', mode: 0o444 },
+    { name: 'messages.db', mode: 0o000 },
+    { name: '.poll.lock', mode: 0o000 },
+    { name: '.data.lock', mode: 0o444 },
+    { name: 'media', mode: 0o555 },
+  ]) {
+    test.skipIf(!canSwitch)(
+      `${name} of somebody else with mode ${mode.toString(8)}: one clear line, exit status 1`,
+      async () => {
+        const dir = ownFolder()
+        await using site = await openSite({ dir })
+        giveAll(dir)
+        const first = await site.start({ prefix: asStranger })
+        await site.say('one')
+        await site.stored(1)
+        await first.kill('SIGTERM')
+        chownSync(join(dir, name), 0, 0)
+        chmodSync(join(dir, name), mode)
+        expect(await refusal(site.launch({ prefix: asStranger }))).toMatch(
+          /messages\.db|\.lock|media|data directory/,
+        )
+      },
+      30_000,
+    )
+  }
+
+  test.skipIf(!canSwitch)(
+    "a session's folder that cannot be written while running: the cursor stays, sends say why, and nothing is lost when it can",
+    async () => {
+      const dir = ownFolder()
+      await using site = await openSite({ dir })
+      giveAll(dir)
+      const service = await site.start({ prefix: asStranger })
+      await site.say('one')
+      await site.stored(1)
+      const cursor = await until('the cursor moves', 5000, () => cursorsIn(dir).get(site.bot) || undefined)
+      const folder = join(dir, 's')
+      chownSync(folder, 0, 0)
+      chmodSync(folder, 0o555)
+      await site.say('two')
+      await site.stored(2)
+      await until('it is told', 5000, () => service.log().includes('batch not committed'))
+      expect(cursorsIn(dir).get(site.bot)).toBe(cursor)
+      const answer = await service.call('send', { to: site.user, text: 'hi' })
+      expect(answer).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
+      expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
+      chownSync(folder, stranger, stranger)
+      chmodSync(folder, 0o700)
+      await until('the cursor moves', 15_000, () => cursorsIn(dir).get(site.bot)! > cursor)
+      await site.say('three')
+      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+      expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
+        status: 'accepted',
+      })
+    },
+    40_000,
+  )
+
+  test.skipIf(!canSwitch)(
+    'a data directory that cannot be written while running: open files go on, and it heals',
+    async () => {
+      const dir = ownFolder()
+      await using site = await openSite({ dir })
+      giveAll(dir)
+      const service = await site.start({ prefix: asStranger })
+      await site.say('one')
+      await site.stored(1)
+      chownSync(dir, 0, 0)
+      chmodSync(dir, 0o555)
+      await site.say('two')
+      expect(await site.stored(2)).toEqual(['one', 'two'])
+      expect((await service.call('sessions')).status).toBe(200)
+      chownSync(dir, stranger, stranger)
+      chmodSync(dir, 0o700)
+      await site.say('three')
+      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+      expect(await service.kill('SIGTERM')).toBe(0)
+    },
+    40_000,
+  )
+})
