@@ -3,8 +3,8 @@
  *
  * The version comes from package.json alone, which src/version.ts imports and the build embeds.
  */
-import { mkdir, rm } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
 
@@ -28,20 +28,30 @@ const outfile = forWindows && !wanted.endsWith('.exe') ? `${wanted}.exe` : wante
 await mkdir(dirname(outfile), { recursive: true })
 // A build that fails must not leave yesterday's binary in place.
 await rm(outfile, { force: true })
-const result = await Bun.build({
-  entrypoints: [values.entry],
-  compile: {
-    outfile,
-    ...(values.target !== undefined && { target: values.target }),
-    // What lies in the folder where svc is started is none of its business.
-    autoloadDotenv: false,
-    autoloadBunfig: false,
-  },
-  minify: true,
-  // Bytecode starts in a quarter of the time; it is CommonJS, which has no top-level await, unless the format is named.
-  bytecode: true,
-  format: 'esm',
-  sourcemap: 'linked',
-})
-for (const message of result.logs) console.error(message)
+// The source maps are inside the binary; the copies that Bun leaves beside it go with this folder.
+const workshop = await mkdtemp(join(dirname(outfile), '.build-'))
+const built = join(workshop, basename(outfile))
+try {
+  const result = await Bun.build({
+    entrypoints: [values.entry],
+    compile: {
+      outfile: built,
+      ...(values.target !== undefined && { target: values.target }),
+      // What lies in the folder where svc is started is none of its business.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+    },
+    minify: true,
+    // Bytecode starts in a quarter of the time; it is CommonJS, which has no top-level await, unless the format is named.
+    bytecode: true,
+    format: 'esm',
+    // Else what is loaded on use is one file with the rest, and the runtime's modules that it imports load at the start.
+    splitting: true,
+    sourcemap: 'linked',
+  })
+  for (const message of result.logs) console.error(message)
+  if (result.success) await rename(built, outfile)
+} finally {
+  await rm(workshop, { recursive: true, force: true })
+}
 console.log(`${outfile} (${(Bun.file(outfile).size / 1e6).toFixed(1)} MB)`)

@@ -30,7 +30,7 @@ test('the build makes one file, and refuses a target that is none', async () => 
   const script = join(import.meta.dir, '..', 'scripts', 'build.ts')
   const built = await output([process.execPath, script, `--outfile=${binary}`])
   expect([built.code, built.err]).toEqual([0, ''])
-  expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc', 'svc.map'])
+  expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc'])
   expect((await output([process.execPath, script, '--target=toaster'])).code).not.toBe(0)
 }, 60_000)
 
