@@ -243,7 +243,7 @@ describe('expiry', () => {
     await new Promise(resolve => setImmediate(resolve))
     t.clock.advance(31 * 60_000)
     await t.until('connected', async () => (await t.gateway.accounts.list())[0]?.status === 'connected')
-    expect(await stored(t)).toEqual(['wake up', 'and again'])
+    expect(texts(await t.receive(2))).toEqual(['wake up', 'and again'])
   })
 
   test('a send that hears -14 ends polling too, until the probe', async () => {
