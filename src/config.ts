@@ -20,9 +20,36 @@ export const flagKey = (option: OptionSpec): string | undefined =>
  * @throws SvcError `invalid_arguments` naming the option and what was expected
  */
 export function readConfig(flags: Flags = {}, env: NodeJS.ProcessEnv = process.env): Config {
+  return checked(
+    collected(option => given(option, flags, env)),
+    flags,
+  )
+}
+
+/** What a program may give as the value of an option: as a user would write it, or as it is. */
+export type ConfigValues = {
+  readonly [Name in Exclude<keyof Config, 'banner'>]?: string | number | boolean | undefined
+}
+
+/**
+ * The same from a program: values by their names in `Config`, over defaults. The environment is not read: what a program
+ * works with stands in the program.
+ *
+ * @throws SvcError `invalid_arguments` naming the option and what was expected
+ */
+export function configOf(values: ConfigValues): Config {
+  const config = collected(({ name }) => {
+    const value = (values as Readonly<Record<string, string | number | boolean | undefined>>)[name]
+    return value === undefined ? undefined : { text: String(value), from: name }
+  })
+  return checked(config, {})
+}
+
+/** Every option parsed: as `find` gives it, else its default. `from` is what an error calls it. */
+function collected(find: (option: OptionSpec) => { text: string; from: string } | undefined): Config {
   const config: Record<string, unknown> = {}
   const late = optionTable.filter(option => {
-    const found = given(option, flags, env)
+    const found = find(option)
     if (found) config[option.name] = parsed(option, found.text, found.from)
     return !found
   })
@@ -33,7 +60,7 @@ export function readConfig(flags: Flags = {}, env: NodeJS.ProcessEnv = process.e
     const text = typeof option.default === 'function' ? option.default(config) : option.default
     if (text !== undefined) config[option.name] = parsed(option, text, option.flag ?? option.env)
   }
-  return checked(config as unknown as Config, flags)
+  return config as unknown as Config
 }
 
 function given(

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
+import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway } from '../gateway/gateway.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -12,7 +13,6 @@ import { type EnsuredToken, ensureToken, isLoopback } from '../server/auth.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { claimDirectory, claimMediaRoot } from './directory.ts'
 import { banner, print } from './print.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */

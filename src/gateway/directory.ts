@@ -7,6 +7,14 @@ import type { Config } from '../config.ts'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, fileExists } from '../platform/files.ts'
 
+/** What the caller calls these options, for error texts. */
+interface Called {
+  basePath: string
+  sandbox: string
+  mediaRoot: string
+}
+const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot: '--media-root' }
+
 /**
  * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
  * pretend tokens, or show a pretend user to a real bot. It is made when it is not there.
@@ -16,6 +24,7 @@ import { ensurePrivateDir, fileExists } from '../platform/files.ts'
  */
 export async function claimDirectory(
   config: Pick<Config, 'basePath' | 'sandbox'>,
+  called: Called = flags,
 ): Promise<{ sessions: number }> {
   const { basePath, sandbox } = config
   try {
@@ -30,20 +39,20 @@ export async function claimDirectory(
     if (!isOurs && entries.length > 0 && (await isShared(basePath))) {
       throw new SvcError(
         'invalid_arguments',
-        `--base-path: ${basePath} is a shared folder with other files`,
+        `${called.basePath}: ${basePath} is a shared folder with other files`,
         {
           hint: 'The data directory is made private: choose a new or an empty folder.',
         },
       )
     }
     if (sandbox && sessions > 0 && !isSandbox) {
-      throw new SvcError('invalid_arguments', `--sandbox: ${basePath} holds real sessions`, {
-        hint: 'Choose another folder with --base-path.',
+      throw new SvcError('invalid_arguments', `${called.sandbox}: ${basePath} holds real sessions`, {
+        hint: `Choose another folder with ${called.basePath}.`,
       })
     }
     if (!sandbox && isSandbox) {
-      throw new SvcError('invalid_arguments', `--base-path: ${basePath} belongs to the sandbox`, {
-        hint: 'Add --sandbox, or choose another folder.',
+      throw new SvcError('invalid_arguments', `${called.basePath}: ${basePath} belongs to the sandbox`, {
+        hint: `Add ${called.sandbox}, or choose another folder.`,
       })
     }
     await ensurePrivateDir(basePath)
@@ -51,16 +60,19 @@ export async function claimDirectory(
     return { sessions }
   } catch (error) {
     if (error instanceof SvcError) throw error
-    throw unusable(`the data directory ${basePath}`, '--base-path', error)
+    throw unusable(`the data directory ${basePath}`, called.basePath, error)
   }
 }
 
 /** Makes the folder if need be; one that is there keeps its rights. @throws SvcError `store_unavailable` */
-export async function claimMediaRoot({ mediaRoot }: Pick<Config, 'mediaRoot'>): Promise<void> {
+export async function claimMediaRoot(
+  { mediaRoot }: Pick<Config, 'mediaRoot'>,
+  called: Called = flags,
+): Promise<void> {
   try {
     await makeUsable(mediaRoot)
   } catch (error) {
-    throw unusable(`the media root ${mediaRoot}`, '--media-root', error)
+    throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
   }
 }
 
@@ -83,9 +95,9 @@ const ownNames = new Set([
 const isShared = async (folder: string) =>
   process.platform !== 'win32' && ((await stat(folder)).mode & 0o077) !== 0
 
-const unusable = (what: string, flag: string, error: unknown) =>
+const unusable = (what: string, option: string, error: unknown) =>
   new SvcError('store_unavailable', `${what} cannot be used: ${troubleOf(error)}`, {
-    hint: `Choose a folder you may write to with ${flag}.`,
+    hint: `Choose a folder you may write to with ${option}.`,
     cause: error,
   })
 

@@ -4,7 +4,14 @@
  * Each is an ordinary `anyOf` for the outside (OpenAPI, MCP) and carries, under a symbol that JSON never shows,
  * the conversion that `parse` applies.
  */
-import { type TSchema, Type } from '@sinclair/typebox'
+import {
+  type Static,
+  type TObject,
+  type TOptional,
+  type TSchema,
+  type TUnsafe,
+  Type,
+} from '@sinclair/typebox'
 
 /** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
 export type JsonSchema = {
@@ -46,6 +53,23 @@ const conversion = Symbol('svc.conversion')
 export const conversionOf = (schema: object): Conversion | undefined =>
   (schema as { [conversion]?: Conversion })[conversion]
 
+declare const given: unique symbol
+
+/** A schema whose values a caller may spell in more ways than the tool then sees; only its type knows. */
+export type Spelled<Seen, Given> = TUnsafe<Seen> & { readonly [given]?: Given }
+
+/** What a caller may give for a schema; `Static` is what the tool sees of it. */
+export type Given<S extends TSchema> =
+  S extends Spelled<unknown, infer G> ? (unknown extends G ? Static<S> : G) : Static<S>
+
+/** What a caller may give as the input of a tool. */
+export type GivenInput<S extends TSchema> =
+  S extends TObject<infer P>
+    ? { [K in keyof P as P[K] extends TOptional<TSchema> ? never : K]: Given<P[K]> } & {
+        [K in keyof P as P[K] extends TOptional<TSchema> ? K : never]?: Given<P[K]>
+      }
+    : Static<S>
+
 interface Options {
   description: string
   examples?: unknown[]
@@ -68,7 +92,7 @@ const asId: Conversion = {
 }
 
 /** An id: a string; a caller may write an integer. Upstream ids exceed 2^53 and must come as strings then. */
-export const Id = (options: Options) =>
+export const Id = (options: Options): Spelled<string, string | number> =>
   Type.Unsafe<string>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 512 }, { type: 'integer' }],
     ...options,
@@ -84,7 +108,7 @@ const asRowId: Conversion = {
 }
 
 /** A position in the message log: an integer; a caller may write it as a string. */
-export const RowId = (options: Options) =>
+export const RowId = (options: Options): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [
       { type: 'integer', minimum: 0 },
@@ -106,7 +130,7 @@ const asTime: Conversion = {
 }
 
 /** A moment: integer Unix milliseconds, or ISO 8601 where no zone means UTC. */
-export const Time = (options: Options) =>
+export const Time = (options: Options): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [{ type: 'integer' }, { type: 'string', minLength: 4, maxLength: 40 }],
     ...options,

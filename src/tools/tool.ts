@@ -63,8 +63,16 @@ const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shut
 
 const mebibyte = 1024 * 1024
 
-/** Makes the Tool of a definition, whose types are checked here and forgotten by the doors. */
-export function defineTool<I extends TSchema, O extends TSchema>(definition: ToolDefinition<I, O>): Tool {
+/** A tool whose types are still known: what the library's methods derive from. */
+export interface TypedTool<I extends TSchema, O extends TSchema> extends Tool {
+  readonly input: I
+  readonly output: O
+}
+
+/** Makes the Tool of a definition, whose types are checked here; most doors forget them. */
+export function defineTool<I extends TSchema, O extends TSchema>(
+  definition: ToolDefinition<I, O>,
+): TypedTool<I, O> {
   const inputSchema = toJsonSchema(definition.input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
