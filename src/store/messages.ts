@@ -6,25 +6,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
 import { gramsOf, searchable } from './grams.ts'
-import { type Arrived, batchOf } from './repeats.ts'
-
-/** A message as the poller hands it over. */
-export interface ReceivedMessage {
-  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
-  message_id?: string
-  /** Deterministic: the same for the same message delivered again. */
-  derived_id: string
-  from_user: string
-  msg_type: MessageKind
-  text: string
-  /** Unix ms. */
-  timestamp: number
-  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
-  timed: boolean
-  contentHash: string
-  /** The whole message as JSON text. */
-  raw: string
-}
+import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
 
 export interface SentMessage {
   client_id: string
