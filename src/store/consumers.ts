@@ -63,6 +63,10 @@ export class Consumers {
     this.#db.prepare('UPDATE lease SET expires_at = 0 WHERE id = ?').run(lease)
   }
 
+  renew(lease: number): void {
+    this.#db.prepare('UPDATE lease SET expires_at = ? WHERE id = ?').run(this.#clock.now() + leaseMs, lease)
+  }
+
   /** Whether anything is handed out and not confirmed. */
   anyLease(): boolean {
     return this.#db.prepare('SELECT 1 AS found FROM lease LIMIT 1').get() !== undefined

@@ -6,7 +6,28 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
 import { gramsOf, searchable } from './grams.ts'
-import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
+import { type Arrived, batchOf } from './repeats.ts'
+
+/** Rows read at a time where all that fit are wanted. */
+const pageRows = 1000
+
+/** A message as the poller hands it over. */
+export interface ReceivedMessage {
+  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
+  message_id?: string
+  /** Deterministic: the same for the same message delivered again. */
+  derived_id: string
+  from_user: string
+  msg_type: MessageKind
+  text: string
+  /** Unix ms. */
+  timestamp: number
+  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
+  timed: boolean
+  contentHash: string
+  /** The whole message as JSON text. */
+  raw: string
+}
 
 export interface SentMessage {
   client_id: string
@@ -147,6 +168,23 @@ export class Messages {
     return this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed).flatMap(
       found => this.byId(found.id) ?? [],
     )
+  }
+
+  recent(
+    since: number,
+    options: { limit: number; direction?: Direction; session?: string },
+  ): StoredMessage[] {
+    // Row ids grow with the time of storing, so one walk from the end finds where it begins.
+    const before = this.#db
+      .prepare('SELECT id FROM message WHERE stored_at < ? ORDER BY id DESC LIMIT 1')
+      .get(since)
+    let rows: StoredMessage[] = []
+    for (let from = Number(before?.id ?? 0); ; ) {
+      const page = this.after(from, { ...options, limit: pageRows })
+      rows = [...rows, ...page].slice(-options.limit)
+      if (page.length < pageRows) return rows
+      from = page.at(-1)!.id
+    }
   }
 
   /** Ids after a position in each of some sessions, oldest first: one walk of an index per session, then merged. */

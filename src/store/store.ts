@@ -21,7 +21,11 @@ export type { Claim } from './consumers.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { ReceivedMessage, SentMessage, StoredMessage } from './messages.ts'
 
+/** The path of a log that only this process has, gone with it. */
+export const inMemory = ':memory:'
+
 export interface StoreOptions {
+  /** A file, or `inMemory`. */
   path: string
   clock: Clock
   log: Log
@@ -70,7 +74,7 @@ export class Store {
     let db: Database | undefined
     try {
       db = await openDatabase(path)
-      chmodSync(path, 0o600)
+      if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
       db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
@@ -81,7 +85,7 @@ export class Store {
       db.exec('PRAGMA journal_size_limit = 67108864')
       migrate(db)
       db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-      for (const suffix of ['-wal', '-shm']) await makePrivate(`${path}${suffix}`)
+      for (const suffix of path === inMemory ? [] : ['-wal', '-shm']) await makePrivate(`${path}${suffix}`)
       return new Store(db, options)
     } catch (error) {
       db?.close()
@@ -128,6 +132,14 @@ export class Store {
     return this.#guarded(() => this.#messages.after(id, options))
   }
 
+  /** Rows stored since then (Unix ms), oldest first; the newest of them when they are more than `limit`. */
+  recent(
+    since: number,
+    options: { limit: number; direction?: 'received' | 'sent'; session?: string },
+  ): StoredMessage[] {
+    return this.#guarded(() => this.#messages.recent(since, options))
+  }
+
   byMessageId(messageId: string): StoredMessage | undefined {
     return this.#guarded(() => this.#messages.byMessageId(messageId))
   }
@@ -169,6 +181,11 @@ export class Store {
   abandon(lease: number): void {
     this.#guarded(() => this.#relaxed(() => this.#consumers.abandon(lease)))
     this.#wake()
+  }
+
+  /** The reader of a lease is still at it: it lapses later. */
+  renew(lease: number): void {
+    this.#guarded(() => this.#relaxed(() => this.#consumers.renew(lease)))
   }
 
   /**
