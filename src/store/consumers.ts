@@ -3,12 +3,10 @@
  * abandoned or lapsed one is handed out again, marked. So a position may move when rows are handed out and still
  * nothing is lost, and parallel calls of one consumer never get the same row.
  */
-import { randomUUID } from 'node:crypto'
-import { hostname } from 'node:os'
-import process from 'node:process'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
 import type { Messages, StoredMessage } from './messages.ts'
+import type { Owner } from './owner.ts'
 
 export interface Claim {
   lease: number
@@ -29,13 +27,13 @@ export class Consumers {
   readonly #db: Database
   readonly #messages: Messages
   readonly #clock: Clock
-  readonly #host = hostname()
-  readonly #run = randomUUID().slice(0, 8)
+  readonly #owner: Owner
 
-  constructor(db: Database, messages: Messages, clock: Clock) {
+  constructor(db: Database, messages: Messages, clock: Clock, owner: Owner) {
     this.#db = db
     this.#messages = messages
     this.#clock = clock
+    this.#owner = owner
   }
 
   claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
@@ -108,7 +106,7 @@ export class Consumers {
       .filter(({ expires_at, owner }) => {
         const left = Number(expires_at) - now
         // Far more than a whole lease is left when the clock was set back.
-        return left <= 0 || left > 2 * leaseMs || this.#isDead(String(owner))
+        return left <= 0 || left > 2 * leaseMs || this.#owner.isDead(String(owner))
       })
       .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
   }
@@ -183,26 +181,7 @@ export class Consumers {
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
     const { lastInsertRowid } = this.#db
       .prepare('INSERT INTO lease (consumer, ids, owner, expires_at) VALUES (?, ?, ?, ?)')
-      .run(
-        consumer,
-        JSON.stringify(rows.map(row => row.id)),
-        `${process.pid}:${this.#run}:${this.#host}`,
-        this.#clock.now() + leaseMs,
-      )
+      .run(consumer, JSON.stringify(rows.map(row => row.id)), this.#owner.name, this.#clock.now() + leaseMs)
     return { lease: lastInsertRowid, rows, redelivered }
-  }
-
-  /** Whether a lease's owner certainly no longer runs: only a process of this host can be asked. */
-  #isDead(owner: string): boolean {
-    const [pid, run, ...host] = owner.split(':')
-    if (host.join(':') !== this.#host) return false
-    // Our own number under another run: the owner died and the number was given to us.
-    if (Number(pid) === process.pid) return run !== this.#run
-    try {
-      process.kill(Number(pid), 0)
-      return false
-    } catch (error) {
-      return (error as { code?: string }).code === 'ESRCH'
-    }
   }
 }

@@ -6,28 +6,13 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
 import { gramsOf, searchable } from './grams.ts'
-import { type Arrived, batchOf } from './repeats.ts'
+import type { Owner } from './owner.ts'
+import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
+
+export type { ReceivedMessage } from './repeats.ts'
 
 /** Rows read at a time where all that fit are wanted. */
 const pageRows = 1000
-
-/** A message as the poller hands it over. */
-export interface ReceivedMessage {
-  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
-  message_id?: string
-  /** Deterministic: the same for the same message delivered again. */
-  derived_id: string
-  from_user: string
-  msg_type: MessageKind
-  text: string
-  /** Unix ms. */
-  timestamp: number
-  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
-  timed: boolean
-  contentHash: string
-  /** The whole message as JSON text. */
-  raw: string
-}
 
 export interface SentMessage {
   client_id: string
@@ -50,20 +35,34 @@ export interface StoredMessage {
   text: string
   timestamp: number
   raw: string
+  /** Of a sent message: why it was refused, or is in doubt. */
+  reason?: string
+  /** Of a queued text that went out joined to another one: the `message_id` of that one. */
+  sent_with?: string
+}
+
+/** What became of a sent message. */
+export interface Settled {
+  status: SentStatus
+  /** Upstream's. */
+  messageId?: string
+  reason?: string
 }
 
 const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
-  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw`
+  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.sent_with`
 
 export class Messages {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
+  readonly #owner: Owner
 
-  constructor(db: Database, clock: Clock, log: Log) {
+  constructor(db: Database, clock: Clock, log: Log, owner: Owner) {
     this.#db = db
     this.#clock = clock
     this.#log = log
+    this.#owner = owner
   }
 
   insertReceived(
@@ -74,7 +73,7 @@ export class Messages {
     if (batch.length === 0) return []
     return this.#db.transaction(() => {
       const now = this.#clock.now()
-      const key = this.#sessionKey(session)
+      const key = this.keyOf(session)
       const arrived = batchOf(this.#db, botId, batch, now)
       return arrived.map(one => this.#insertArrived(one, session, key, botId, now))
     })
@@ -119,41 +118,90 @@ export class Messages {
 
   insertSent(session: string, botId: string, message: SentMessage): number {
     return this.#db.transaction(() => {
-      const text = searchable(message.text)
-      const { lastInsertRowid } = this.#db
-        .prepare(
-          `INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
-           VALUES (?, ?, 1, 'sending', ?, ?, ?, ?, ?, ?, ?)`,
-        )
-        .run(
-          `local:${message.client_id}`,
-          this.#sessionKey(session),
-          botId,
-          message.to_user,
-          message.msg_type,
-          message.timestamp,
-          this.#clock.now(),
-          text,
-          message.raw,
-        )
-      this.#index(lastInsertRowid, text)
-      return lastInsertRowid
+      const id = this.insertOut(this.keyOf(session), botId, message, 'sending')
+      this.takeOff(id)
+      return id
     })
   }
 
-  settleSent(id: number, status: string, messageId?: string): void {
+  /** A row of a message from the bot. Inside a transaction. */
+  insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
+    const text = searchable(message.text)
+    const { lastInsertRowid } = this.#db
+      .prepare(
+        `INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+         VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      )
+      .run(
+        `local:${message.client_id}`,
+        session,
+        status,
+        botId,
+        message.to_user,
+        message.msg_type,
+        message.timestamp,
+        this.#clock.now(),
+        text,
+        message.raw,
+      )
+    this.#index(lastInsertRowid, text)
+    return lastInsertRowid
+  }
+
+  /** Other content for a sent row. Inside a transaction. @returns whether there is such a row */
+  rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
+    const text = searchable(message.text)
+    const before = this.#db.prepare('SELECT text FROM message WHERE id = ?').get(id)
+    if (!before) return false
+    this.#db
+      .prepare(
+        `UPDATE message SET message_id = ?, bot_id = ?, status = ?, timestamp = ?, text = ?, raw = ?,
+           reason = NULL, sent_with = NULL WHERE id = ?`,
+      )
+      .run(`local:${message.client_id}`, botId, status, message.timestamp, text, message.raw, id)
+    if (String(before.text) !== text) {
+      this.#db.prepare('DELETE FROM gram WHERE rowid = ?').run(id)
+      this.#index(id, text)
+    }
+    return true
+  }
+
+  /** From here on the message may have gone out. Inside a transaction. */
+  takeOff(id: number): void {
+    this.#db
+      .prepare('INSERT OR REPLACE INTO in_flight (message, owner, began_at) VALUES (?, ?, ?)')
+      .run(id, this.#owner.name, this.#clock.now())
+  }
+
+  settleSent(id: number, { status, messageId, reason }: Settled): void {
     this.#db.transaction(() => {
-      this.#db.prepare('UPDATE message SET status = ? WHERE id = ?').run(status, id)
+      this.#db
+        .prepare('UPDATE message SET status = ?, reason = ? WHERE id = ?')
+        .run(status, reason ?? null, id)
+      this.#db.prepare('DELETE FROM in_flight WHERE message = ?').run(id)
       // An id that a received row has already is not ours to take; the local one stays.
       if (messageId !== undefined)
         this.#db.prepare('UPDATE OR IGNORE message SET message_id = ? WHERE id = ?').run(messageId, id)
     })
   }
 
-  settleAbandoned(before: number): void {
-    this.#db
-      .prepare(`UPDATE message SET status = 'unknown' WHERE status = 'sending' AND stored_at < ?`)
-      .run(before)
+  /** It certainly did not go out. Inside a transaction. */
+  landed(id: number): void {
+    this.#db.prepare('DELETE FROM in_flight WHERE message = ?').run(id)
+  }
+
+  /** A message went out joined to that one. */
+  noteCarrier(id: number, messageId: string): void {
+    this.#db.prepare('UPDATE message SET sent_with = ? WHERE id = ?').run(messageId, id)
+  }
+
+  /** Rows whose sender died in the middle, or has been at it since before `before`. */
+  abandoned(before: number): number[] {
+    return this.#db
+      .prepare('SELECT message, owner, began_at FROM in_flight')
+      .all()
+      .filter(({ owner, began_at }) => Number(began_at) < before || this.#owner.isDead(String(owner)))
+      .map(({ message }) => Number(message))
   }
 
   after(id: number, options: { limit: number; direction?: Direction; session?: string }): StoredMessage[] {
@@ -236,7 +284,8 @@ export class Messages {
       .map(row => Number(row.key))
   }
 
-  #sessionKey(name: string): number {
+  /** The key under which a session's new rows stand. Inside a transaction. */
+  keyOf(name: string): number {
     const known = this.#db.prepare('SELECT max(key) AS key FROM session WHERE name = ?').get(name)?.key
     if (known !== null && known !== undefined) return Number(known)
     return this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
@@ -262,5 +311,7 @@ function stored(row: Row): StoredMessage {
     text: String(row.text),
     timestamp: Number(row.timestamp),
     raw: String(row.raw),
+    ...(row.reason !== null && { reason: String(row.reason) }),
+    ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
   }
 }

@@ -54,6 +54,71 @@ const steps: readonly ((db: Database) => void)[] = [
     `)
     createGramTable(db)
   },
+  db => {
+    db.exec(`
+      -- Why a sent message was refused, or is in doubt.
+      ALTER TABLE message ADD COLUMN reason TEXT;
+      -- Of a queued text that went out joined to another one: the message_id of that one.
+      ALTER TABLE message ADD COLUMN sent_with TEXT;
+      -- Messages being handed over right now, and by whom: what a dead owner leaves here may have gone out.
+      CREATE TABLE in_flight (message INTEGER PRIMARY KEY, owner TEXT NOT NULL, began_at INTEGER NOT NULL);
+      INSERT INTO in_flight SELECT id, '', stored_at FROM message WHERE status = 'sending';
+      DROP INDEX message_unsettled;
+
+      -- What waits for one user of one session, in order. It is flushed by one process at a time: owner, lease_until.
+      -- held_at: not before the user wrote later than that; not_before: not before that time (Unix ms).
+      CREATE TABLE outbox_lane (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL,
+        peer TEXT NOT NULL,
+        owner TEXT,
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        held_at INTEGER,
+        not_before INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (session, peer)
+      );
+      -- One call of send. It goes when none of its parts waits any more; the log keeps what became of them.
+      CREATE TABLE outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        lane INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL
+      );
+      CREATE INDEX outbox_expiry ON outbox (expires_at);
+      CREATE INDEX outbox_in_lane ON outbox (lane);
+      -- One message each, whole: retention may take its row in the log. file: JSON. raw: as the log shows it waiting.
+      CREATE TABLE outbox_part (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        entry INTEGER NOT NULL,
+        lane INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        msg_type TEXT NOT NULL,
+        status TEXT NOT NULL,
+        tries INTEGER NOT NULL DEFAULT 0,
+        message INTEGER NOT NULL,
+        file TEXT,
+        text TEXT NOT NULL,
+        raw TEXT NOT NULL
+      );
+      CREATE INDEX outbox_part_entry ON outbox_part (entry);
+      CREATE INDEX outbox_part_waiting ON outbox_part (lane) WHERE status = 'queued';
+      CREATE INDEX outbox_part_message ON outbox_part (message);
+
+      -- Calls of send that bear a key. plan: JSON of what they set out to send; messages: JSON of the row ids handed over.
+      CREATE TABLE idempotency (
+        key TEXT PRIMARY KEY,
+        content TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        plan TEXT,
+        messages TEXT NOT NULL DEFAULT '[]',
+        outbox INTEGER,
+        result TEXT
+      );
+      CREATE INDEX idempotency_age ON idempotency (created_at);
+    `)
+  },
 ]
 
 /**

@@ -20,7 +20,7 @@ export interface PruneRules {
   /** 0: no limit. */
   maxCount: number
   log: Log
-  /** Consumers warned of already in this run. */
+  /** Consumers and waiting sends warned of already in this run. */
   warned: Set<string>
 }
 
@@ -40,6 +40,7 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   const end = doomed.at(-1)?.id
   if (end === undefined) return false
   warnReaders(db, rules, end)
+  warnSenders(db, rules, end)
   db.transaction(() => {
     db.prepare('DELETE FROM gram WHERE rowid BETWEEN ? AND ?').run(doomed[0]!.id, end)
     db.prepare('DELETE FROM message WHERE id <= ?').run(end)
@@ -73,6 +74,24 @@ function warnReaders(db: Database, { now, log, warned }: PruneRules, end: number
     log.warn('retention removes messages that a consumer has not read', {
       consumer,
       position: Number(row.position),
+    })
+  }
+}
+
+/** What waits in the outbox is whole there and still goes out: only its row is lost until then. */
+function warnSenders(db: Database, { log, warned }: PruneRules, end: number): void {
+  const waiting = db
+    .prepare(
+      `SELECT entry, count(*) AS messages FROM outbox_part WHERE message <= ? AND status = 'queued' GROUP BY entry`,
+    )
+    .all(end)
+  for (const row of waiting) {
+    const entry = `outbox ${row.entry}`
+    if (warned.has(entry)) continue
+    warned.add(entry)
+    log.warn('retention removes unsent messages from the history; they stay in the outbox', {
+      outbox: Number(row.entry),
+      messages: Number(row.messages),
     })
   }
 }

@@ -6,20 +6,26 @@
  */
 import { chmodSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
+import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
+import { Idempotency } from './idempotency.ts'
 import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
 import { migrate } from './migrations.ts'
+import { Outbox } from './outbox.ts'
+import { Owner } from './owner.ts'
 import { pruneStep, shrinkStep } from './prune.ts'
 import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
-export type { ReceivedMessage, SentMessage, StoredMessage } from './messages.ts'
+export type { KeyedCall } from './idempotency.ts'
+export type { ReceivedMessage, SentMessage, Settled, StoredMessage } from './messages.ts'
+export type { KeptFile, Lane, NewPart, OutboxEntry, OutboxPart } from './outbox.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -49,6 +55,8 @@ export class Store {
   readonly #messages: Messages
   readonly #consumers: Consumers
   readonly #history: History
+  readonly #outbox: Outbox
+  readonly #keys: Idempotency
   readonly #options: StoreOptions
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
@@ -59,9 +67,12 @@ export class Store {
   private constructor(db: Database, options: StoreOptions) {
     this.#db = db
     this.#options = options
-    this.#messages = new Messages(db, options.clock, options.log)
-    this.#consumers = new Consumers(db, this.#messages, options.clock)
+    const owner = new Owner()
+    this.#messages = new Messages(db, options.clock, options.log, owner)
+    this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
     this.#history = new History(db, this.#messages, options.clock)
+    this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
+    this.#keys = new Idempotency(db, options.clock, owner)
   }
 
   /**
@@ -109,19 +120,76 @@ export class Store {
     return results
   }
 
-  /** Records that a message is about to be sent, as `local:<client_id>` with status `sending`. @returns its row id */
-  insertSent(session: string, botId: string, message: SentMessage): number {
-    return this.#guarded(() => this.#messages.insertSent(session, botId, message))
+  /**
+   * Records that a message is about to be sent, as `local:<client_id>` with status `sending`.
+   *
+   * @param key of the call that sends it
+   * @returns its row id
+   */
+  insertSent(session: string, botId: string, message: SentMessage, key?: string): number {
+    return this.#guarded(() =>
+      this.#db.transaction(() => {
+        const id = this.#messages.insertSent(session, botId, message)
+        if (key !== undefined) this.#keys.handedOver(key, id)
+        return id
+      }),
+    )
   }
 
   /** Records what became of a send. */
-  settleSent(id: number, status: string, messageId?: string): void {
-    this.#guarded(() => this.#messages.settleSent(id, status, messageId))
+  settleSent(id: number, status: SentStatus, messageId?: string, reason?: string): void {
+    this.#guarded(() =>
+      this.#messages.settleSent(id, {
+        status,
+        ...(messageId !== undefined && { messageId }),
+        ...(reason !== undefined && { reason }),
+      }),
+    )
   }
 
-  /** Sends that began before `before` (Unix ms) and never ended belong to a process that died: their fate is unknown. */
-  settleAbandoned(before: number): void {
-    this.#guarded(() => this.#messages.settleAbandoned(before))
+  /**
+   * Sends whose process died in the middle, and such as began before `before` (Unix ms) and never ended: their fate is
+   * unknown. @returns how many there were
+   */
+  settleAbandoned(before: number): number {
+    return this.#guarded(() => {
+      // Looking takes no write lock: there are hardly ever any.
+      if (this.#messages.abandoned(before).length === 0) return 0
+      return this.#db.transaction(() => {
+        const rows = this.#messages.abandoned(before)
+        for (const row of rows) {
+          this.#messages.settleSent(row, { status: 'unknown', reason: 'svc was stopped while it was sent' })
+        }
+        this.#outbox.abandoned(rows)
+        return rows.length
+      })
+    })
+  }
+
+  /** Queues a send, and notes so for the key of its call. */
+  enqueue(entry: Parameters<Outbox['add']>[0], key?: string): ReturnType<Outbox['add']> {
+    return this.#guarded(() =>
+      this.#db.transaction(() => {
+        const added = this.#outbox.add(entry)
+        if (key !== undefined) this.#keys.queued(key, added.id)
+        return added
+      }),
+    )
+  }
+
+  /** What waits for users to write. */
+  outbox<T>(work: (outbox: Outbox) => T): T {
+    return this.#guarded(() => work(this.#outbox))
+  }
+
+  /** Calls that bear a key. */
+  keys<T>(work: (keys: Idempotency) => T): T {
+    return this.#guarded(() => work(this.#keys))
+  }
+
+  /** Whether what is stored outlives this process. */
+  get durable(): boolean {
+    return this.#options.path !== inMemory
   }
 
   /** Rows after a row id, oldest first. */
@@ -217,6 +285,7 @@ export class Store {
   async prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
     const rules = { now: clock.now(), maxAgeDays, maxCount, log, warned: new Set<string>() }
+    this.#guarded(() => this.#keys.prune())
     const steps = [() => pruneStep(this.#db, rules), () => shrinkStep(this.#db)]
     for (const step of steps) {
       for (let count = 0; count < pruneSteps && !signal?.aborted; count++) {

@@ -1,0 +1,108 @@
+/**
+ * Calls of send that bear a key: the first one's result is kept for a day and answers every later one.
+ *
+ * A call notes what it set out to send before it begins, and each message in the transaction that hands it over: so when
+ * its process dies, the log tells what may have gone out, and a call that certainly sent nothing may be made again.
+ */
+import type { SentStatus } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/sqlite.ts'
+import type { Owner } from './owner.ts'
+
+/** How the call that first bore a key stands. */
+export type KeyedCall =
+  /** It is the caller's now: to be ended by `end` or `forget`. */
+  | { state: 'ours' }
+  /** The key was given with other content. */
+  | { state: 'other' }
+  | { state: 'running' }
+  /** `result`: as it was given to `end`. */
+  | { state: 'ended'; result: unknown }
+  /** It died after it had begun to send, or to queue. */
+  | { state: 'died'; plan: unknown; messages: { message_id?: string; status: SentStatus }[]; outbox?: number }
+
+/** A key is known for this long. */
+export const keyLifeMs = 24 * 60 * 60_000
+/** A call of a process that cannot be asked is taken for dead after this. */
+const staleMs = 60 * 60_000
+
+export class Idempotency {
+  readonly #db: Database
+  readonly #clock: Clock
+  readonly #owner: Owner
+
+  constructor(db: Database, clock: Clock, owner: Owner) {
+    this.#db = db
+    this.#clock = clock
+    this.#owner = owner
+  }
+
+  /** Takes the key for a call with that content, unless an earlier one has it. A call of ours that still runs must not ask. */
+  begin(key: string, content: string): KeyedCall {
+    return this.#db.transaction(() => {
+      const now = this.#clock.now()
+      const row = this.#db.prepare('SELECT * FROM idempotency WHERE key = ?').get(key)
+      if (!row || Number(row.created_at) <= now - keyLifeMs) return this.#take(key, content, now)
+      if (row.content !== content) return { state: 'other' }
+      if (row.result !== null) return { state: 'ended', result: JSON.parse(String(row.result)) }
+      const owner = String(row.owner)
+      const over =
+        owner === this.#owner.name || this.#owner.isDead(owner) || Number(row.created_at) < now - staleMs
+      if (!over) return { state: 'running' }
+      const ids = JSON.parse(String(row.messages)) as number[]
+      if (ids.length === 0 && row.outbox === null) return this.#take(key, content, now)
+      return {
+        state: 'died',
+        plan: row.plan === null ? undefined : JSON.parse(String(row.plan)),
+        messages: ids.map(id => this.#fate(id)),
+        ...(row.outbox !== null && { outbox: Number(row.outbox) }),
+      }
+    })
+  }
+
+  /** What the call is going to send, for whoever must tell its fate. */
+  plan(key: string, plan: unknown): void {
+    this.#db.prepare('UPDATE idempotency SET plan = ? WHERE key = ?').run(JSON.stringify(plan), key)
+  }
+
+  /** A message is handed over. Inside the transaction that notes it in the log. */
+  handedOver(key: string, message: number): void {
+    this.#db
+      .prepare(`UPDATE idempotency SET messages = json_insert(messages, '$[#]', ?) WHERE key = ?`)
+      .run(message, key)
+  }
+
+  /** The call, or the rest of it, is queued. Inside the transaction that queues it. */
+  queued(key: string, outbox: number): void {
+    this.#db.prepare('UPDATE idempotency SET outbox = ? WHERE key = ?').run(outbox, key)
+  }
+
+  end(key: string, result: unknown): void {
+    this.#db.prepare('UPDATE idempotency SET result = ? WHERE key = ?').run(JSON.stringify(result), key)
+  }
+
+  /** The call failed and certainly nothing was sent: the key is free. */
+  forget(key: string): void {
+    this.#db.prepare('DELETE FROM idempotency WHERE key = ? AND result IS NULL').run(key)
+  }
+
+  /** Removes the keys whose day is over. */
+  prune(): void {
+    this.#db.prepare('DELETE FROM idempotency WHERE created_at <= ?').run(this.#clock.now() - keyLifeMs)
+  }
+
+  #take(key: string, content: string, now: number): KeyedCall {
+    this.#db
+      .prepare('INSERT OR REPLACE INTO idempotency (key, content, owner, created_at) VALUES (?, ?, ?, ?)')
+      .run(key, content, this.#owner.name, now)
+    return { state: 'ours' }
+  }
+
+  /** A message that a dead process was handing over is unknown, settled or not; so is one that retention took. */
+  #fate(id: number): { message_id?: string; status: SentStatus } {
+    const row = this.#db.prepare('SELECT message_id, status FROM message WHERE id = ?').get(id)
+    if (!row || row.status === 'sending') return { status: 'unknown' }
+    const local = String(row.message_id).startsWith('local:')
+    return { status: row.status as SentStatus, ...(!local && { message_id: String(row.message_id) }) }
+  }
+}
