@@ -6,6 +6,7 @@ import type { Config } from '../config.ts'
 import { type Account, createApi } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { SvcError } from '../model/error.ts'
+import type { Message } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -13,14 +14,15 @@ import { ensurePrivateDir } from '../platform/files.ts'
 import { openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { openState } from '../state/state.ts'
-import { Store } from '../store/store.ts'
+import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Gateway, Health } from './face.ts'
 import { History } from './history.ts'
-import { Inbox } from './inbox.ts'
+import { Inbox, type Reading } from './inbox.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
+import { OneShot } from './one-shot.ts'
 import { Turnstile } from './pace.ts'
 import { Poller } from './poller.ts'
 import { Sender } from './sender.ts'
@@ -33,20 +35,36 @@ export interface GatewayOptions {
   version: string
   /** Address of a running sandbox: every session then talks to it, whatever its token.json says. */
   sandboxUrl?: string
+  /** Where the message log is: `messages.db` of the data directory by default, false for one in memory alone. */
+  store?: string | false
+  /** Whether recv polls by itself as long as `start` was not called; otherwise it waits for others to poll. */
+  oneShot?: boolean
   /** The system's by default. */
   clock?: Clock
 }
 
 /** A gateway and its life. */
 export interface RunningGateway extends Gateway, AsyncDisposable {
-  /** Begins to poll, or to follow the store when another process polls. */
+  /**
+   * Begins to poll, or to follow the store when another process polls.
+   *
+   * @throws SvcError `poll_lock_held` when another process polls and the store is in memory
+   */
   start(): Promise<void>
+  /** Received messages one by one, as `Inbox.follow`. */
+  follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
+  /** Row id of the newest row of the log. */
+  end(): number
   /** Ends polling and logins, commits what is in hand, closes the files. Safe to call twice. */
   close(): Promise<void>
 }
 
 /** Rows are pruned this often. */
 const pruneEveryMs = 10 * 60_000
+/** A log in memory keeps at most this many messages, some 10 MB. */
+const memoryRows = 10_000
+/** Housekeeping lets the first calls go before it. */
+const firstPruneMs = 500
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
 const sendGraceMs = 1500
 const closeMs = 3500
@@ -72,12 +90,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     lock: dataLock,
     log: log.child('state'),
   })
+  const shared = options.store !== false
   const store = await Store.open({
-    path: join(config.basePath, 'messages.db'),
+    path: options.store === false ? inMemory : (options.store ?? join(config.basePath, 'messages.db')),
     log: log.child('store'),
     clock,
     maxAgeDays: config.storeMaxAgeDays,
-    maxCount: config.storeMaxCount,
+    maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
   })
 
   const stop = new AbortController()
@@ -99,7 +118,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     clock,
     log: log.child('poller'),
   })
-  const dispatcher = new Dispatcher({ lock: pollLock, poller, clock, log: log.child('dispatcher') })
+  const dispatcher = new Dispatcher({
+    ...{ lock: pollLock, poller, clock, shared },
+    log: log.child('dispatcher'),
+  })
+  const inbox = new Inbox({ store, clock, record, log: log.child('inbox'), closing: stop.signal })
+  const oneShot = options.oneShot
+    ? new OneShot({ inbox, lock: pollLock, poller, shared, clock, log: log.child('recv') })
+    : undefined
   const logins = new Logins({
     api,
     clock,
@@ -155,22 +181,36 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   })
 
   const prune = async () => {
+    prunedAt = clock.monotonic()
+    try {
+      store.settleAbandoned(clock.now() - abandonedAfterMs)
+      await store.prune(stop.signal)
+    } catch (error) {
+      if (!stop.signal.aborted) log.error('store not pruned', { error })
+    }
+    await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+  }
+  const pruneAlways = async () => {
+    await clock.sleep(firstPruneMs, stop.signal)
     while (!stop.signal.aborted) {
-      try {
-        store.settleAbandoned(clock.now() - abandonedAfterMs)
-        await store.prune(stop.signal)
-      } catch (error) {
-        log.error('store not pruned', { error })
-      }
-      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+      await prune()
       await clock.sleep(pruneEveryMs, stop.signal)
     }
   }
+  let prunedAt = clock.monotonic()
   let pruning: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
   const gateway: RunningGateway = {
-    inbox: new Inbox({ store, clock, record, closing: stop.signal }),
+    inbox: oneShot
+      ? {
+          recv(request, call) {
+            // A timer would keep a program alive that has nothing else to do.
+            if (clock.monotonic() - prunedAt > pruneEveryMs) pruning = prune()
+            return oneShot.recv(request, call)
+          },
+        }
+      : inbox,
     sender,
     media,
     history: new History(store, record),
@@ -190,9 +230,17 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       }
     },
     async start() {
-      await dispatcher.start()
-      pruning = prune()
+      await oneShot?.halt()
+      try {
+        await dispatcher.start()
+      } catch (error) {
+        oneShot?.resume()
+        throw error
+      }
+      pruning = pruneAlways()
     },
+    follow: (reading, signal) => inbox.follow(reading, signal),
+    end: () => inbox.end,
     close() {
       closing ??= (async () => {
         stop.abort(new SvcError('shutting_down', 'the service is stopping'))
@@ -200,7 +248,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
         const patience = new AbortController()
         await Promise.race([
-          Promise.all([dispatcher.stop(), sender.close(sendGraceMs), pruning]),
+          Promise.all([dispatcher.stop(), oneShot?.halt(), sender.close(sendGraceMs), pruning]),
           clock.sleep(closeMs, patience.signal),
         ])
         patience.abort()
