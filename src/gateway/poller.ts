@@ -35,6 +35,8 @@ const probeEveryMs = 30 * 60_000
 const lookEveryMs = 1000
 /** Answers without messages that come faster than this, three in a row, slow the loop down. */
 const briskMs = 1000
+/** Upstream keeps no message so long. */
+const credibleMs = 7 * 24 * 60 * 60_000
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 
@@ -239,6 +241,8 @@ export class Poller {
     const receivedAt = clock.now()
     const rows: ReceivedMessage[] = []
     const inbound: BatchCommit['inbound'] = []
+    /** Those whose time is not known, by position in `rows`. */
+    const undated = new Map<number, BatchCommit['inbound'][number]>()
     for (const { raw, message } of updates.messages) {
       // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
       if (!isFromUser(message, bot.bot_id)) continue
@@ -246,7 +250,10 @@ export class Poller {
       rows.push({ ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw })
       if (told.from_user) {
         const { from_user: user_id, contextToken: token } = told
-        inbound.push({ user_id, received_at: receivedAt, ...(token && { token }) })
+        const writtenAt = told.timed ? writtenWhen(told.timestamp, receivedAt) : undefined
+        const sender = { user_id, received_at: writtenAt ?? receivedAt, ...(token && { token }) }
+        inbound.push(sender)
+        if (writtenAt === undefined) undated.set(rows.length - 1, sender)
       }
     }
     let stored = rows.length === 0
@@ -259,6 +266,7 @@ export class Poller {
           await this.#current(follower).catch(() => undefined)
           const results = store.insertReceived(follower.name, bot.bot_id, rows)
           stored = true
+          for (const [at, sender] of undated) if (results[at] === 'duplicate') sender.again = true
           log.debug('batch stored', {
             messages: rows.length,
             new: results.filter(result => result !== 'duplicate').length,
@@ -296,6 +304,15 @@ export class Poller {
       this.#ports.log.error('state of session not written', { session: name, error })
     }
   }
+}
+
+/**
+ * When a user wrote, which is when the window opens: of a backlog windows are partly over, and a message that comes
+ * again must not open one anew (protocol notes 5.1). Undefined when the stated time cannot be right: a clock that is
+ * days off must not shut every window for good.
+ */
+function writtenWhen(stated: number, now: number): number | undefined {
+  return now - stated > credibleMs ? undefined : Math.min(stated, now)
 }
 
 const loginOf = (bot: BotInfo) => `${bot.token}\n${bot.created_at}`

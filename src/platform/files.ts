@@ -13,7 +13,6 @@ import {
   lstat,
   mkdir,
   open,
-  readdir,
   readFile,
   realpath,
   rename,
@@ -47,7 +46,8 @@ export async function makePrivate(path: string): Promise<void> {
   if (found && process.platform !== 'win32' && (found.mode & 0o077) !== 0) await chmod(path, privateFile)
 }
 
-async function syncDir(path: string): Promise<void> {
+/** Puts what was created, renamed or removed in a folder on the disk. */
+export async function syncDir(path: string): Promise<void> {
   // Windows cannot open a folder for syncing, and needs not: its renames are journalled.
   if (process.platform === 'win32') return
   const dir = await open(path, 'r')
@@ -102,15 +102,6 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
     await syncDir(folder)
   } finally {
     for (const temporary of left) if (temporary) await removeQuietly(temporary)
-  }
-}
-
-/** Removes what a process left that died while it wrote this file; for whoever is alone in writing it. */
-export async function removeUnfinished(path: string): Promise<void> {
-  const begins = `${basename(path)}.`
-  for (const name of await readdir(dirname(path)).catch(() => [])) {
-    const rest = name.startsWith(begins) ? name.slice(begins.length) : ''
-    if (/^[0-9a-f]{12}\.tmp$/.test(rest)) await removeQuietly(join(dirname(path), name))
   }
 }
 

@@ -16,8 +16,10 @@ import { TurnCache } from './turn-cache.ts'
 export interface Inbound {
   user_id: string
   token?: string
-  /** Unix ms. */
+  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
   received_at: number
+  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
+  again?: true
 }
 
 /** Whether units were set apart; `context` is the user's state after (or, refused, as it is). */
@@ -67,15 +69,16 @@ export class Contexts {
     count: number,
     rules: { limit: number; windowMs: number; now: number },
   ): Promise<Reservation> {
-    return this.#change(session, users => {
-      const before = users.get(user) ?? { used: 0, first_seen: rules.now }
+    return this.#change<Reservation>(session, user, known => {
+      const before = known ?? { used: 0, first_seen: rules.now }
       if (before.received_at !== undefined && rules.now - before.received_at >= rules.windowMs) {
-        return { ok: false, why: 'window_closed', context: before }
+        return [known, { ok: false, why: 'window_closed', context: before }]
       }
-      if (before.used + count > rules.limit) return { ok: false, why: 'quota_exhausted', context: before }
+      if (before.used + count > rules.limit) {
+        return [known, { ok: false, why: 'quota_exhausted', context: before }]
+      }
       const context = { ...before, used: before.used + count }
-      users.set(user, context)
-      return { ok: true, context }
+      return [context, { ok: true, context }]
     })
   }
 
@@ -86,39 +89,39 @@ export class Contexts {
     count: number,
     reservedAt: number | undefined,
   ): Promise<void> {
-    await this.#change(session, users => {
-      const context = users.get(user)
-      if (!context || context.received_at !== reservedAt) return
-      users.set(user, { ...context, used: Math.max(0, context.used - count) })
+    await this.#change(session, user, known => {
+      if (!known || known.received_at !== reservedAt) return [known, undefined]
+      return [{ ...known, used: Math.max(0, known.used - count) }, undefined]
     })
   }
 
   async markSent(session: string, user: string, at: number): Promise<void> {
-    await this.#change(session, users => {
-      const context = users.get(user)
-      if (context) users.set(user, { ...context, last_sent_at: at })
-    })
+    await this.#change(session, user, known => [known && { ...known, last_sent_at: at }, undefined])
   }
 
   /**
    * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
-   * data lock and replaces it together with the cursor.
+   * data lock and replaces it together with the cursor. The same messages again, after a crash or from upstream,
+   * change nothing: a window opens and a quota begins anew only with a message later than all before.
    */
   async merged(session: string, inbound: readonly Inbound[]): Promise<string | undefined> {
     if (inbound.length === 0) return undefined
     const users = await this.#fresh(session)
     let changed = false
-    for (const { user_id, token, received_at } of inbound) {
+    for (const { user_id, token, received_at, again } of inbound) {
       const before = users.get(user_id)
-      if (before?.received_at !== undefined && before.received_at > received_at) continue
-      changed = true
+      const last = before?.received_at
+      if (last !== undefined && last > received_at) continue
+      const same = last !== undefined && (again || last === received_at)
       const kept = token ?? before?.token
+      if (same && kept === before?.token) continue
+      changed = true
       users.set(user_id, {
         ...before,
         ...(kept !== undefined && { token: kept }),
-        received_at,
-        used: 0,
-        first_seen: before?.first_seen ?? received_at,
+        received_at: same ? last : received_at,
+        used: same ? before!.used : 0,
+        first_seen: before?.first_seen || received_at,
       })
     }
     return changed ? textOf(users) : undefined
@@ -138,21 +141,28 @@ export class Contexts {
     this.written()
   }
 
-  async #change<T>(session: string, change: (users: Map<string, UserContext>) => T): Promise<T> {
+  /** One user's context replaced by what `change` makes of it; the file is left alone when that is the same. */
+  async #change<T>(
+    session: string,
+    user: string,
+    change: (known: UserContext | undefined) => [UserContext | undefined, T],
+  ): Promise<T> {
+    const gone = (cause?: unknown) =>
+      new SvcError('session_not_found', `session "${session}" was logged out meanwhile`, { cause })
     const write = async () => {
+      // What a logout left of the folder must not get a file of its own again.
+      if (!this.#sessions.token(session)) throw gone()
       const users = await this.#fresh(session)
-      const before = textOf(users)
-      const result = change(users)
-      const after = textOf(users)
-      if (after !== before) {
+      const known = users.get(user)
+      const [context, result] = change(known)
+      if (context && context !== known) {
+        users.set(user, context)
         try {
-          await writeDurably(this.#sessions.contextsPath(session), after)
-          this.written()
+          await writeDurably(this.#sessions.contextsPath(session), textOf(users))
         } catch (error) {
-          if (errorCodeOf(error) !== 'ENOENT') throw error
-          throw new SvcError('session_not_found', `session "${session}" was logged out meanwhile`, {
-            cause: error,
-          })
+          throw errorCodeOf(error) === 'ENOENT' ? gone(error) : error
+        } finally {
+          this.written()
         }
       }
       return result
@@ -183,11 +193,12 @@ function parseContexts(fields: JsonObject): Users {
     // WeiLink and hand-made files hold a bare token.
     const entry = typeof value === 'string' ? { token: value } : value
     if (typeof entry !== 'object' || entry === null) continue
-    const { token, received_at, used, last_sent_at, first_seen } = entry as Partial<
+    const { token, received_at, used, last_sent_at, first_seen, ...others } = entry as Partial<
       Record<keyof UserContext, unknown>
     >
     const time = (at: unknown) => (Number.isSafeInteger(at) ? (at as number) : undefined)
-    const context: UserContext = { used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
+    // Fields of a later version survive.
+    const context: UserContext = { ...others, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
     if (typeof token === 'string') context.token = token
     if (time(received_at) !== undefined) context.received_at = received_at as number
     if (time(last_sent_at) !== undefined) context.last_sent_at = last_sent_at as number

@@ -1,6 +1,7 @@
 /**
  * A small JSON file that others may replace at any time: read again only when it is another one than last time.
- * Files are replaced by rename, never written in place, so inode, size and time tell.
+ * Files are replaced by rename, never written in place, so inode, size and time tell; except of a file written just
+ * now, since a freed inode is given out again and clocks of file systems tick in milliseconds.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { errorCodeOf } from '../platform/files.ts'
@@ -13,7 +14,12 @@ export type Found<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'
 interface Kept<T> {
   stamp: string
   found: Found<T>
+  /** It was old enough when it was read: another one since then would show. */
+  settled: boolean
 }
+
+/** Many ticks of the file systems that give inodes out again at once. */
+const settledAfterMs = 50
 
 export class JsonFiles<T> {
   readonly #parse: (fields: JsonObject) => T | undefined
@@ -26,16 +32,18 @@ export class JsonFiles<T> {
 
   /** The file's content as it is on disk now; the same value as before while the file is the same. */
   read(path: string): Found<T> {
-    const stamp = stampOf(path)?.stamp
-    if (stamp === undefined) {
+    const info = stampOf(path)
+    if (info === undefined) {
       this.#kept.delete(path)
       return { kind: 'absent' }
     }
+    const { stamp, changedAt } = info
     const kept = this.#kept.get(path)
-    if (kept?.stamp === stamp) return kept.found
+    if (kept?.stamp === stamp && kept.settled) return kept.found
+    const settled = Date.now() - changedAt > settledAfterMs
     const found = this.#load(path)
     if (found.kind === 'absent') this.#kept.delete(path)
-    else this.#kept.set(path, { stamp, found })
+    else this.#kept.set(path, { stamp, found, settled })
     return found
   }
 

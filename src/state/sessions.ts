@@ -3,18 +3,11 @@
  * at it, every write reads it again under the data lock and replaces the file durably.
  */
 import { readdirSync } from 'node:fs'
-import { rename as renameFile, rmdir, stat } from 'node:fs/promises'
+import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
-import {
-  ensurePrivateDir,
-  errorCodeOf,
-  removeQuietly,
-  removeUnfinished,
-  setAside,
-  writeDurably,
-} from '../platform/files.ts'
+import { ensurePrivateDir, errorCodeOf, setAside, statOf, syncDir, writeDurably } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
@@ -67,40 +60,52 @@ export class Sessions {
     return this.#defaults.get('', () => this.#defaultName())
   }
 
-  async #list(): Promise<SessionRecord[]> {
+  /** @param locked the caller holds the data lock */
+  async #list(locked = false): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
     for (const name of this.#folders.read()) {
       if (name.startsWith('.') || name === 'media' || name === 'sandbox') continue
-      const record = await this.#read(name)
+      const record = await this.#read(name, locked)
       if (record) records.push(record)
     }
     return records
   }
 
   /** The session of that name (compared as a case-insensitive file system would). Takes no lock. */
-  async get(name: string): Promise<SessionRecord | undefined> {
-    const exact = await this.#read(name)
-    if (exact) return exact
-    const found = this.#folderOf(name)
-    return found === undefined ? undefined : this.#read(found)
+  get(name: string): Promise<SessionRecord | undefined> {
+    return this.#get(name, false)
   }
 
-  async #defaultName(): Promise<string | undefined> {
+  async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
+    // Nothing outside the data directory is looked at, whatever a name says.
+    if (!isName(name)) return undefined
+    const exact = await this.#read(name, locked)
+    if (exact) return exact
+    const found = this.#folderOf(name)
+    return found === undefined ? undefined : this.#read(found, locked)
+  }
+
+  async #defaultName(locked = false): Promise<string | undefined> {
     const text = this.#default.read()?.trim()
     if (!text) return undefined
-    return (await this.get(text))?.name
+    return (await this.#get(text, locked))?.name
   }
 
   /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
   async save(name: string, bot: BotInfo): Promise<void> {
     await this.#change(async () => {
       const folder = this.#folderOf(name) ?? sessionName(name)
-      await ensurePrivateDir(join(this.#dir, folder))
+      const path = join(this.#dir, folder)
+      const isNew = !(await statOf(path))
+      await ensurePrivateDir(path)
+      if (isNew) await syncDir(this.#dir)
       const before = this.token(folder)
-      const { expired_at: _, ...kept } = before?.fields ?? {}
-      await writeDurably(this.tokenPath(folder), serialized({ ...kept, ...bot }))
-      if (before && before.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-      if ((await this.#defaultName()) === undefined) await this.#writeDefault(folder)
+      // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
+      if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
+      const { bot_id, token, base_url, user_id, cursor, created_at, expired_at, ...others } =
+        before?.fields ?? {}
+      await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
+      if ((await this.#defaultName(true)) === undefined) await this.#writeDefault(folder)
     })
   }
 
@@ -121,25 +126,22 @@ export class Sessions {
     })
   }
 
-  /** Removes the credentials; the folder goes when nothing foreign is in it. A default one hands over to the oldest. */
+  /**
+   * Removes the credentials, set-aside ones too, with the contexts; the folder goes when nothing foreign is in it. A
+   * default one hands over to the oldest.
+   *
+   * @throws SvcError `session_not_found`, `store_unavailable` when the credentials cannot be removed
+   */
   async remove(name: string): Promise<void> {
     await this.#change(async () => {
       const folder = this.#existing(name)
-      const wasDefault = (await this.#defaultName()) === folder
-      for (const path of [this.tokenPath(folder), this.contextsPath(folder)]) {
-        await removeQuietly(path)
-        // Credentials too.
-        await removeUnfinished(path)
-      }
-      await rmdir(join(this.#dir, folder)).catch(error => {
-        // Set-aside files stay: they may be all that is left of somebody's credentials.
-        this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
-      })
+      const wasDefault = (await this.#defaultName(true)) === folder
+      await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
       if (!wasDefault) return
-      const rest = (await this.#list()).filter(record => record.bot)
+      const rest = (await this.#list(true)).filter(record => record.bot)
       const oldest = rest.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
       if (oldest) await this.#writeDefault(oldest.name)
-      else await removeQuietly(join(this.#dir, defaultFile))
+      else await unlink(join(this.#dir, defaultFile))
     })
   }
 
@@ -153,13 +155,34 @@ export class Sessions {
       if (taken !== undefined && taken !== from) {
         throw new SvcError('session_exists', `there is already a session named "${taken}"`)
       }
-      if (taken === undefined && (await stat(join(this.#dir, to)).catch(() => undefined))) {
-        throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
+      if (taken === undefined && (await statOf(join(this.#dir, to)))) {
+        // What a logout that was killed has left may go; anything else is somebody's.
+        await this.#clear(to, /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/).catch(() => {})
+        if (await statOf(join(this.#dir, to))) {
+          throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
+        }
       }
-      const wasDefault = (await this.#defaultName()) === from
+      const wasDefault = (await this.#defaultName(true)) === from
       await renameFile(join(this.#dir, from), join(this.#dir, to))
+      await syncDir(this.#dir)
       if (wasDefault) await this.#writeDefault(to)
     })
+  }
+
+  /** Removes a session's files of certain names, token.json first, and the folder if nothing else is in it. */
+  async #clear(folder: string, ours: RegExp): Promise<void> {
+    const path = join(this.#dir, folder)
+    const names = (await readdir(path)).filter(name => ours.test(name))
+    for (const name of names.sort((a, b) => Number(b === 'token.json') - Number(a === 'token.json'))) {
+      await unlink(join(path, name))
+    }
+    await syncDir(path)
+    try {
+      await rmdir(path)
+      await syncDir(this.#dir)
+    } catch (error) {
+      this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
+    }
   }
 
   /** @throws SvcError `session_not_found` */
@@ -187,21 +210,34 @@ export class Sessions {
     return join(this.#dir, name, 'contexts.json')
   }
 
-  async #read(folder: string): Promise<SessionRecord | undefined> {
-    const found = this.#files.read(this.tokenPath(folder))
+  async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
+    const path = this.tokenPath(folder)
+    const found = this.#files.read(path)
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
       return { name: folder, bot: found.value.bot }
     }
     if (found.kind === 'damaged') {
-      const aside = await setAside(this.tokenPath(folder)).catch(() => undefined)
-      this.#log.error('token.json does not parse; set aside, log the session in again', {
-        session: folder,
-        aside,
+      if (!this.#isSession(folder)) return undefined
+      // Under the lock and after another look: it may be whole by then, written by a login meanwhile.
+      const mend = async () => {
+        if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
+      }
+      await (locked ? mend() : this.#lock.run(mend)).catch(error => {
+        this.#warnOnce(folder, 'token.json does not parse and cannot be set aside', { error })
       })
-      return { name: folder, damaged: true }
+      const again = this.#files.read(path)
+      return again.kind === 'read' ? { name: folder, bot: again.value.bot } : { name: folder, damaged: true }
     }
-    return this.#hasDamaged(folder) ? { name: folder, damaged: true } : undefined
+    return this.#hasDamaged(folder) && this.#isSession(folder) ? { name: folder, damaged: true } : undefined
+  }
+
+  async #setAside(folder: string): Promise<void> {
+    const aside = await setAside(this.tokenPath(folder))
+    this.#log.error('token.json does not parse; set aside, log the session in again', {
+      session: folder,
+      aside,
+    })
   }
 
   #hasDamaged(folder: string): boolean {
@@ -214,16 +250,15 @@ export class Sessions {
 
   /** Folders that somebody made by hand with a name we would not give. */
   #isSession(folder: string): boolean {
-    try {
-      if (sessionName(folder) === folder.normalize('NFC')) return true
-    } catch {
-      // Told below.
-    }
-    if (!this.#warned.has(folder)) {
-      this.#warned.add(folder)
-      this.#log.warn('folder ignored: its name is not a session name', { folder })
-    }
+    if (isName(folder)) return true
+    this.#warnOnce(folder, 'folder ignored: its name is not a session name')
     return false
+  }
+
+  #warnOnce(folder: string, event: string, fields?: Record<string, unknown>): void {
+    if (this.#warned.has(`${folder}/${event}`)) return
+    this.#warned.add(`${folder}/${event}`)
+    this.#log.warn(event, { folder, ...fields })
   }
 
   /** The folder whose name is the same for a case-insensitive file system. */
@@ -255,6 +290,15 @@ export class Sessions {
 
   #writeDefault(name: string): Promise<void> {
     return writeDurably(join(this.#dir, defaultFile), `${name}\n`)
+  }
+}
+
+/** Whether a folder of that name, however it spells its accents, can be a session's. */
+function isName(folder: string): boolean {
+  try {
+    return sessionName(folder) === folder.normalize('NFC')
+  } catch {
+    return false
   }
 }
 

@@ -5,6 +5,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Contexts, type Inbound } from './contexts.ts'
 import { Sessions, serialized } from './sessions.ts'
+import { told } from './trouble.ts'
 
 /** A batch whose messages are stored. */
 export interface BatchCommit {
@@ -40,25 +41,30 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
     sessions,
     contexts,
     commitBatch: batch =>
-      lock.run(async () => {
-        const { session, cursorFrom, cursorTo } = batch
-        const file = sessions.token(session)
-        if (file?.bot.token !== batch.token) return 'gone'
-        // A try that failed after the rename has moved it already.
-        const { cursor } = file.bot
-        if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-        const contextText = await contexts.merged(session, batch.inbound)
-        const tokenText =
-          cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
-        const contextsFile = { path: sessions.contextsPath(session), text: contextText ?? '' }
-        const tokenFile = { path: sessions.tokenPath(session), text: tokenText ?? '' }
-        if (contextText !== undefined && tokenText !== undefined)
-          await writeDurablyInOrder([contextsFile, tokenFile])
-        else if (contextText !== undefined) await writeDurably(contextsFile.path, contextsFile.text)
-        else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
-        sessions.written()
-        contexts.written()
-        return 'moved'
-      }),
+      told(() =>
+        lock.run(async () => {
+          const { session, cursorFrom, cursorTo } = batch
+          const file = sessions.token(session)
+          if (file?.bot.token !== batch.token) return 'gone'
+          // A try that failed after the rename has moved it already.
+          const { cursor } = file.bot
+          if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
+          const contextText = await contexts.merged(session, batch.inbound)
+          const tokenText =
+            cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
+          const contextsFile = { path: sessions.contextsPath(session), text: contextText ?? '' }
+          const tokenFile = { path: sessions.tokenPath(session), text: tokenText ?? '' }
+          try {
+            if (contextText !== undefined && tokenText !== undefined)
+              await writeDurablyInOrder([contextsFile, tokenFile])
+            else if (contextText !== undefined) await writeDurably(contextsFile.path, contextsFile.text)
+            else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
+          } finally {
+            sessions.written()
+            contexts.written()
+          }
+          return 'moved'
+        }),
+      ),
   }
 }

@@ -1,0 +1,70 @@
+import { expect, test } from 'bun:test'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { bot, openTestState } from './support.ts'
+
+const batch = (more: object = {}) => ({
+  ...{ session: 's', token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1' },
+  inbound: [{ user_id: 'u', token: 't', received_at: 1000 }],
+  ...more,
+})
+
+const start = async () => {
+  const t = await openTestState()
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  return t
+}
+
+test('a batch moves the cursor with its tokens, in files that only the owner reads', async () => {
+  await using t = await start()
+  expect(await t.commitBatch(batch())).toBe('moved')
+  expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
+  expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+  for (const name of ['token.json', 'contexts.json']) {
+    expect((await stat(join(t.dir, 's', name))).mode & 0o777).toBe(0o600)
+  }
+  expect((await stat(join(t.dir, 's'))).mode & 0o777).toBe(0o700)
+})
+
+test('a second try, after one that was cut off between the two files, completes it', async () => {
+  await using t = await start()
+  await t.commitBatch(batch())
+  await t.contexts.reserve('s', 'u', 2, { limit: 10, windowMs: 1e9, now: 1000 })
+  const path = join(t.dir, 's', 'token.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(path, JSON.stringify({ ...fields, cursor: 'c0' }))
+  expect(await t.commitBatch(batch())).toBe('moved')
+  expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
+  expect((await t.contexts.users('s')).get('u')?.used).toBe(2)
+  // And after one that was complete but not heard of.
+  expect(await t.commitBatch(batch())).toBe('moved')
+})
+
+test('token.json is not rewritten when the cursor stays', async () => {
+  await using t = await start()
+  const path = join(t.dir, 's', 'token.json')
+  const before = await stat(path, { bigint: true })
+  expect(await t.commitBatch(batch({ cursorTo: 'c0' }))).toBe('moved')
+  expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
+  expect((await t.contexts.users('s')).size).toBe(1)
+})
+
+test.each([
+  ['logged out', (t: Awaited<ReturnType<typeof start>>) => t.sessions.remove('s')],
+  ['renamed', (t: Awaited<ReturnType<typeof start>>) => t.sessions.rename('s', 'x')],
+  [
+    'logged in anew',
+    (t: Awaited<ReturnType<typeof start>>) =>
+      t.sessions.save('s', bot('b', { token: 'b@im.bot:other', cursor: 'c0' })),
+  ],
+  [
+    'moved on by another process',
+    (t: Awaited<ReturnType<typeof start>>) => t.commitBatch(batch({ cursorTo: 'c9', inbound: [] })),
+  ],
+])('a batch of a session that was %s meanwhile writes nothing', async (_, change) => {
+  await using t = await start()
+  await change(t)
+  const before = JSON.stringify([await t.sessions.list(), [...(await t.contexts.users('s'))]])
+  expect(await t.commitBatch(batch())).toBe('gone')
+  expect(JSON.stringify([await t.sessions.list(), [...(await t.contexts.users('s'))]])).toBe(before)
+})

@@ -1,0 +1,188 @@
+import { expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bot, inOther, openTestState, type TestState } from './support.ts'
+
+const day = 24 * 3_600_000
+const rules = { limit: 10, windowMs: day, now: 5000 }
+
+async function withSession(): Promise<TestState> {
+  const t = await openTestState()
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  return t
+}
+
+let cursors = 0
+const commit = (t: TestState, inbound: Parameters<TestState['commitBatch']>[0]['inbound']) => {
+  const from = t.sessions.token('s')!.bot.cursor
+  return t.commitBatch({
+    session: 's',
+    token: bot('b').token,
+    cursorFrom: from,
+    cursorTo: `n${++cursors}`,
+    inbound,
+  })
+}
+
+test('a message opens the window, renews the quota and brings its token', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  expect(await t.contexts.reserve('s', 'u', 10, rules)).toMatchObject({ ok: true, context: { used: 10 } })
+  expect(await t.contexts.reserve('s', 'u', 1, rules)).toMatchObject({ ok: false, why: 'quota_exhausted' })
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
+  expect((await t.contexts.users('s')).get('u')).toEqual({
+    token: 't2',
+    received_at: 2000,
+    used: 0,
+    first_seen: 1000,
+  })
+  expect(await t.contexts.reserve('s', 'u', 1, { ...rules, now: 2000 + day })).toMatchObject({
+    why: 'window_closed',
+  })
+})
+
+test('the same message again neither opens the window nor renews the quota, but its newer token counts', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  await t.contexts.reserve('s', 'u', 7, rules)
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
+})
+
+test('an older message that comes late changes nothing', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
+  await t.contexts.reserve('s', 'u', 3, rules)
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
+})
+
+test('a message without a time that was stored before brings its token and nothing else', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  await t.contexts.reserve('s', 'u', 3, rules)
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 9000, again: true }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
+  // After a crash between store and contexts it is all there is.
+  await commit(t, [{ user_id: 'new', token: 't3', received_at: 9000, again: true }])
+  expect((await t.contexts.users('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
+})
+
+test('of two messages of one moment in a batch the later one counts', async () => {
+  await using t = await withSession()
+  await commit(t, [
+    { user_id: 'u', token: 't1', received_at: 1000 },
+    { user_id: 'u', token: 't2', received_at: 1000 },
+  ])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
+})
+
+test('units are given back unless the user wrote meanwhile', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', received_at: 1000 }])
+  await t.contexts.reserve('s', 'u', 4, rules)
+  await t.contexts.giveBack('s', 'u', 3, 1000)
+  expect((await t.contexts.users('s')).get('u')?.used).toBe(1)
+  await commit(t, [{ user_id: 'u', received_at: 2000 }])
+  await t.contexts.giveBack('s', 'u', 1, 1000)
+  await t.contexts.giveBack('s', 'nobody', 1, undefined)
+  await t.contexts.markSent('s', 'u', 3000)
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 0, last_sent_at: 3000 })
+  expect((await t.contexts.users('s')).size).toBe(1)
+})
+
+test('odd user ids and fields of a later version survive', async () => {
+  await using t = await withSession()
+  const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat', '']
+  await commit(
+    t,
+    odd.map(user_id => ({ user_id, token: `t ${user_id}`, received_at: 1000 })),
+  )
+  const path = t.contexts && join(t.dir, 's', 'contexts.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  fields.later = { ...fields['0'], mood: 'good' }
+  fields.bare = 'token alone'
+  await writeFile(path, JSON.stringify(fields))
+  for (const user of [...odd, 'later', 'bare']) await t.contexts.reserve('s', user, 1, rules)
+  const users = await t.contexts.users('s')
+  expect(new Set(users.keys())).toEqual(new Set([...odd, 'later', 'bare']))
+  for (const user of odd) expect(users.get(user)).toMatchObject({ token: `t ${user}`, used: 1 })
+  expect(users.get('bare')).toMatchObject({ token: 'token alone', used: 1 })
+  expect(JSON.parse(await readFile(path, 'utf8')).later.mood).toBe('good')
+})
+
+test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
+  await using t = await withSession()
+  const path = join(t.dir, 's', 'contexts.json')
+  for (const text of ['{"u": ', '[]', 'null', '']) {
+    await writeFile(path, text)
+    expect((await t.contexts.users('s')).size).toBe(0)
+    await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+    expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+    const aside = (await readdir(join(t.dir, 's'))).filter(name => name.startsWith('contexts.json.corrupt-'))
+    const texts = await Promise.all(aside.map(name => readFile(join(t.dir, 's', name), 'utf8')))
+    expect(texts).toContain(text)
+  }
+  expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(4)
+})
+
+test('a session that was logged out or renamed gets no file again', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', received_at: 1000 }])
+  await t.sessions.rename('s', 'other')
+  await expect(t.contexts.reserve('s', 'u', 1, rules)).rejects.toMatchObject({ code: 'session_not_found' })
+  await t.sessions.remove('other')
+  await expect(t.contexts.markSent('other', 'u', 1)).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await readdir(t.dir)).toEqual(['.data.lock'])
+  // Nor where a foreign file has kept the folder.
+  await t.sessions.save('kept', bot('b'))
+  await writeFile(join(t.dir, 'kept', 'note.txt'), 'mine')
+  await t.sessions.remove('kept')
+  await expect(t.contexts.reserve('kept', 'u', 1, rules)).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await readdir(join(t.dir, 'kept'))).toEqual(['note.txt'])
+})
+
+test('no update of three processes is lost', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-state-'))
+  try {
+    await using t = await openTestState({ dir })
+    await t.sessions.save('s', bot('b'))
+    await commit(t, [{ user_id: 'u', received_at: 1000 }])
+    const rounds = 100
+    const body = `for (let i = 0; i < ${rounds}; i++) {
+      const done = await contexts.reserve('s', 'u', 1, ${JSON.stringify({ ...rules, limit: 1e6 })})
+      if (!done.ok) throw new Error('refused')
+      await contexts.users('s')
+    }`
+    const others = [1, 2].map(() => inOther(dir, body))
+    for (let i = 0; i < rounds; i++) {
+      await t.contexts.reserve('s', 'u', 1, { ...rules, limit: 1e6 })
+      if (i % 10 === 0) await commit(t, [{ user_id: `u${i}`, received_at: 1000 }])
+    }
+    await Promise.all(others.map(child => child.exited))
+    const users = await t.contexts.users('s')
+    expect(users.get('u')?.used).toBe(3 * rounds)
+    expect(users.size).toBe(1 + rounds / 10)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}, 30_000)
+
+test('ten thousand users are read and changed in milliseconds', async () => {
+  await using t = await withSession()
+  await commit(
+    t,
+    Array.from({ length: 10_000 }, (_, i) => ({
+      user_id: `o9cq80${i}@im.wechat`,
+      token: 'AARz'.repeat(40),
+      received_at: 1000,
+    })),
+  )
+  const from = performance.now()
+  for (let i = 0; i < 10; i++) await t.contexts.reserve('s', 'o9cq805@im.wechat', 1, rules)
+  // Some 35 ms each on the machine this was written on.
+  expect((performance.now() - from) / 10).toBeLessThan(500)
+})
