@@ -96,6 +96,11 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   const watched = watchLock(fleet.dir, pouring.signal)
   for (let round = 1; round <= rounds; round++) {
     await Bun.sleep(chance.between(...pauseMs))
+    // Every other time when something is being fetched, stored, handed out.
+    if (chance.next() < 1 / 2) {
+      await writers.nextBurst
+      await Bun.sleep(chance.between(0, 20))
+    }
     const line = await killSomebody(fleet, chance)
     if (replay !== 'never') {
       for (const { text } of log.passedOver(writers.injected))

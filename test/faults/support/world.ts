@@ -45,6 +45,7 @@ export class Writers {
   readonly #fleet: Fleet
   readonly #accounts: readonly Account[]
   readonly #chance: Chance
+  #burst = Promise.withResolvers<void>()
 
   constructor(fleet: Fleet, accounts: readonly Account[], chance: Chance) {
     this.#fleet = fleet
@@ -60,11 +61,18 @@ export class Writers {
     return one
   }
 
+  /** Resolves when the next burst begins: what follows is the moment when most is in flight. */
+  get nextBurst(): Promise<void> {
+    return this.#burst.promise
+  }
+
   /** Until `stop`, about 60 messages a second, in bursts of 1 to 12. */
   async write(stop: AbortSignal): Promise<void> {
     for (let n = 0; !stop.aborted; ) {
       const account = this.#chance.pick(this.#accounts)
       const many = this.#chance.between(1, 12)
+      this.#burst.resolve()
+      this.#burst = Promise.withResolvers()
       await Promise.all(
         Array.from({ length: many }, () => this.say(account, `m${n++} für ${account.session}`)),
       )
