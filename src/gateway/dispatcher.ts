@@ -2,6 +2,7 @@
  * Who polls: the one process of a data directory that holds the poll lock. Any other follows the store, and takes
  * over when the lock frees. Readers are the same in both: they read the log.
  */
+import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
@@ -16,26 +17,35 @@ export class Dispatcher {
   readonly #poller: Poller
   readonly #clock: Clock
   readonly #log: Log
+  readonly #shared: boolean
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
   #running: Promise<void> | undefined
 
-  constructor(parts: { lock: FileLock; poller: Poller; clock: Clock; log: Log }) {
+  /** `shared`: what another process polls can be read here, so there is something to follow. */
+  constructor(parts: { lock: FileLock; poller: Poller; clock: Clock; log: Log; shared: boolean }) {
     this.#lock = parts.lock
     this.#poller = parts.poller
     this.#clock = parts.clock
     this.#log = parts.log
+    this.#shared = parts.shared
   }
 
   get role(): 'poller' | 'watcher' {
     return this.#role
   }
 
-  /** Resolves when the role is known; polling or watching goes on until `stop`. */
+  /**
+   * Resolves when the role is known; polling or watching goes on until `stop`.
+   *
+   * @throws SvcError `poll_lock_held` when another process polls and there is no store to follow it through
+   */
   async start(): Promise<void> {
     const polling = await this.#lock.tryLock()
     if (polling) this.#role = 'poller'
-    else this.#log.info('another process polls; following the store')
+    else if (!this.#shared) {
+      throw new SvcError('poll_lock_held', 'another process polls for this data directory')
+    } else this.#log.info('another process polls; following the store')
     this.#running = this.#run(polling)
   }
 

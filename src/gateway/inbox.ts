@@ -1,11 +1,12 @@
 /** recv: reads the log forward from a consumer's position, or waits for it to grow. */
 
-import { SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
+import { backoffMs, type Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
 import type { SessionRecord } from '../state/sessions.ts'
-import type { Store } from '../store/store.ts'
+import type { Claim, Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
 import { viewOf } from './view.ts'
@@ -13,10 +14,27 @@ import { viewOf } from './view.ts'
 export interface InboxPorts {
   store: Store
   clock: Clock
+  log: Log
   record(name: string): Promise<SessionRecord | undefined>
   /** Aborts when the service stops: waits then end with what there is. */
   closing: AbortSignal
 }
+
+/** One by one reading, for as long as it lasts. */
+export interface Reading {
+  /** Whose position is used and moved; without it the reading begins at `from` and leaves no trace. */
+  consumer?: string
+  /** Row id after which to begin; the end of the log by default. Not with `consumer`. */
+  from?: number
+  session?: string
+}
+
+/** A lease is renewed this often while its message is worked on, well before it lapses. */
+const renewEveryMs = 10_000
+/** Without any sign the log is looked at after this. */
+const lookEveryMs = 30_000
+/** Rows read at a time where no position is kept. */
+const readRows = 50
 
 export class Inbox {
   readonly #ports: InboxPorts
@@ -50,13 +68,98 @@ export class Inbox {
       const messages = this.#read(request, session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) return messages
-      await this.#grown(call.signal, leftMs, seen)
+      await this.grown(call.signal, leftMs, seen)
       if (closing.aborted) return []
     }
   }
 
+  /** Row id of the newest row. */
+  get end(): number {
+    return this.#ports.store.lastId()
+  }
+
+  /** Whether the service stops. */
+  get closed(): boolean {
+    return this.#ports.closing.aborted
+  }
+
+  /** What was received and stored since then (Unix ms), whoever has read it; moves nothing. @throws as `recv` */
+  async recent(since: number, request: Pick<RecvRequest, 'limit' | 'session'>): Promise<Message[]> {
+    const { store } = this.#ports
+    const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const options = { limit: request.limit, ...(session !== undefined && { session }) }
+    return store.recent(since, { ...options, direction: 'received' }).map(row => viewOf(store, row))
+  }
+
+  /**
+   * Received messages one by one, oldest first, until the signal aborts or the service stops. Asking for the next one
+   * says that the one before is dealt with: only then a consumer's position moves. One that was being dealt with when
+   * the reading broke off comes again, marked. A store that fails for a while is waited for.
+   */
+  async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
+    const { clock, closing, log, store } = this.#ports
+    const session = reading.session === undefined ? undefined : sessionName(reading.session)
+    const within = session === undefined ? {} : { session }
+    const over = () => signal.aborted || closing.aborted
+    let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
+    for (let failures = 0; !over(); ) {
+      try {
+        const seen = store.lastId()
+        if (reading.consumer === undefined) {
+          const rows = store.after(position, { ...within, limit: readRows, direction: 'received' })
+          for (const row of rows) {
+            if (over()) return
+            yield viewOf(store, row)
+            position = row.id
+          }
+          if (rows.length === readRows) continue
+        } else {
+          const claim = store.claim(reading.consumer, { ...within, limit: 1 })
+          if (claim) {
+            yield* this.#leased(claim)
+            continue
+          }
+        }
+        failures = 0
+        await this.grown(signal, lookEveryMs, seen)
+      } catch (error) {
+        if (over()) return
+        if (!isSvcError(error, 'store_unavailable')) throw error
+        const waitMs = backoffMs(failures++, 250, 10_000)
+        log.warn('messages cannot be read', { error, retryInMs: Math.round(waitMs) })
+        await clock.sleep(waitMs, signal)
+      }
+    }
+  }
+
+  /** The message of a claim, held until the reader asks for the next one. */
+  async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
+    const { log, store } = this.#ports
+    const renewing = setInterval(() => {
+      try {
+        store.renew(claim.lease)
+      } catch (error) {
+        log.warn('lease not renewed', { error })
+      }
+    }, renewEveryMs)
+    let read = false
+    try {
+      for (const row of claim.rows) yield viewOf(store, row, claim.redelivered.has(row.id))
+      read = true
+    } finally {
+      clearInterval(renewing)
+      try {
+        if (read) store.confirm(claim.lease)
+        else store.abandon(claim.lease)
+      } catch (error) {
+        // It lapses by itself, and the message comes again.
+        log.warn('position not moved; the message comes again', { error })
+      }
+    }
+  }
+
   /** The log grew, the time is over, the caller left, or the service stops. */
-  async #grown(signal: AbortSignal, leftMs: number, seen: number): Promise<void> {
+  async grown(signal: AbortSignal, leftMs: number, seen: number): Promise<void> {
     const over = new AbortController()
     const end = () => over.abort()
     this.#waits.add(end)

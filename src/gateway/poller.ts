@@ -53,6 +53,8 @@ interface Follower {
   expired: boolean
   /** A batch in hand cannot be committed. */
   stuck?: boolean
+  /** Asked once at least, and what came is committed. */
+  answered?: boolean
   lastPollAt?: number
 }
 
@@ -63,6 +65,9 @@ export class Poller {
   /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<void>>()
   #stopping = new AbortController().signal
+  /** The session files have been looked at in this run. */
+  #begun = false
+  #oneCycle = false
   #nudge = new AbortController()
 
   constructor(ports: PollerPorts) {
@@ -82,20 +87,33 @@ export class Poller {
     return [...this.#followers.values()].some(follower => follower.stuck)
   }
 
+  /** Whether every session has been asked in this run, with an answer committed or an error. */
+  get answered(): boolean {
+    return this.#begun && [...this.#followers.values()].every(follower => follower.answered)
+  }
+
   /** Looks at the session files now: something changed. */
   changed(): void {
     this.#nudge.abort()
   }
 
-  /** Polls until `signal` aborts; then waits for the batches in hand to be committed. */
-  async run(signal: AbortSignal): Promise<void> {
+  /**
+   * Polls until `signal` aborts; then waits for the batches in hand to be committed.
+   *
+   * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
+   *   brought messages is asked again only at the next look, so that no poll is begun to be cut off
+   */
+  async run(signal: AbortSignal, options: { oneCycle?: boolean } = {}): Promise<void> {
     const { clock, log, sessions } = this.#ports
+    this.#oneCycle = options.oneCycle ?? false
+    this.#begun = false
     this.#stopping = signal
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
         this.#adjust(await sessions.list(), signal)
+        this.#begun = true
       } catch (error) {
         log.error('session files cannot be read', { error })
       }
@@ -159,10 +177,11 @@ export class Poller {
 
     while (!signal.aborted) {
       if (follower.expired) {
+        follower.answered = true
         await clock.sleep(probeEveryMs, signal)
         if (signal.aborted) break
       }
-      if (!greeted && !follower.expired) {
+      if (!greeted && !follower.expired && !this.#oneCycle) {
         greeted = true
         // Best effort, as the official client does; never a reason to wait with the first poll.
         api.notifyStart(account(bot), signal).catch(error => log.debug('notifystart failed', { error }))
@@ -180,6 +199,7 @@ export class Poller {
           continue
         }
         failures += 1
+        follower.answered = true
         const waitMs = backoffMs(failures - 1)
         log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
         await clock.sleep(waitMs, signal)
@@ -201,6 +221,8 @@ export class Poller {
         if (committed === undefined) break
         cursor = committed
       }
+      follower.answered = true
+      if (this.#oneCycle && updates.messages.length > 0) break
       // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
       const idle = updates.messages.length === 0 || cursor === before
       brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0

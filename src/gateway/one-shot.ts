@@ -1,0 +1,200 @@
+/**
+ * recv where no dispatcher runs (the library, one-shot commands): the call polls by itself while it waits and gives
+ * the poll lock back with its answer. Where another process polls, it shows what that one stored lately.
+ */
+import type { Message } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { FileLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Call } from './call.ts'
+import type { RecvRequest } from './face.ts'
+import type { Inbox } from './inbox.ts'
+import type { Poller } from './poller.ts'
+import { linked } from './signals.ts'
+
+export interface OneShotPorts {
+  inbox: Inbox
+  lock: FileLock
+  poller: Poller
+  /** What another process polls can be read here. */
+  shared: boolean
+  clock: Clock
+  log: Log
+}
+
+/** Of what another process polled, this much is shown. */
+const recentMs = 60_000
+/** Upstream is given this long to answer, however little the caller wants to wait. */
+const lookMs = 1500
+/** When one session has brought messages, answers to the others are awaited this much longer. */
+const othersMs = 200
+/** So long after a look, messages that wait are handed out without another. */
+const freshMs = 2000
+const tryEveryMs = 1000
+
+export class OneShot {
+  readonly #ports: OneShotPorts
+  #cycle: Cycle | undefined
+  /** One call takes the lock for all: another beside it must not think that another process has it. */
+  #taking: Promise<void> | undefined
+  #ending: Promise<void> | undefined
+  /** A dispatcher polls, or is about to. */
+  #halted = false
+  #lookedAt = Number.NEGATIVE_INFINITY
+  /** By consumer, the newest row shown to it that another process polled. */
+  readonly #shown = new Map<string, number>()
+
+  constructor(ports: OneShotPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * As `Inbox.recv`, by the table "Receive mode" of the specification. With the poll lock: polls every session and
+   * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
+   * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
+   */
+  async recv(request: RecvRequest, call: Call): Promise<Message[]> {
+    const { clock, inbox, shared } = this.#ports
+    const deadline = clock.monotonic() + request.timeout * 1000
+    for (;;) {
+      const leftMs = Math.max(0, deadline - clock.monotonic())
+      if (this.#halted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call)
+      const cycle = await this.#enter()
+      if (cycle) {
+        try {
+          return await this.#polled(cycle, request, leftMs, call)
+        } finally {
+          await this.#leave(cycle)
+        }
+      }
+      if (this.#halted) continue
+      if (!shared) return []
+      // Read by row id, which asks for no position and is not about what is recent.
+      if (request.after !== undefined) return inbox.recv(request, call)
+      const seen = inbox.end
+      const messages = await this.#recent(request)
+      const over = leftMs <= 0 || call.signal.aborted || inbox.closed
+      if (over || messages.some(message => !message.redelivered)) {
+        this.#shown.set(request.consumer, Math.max(seen, messages.at(-1)?.id ?? 0))
+        return messages
+      }
+      await inbox.grown(call.signal, Math.min(leftMs, tryEveryMs), seen)
+    }
+  }
+
+  /** Ends polling on behalf of calls: a dispatcher takes over, and calls under way wait for what it stores. */
+  async halt(): Promise<void> {
+    this.#halted = true
+    await this.#taking?.catch(() => undefined)
+    await this.#cycle?.end()
+    await this.#ending
+  }
+
+  /** There is no dispatcher after all. */
+  resume(): void {
+    this.#halted = false
+  }
+
+  /** What waits in the log, and what upstream has within the time. */
+  async #polled(cycle: Cycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
+    const { clock, inbox } = this.#ports
+    // Before polling begins: a consumer that is new starts at the end of the log as it is now.
+    const messages = await inbox.recv({ ...request, timeout: 0 }, call)
+    const fresh = clock.monotonic() - this.#lookedAt < freshMs
+    if (messages.length >= request.limit || (messages.length > 0 && fresh)) return messages
+    cycle.start()
+    if (messages.length > 0) await this.#answered(lookMs, call.signal)
+    else {
+      if (leftMs < lookMs) await this.#answered(lookMs, call.signal)
+      // A session that is not asked for may have brought something, and is asked again for those who wait on.
+      messages.push(...(await inbox.recv({ ...request, timeout: leftMs / 1000 }, call)))
+      if (messages.length > 0) await this.#answered(othersMs, call.signal)
+    }
+    this.#lookedAt = clock.monotonic()
+    const limit = request.limit - messages.length
+    if (limit > 0 && messages.length > 0 && !call.signal.aborted) {
+      const after = request.after === undefined ? {} : { after: messages.at(-1)!.id }
+      messages.push(...(await inbox.recv({ ...request, ...after, limit, timeout: 0 }, call)))
+    }
+    return messages
+  }
+
+  /** Every session has been asked and what came is committed, or the time is over. */
+  async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, poller } = this.#ports
+    const deadline = clock.monotonic() + withinMs
+    while (!poller.answered && !signal.aborted && !this.#halted && clock.monotonic() < deadline) {
+      await clock.sleep(5, signal)
+    }
+  }
+
+  async #recent(request: RecvRequest): Promise<Message[]> {
+    const { clock, inbox } = this.#ports
+    const shown = this.#shown.get(request.consumer) ?? 0
+    const messages = await inbox.recent(clock.now() - recentMs, request)
+    return messages.map(message => (message.id <= shown ? { ...message, redelivered: true } : message))
+  }
+
+  /** The polling of this process, begun if need be; undefined when another process polls. */
+  async #enter(): Promise<Cycle | undefined> {
+    if (!this.#cycle) {
+      this.#taking ??= this.#take().finally(() => {
+        this.#taking = undefined
+      })
+      await this.#taking
+    }
+    if (this.#cycle) this.#cycle.users += 1
+    return this.#cycle
+  }
+
+  async #take(): Promise<void> {
+    await this.#ending
+    const { lock, poller, log } = this.#ports
+    if (this.#halted || !(await lock.tryLock())) return
+    this.#cycle = new Cycle(lock, poller, log)
+  }
+
+  async #leave(cycle: Cycle): Promise<void> {
+    cycle.users -= 1
+    if (cycle.users > 0) return
+    this.#cycle = undefined
+    this.#ending = cycle.end()
+    await this.#ending
+  }
+}
+
+/** One hold of the poll lock, for the calls that wait at the time. */
+class Cycle {
+  users = 0
+  readonly #lock: FileLock
+  readonly #poller: Poller
+  readonly #log: Log
+  readonly #stop = new AbortController()
+  #polling: Promise<void> | undefined
+  #ended: Promise<void> | undefined
+
+  constructor(lock: FileLock, poller: Poller, log: Log) {
+    this.#lock = lock
+    this.#poller = poller
+    this.#log = log
+  }
+
+  start(): void {
+    if (!this.#stop.signal.aborted) this.#polling ??= this.#poll()
+  }
+
+  /** Resolves when what came is committed and the lock is free. */
+  end(): Promise<void> {
+    this.#stop.abort()
+    this.#ended ??= (async () => {
+      await this.#polling
+      await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+    })()
+    return this.#ended
+  }
+
+  async #poll(): Promise<void> {
+    using ended = linked(this.#stop.signal, this.#lock.lost)
+    await this.#poller.run(ended.signal, { oneCycle: true })
+  }
+}
