@@ -173,7 +173,7 @@ describe('a session in trouble', () => {
         const said = performance.now()
         await t.sandbox.say(text, { to: well.bot_id, from: well.user_id })
         expect(texts(await t.recv())).toEqual([text])
-        expect(performance.now() - said).toBeLessThan(500)
+        expect(performance.now() - said).toBeLessThan(3000)
       }
       // The well one needs a few polls; the sick one had at most some tries in that time.
       expect(t.requests('getupdates')).toBeLessThan(20)
@@ -365,7 +365,7 @@ describe('two gateways on one directory', () => {
     const said = performance.now()
     await first.sandbox.say('hello')
     expect(texts(await waiting)).toEqual(['hello'])
-    expect(performance.now() - said).toBeLessThan(500)
+    expect(performance.now() - said).toBeLessThan(3000)
     expect(first.sandbox.world.core.stats.polls_at_once[bot_id]).toBe(1)
 
     await first.gateway.close()

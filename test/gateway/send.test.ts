@@ -250,12 +250,12 @@ describe('what became of it', () => {
 
   test('the data lock is free while the network takes its time', async () => {
     await using t = await withTalk()
-    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 400 })
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 4000 })
     const sending = t.send({ text: 'slowly' })
     await t.until('asked', () => t.requests('sendmessage') === 1)
     const began = performance.now()
     await t.other.contexts.markSent('default', 'somebody', 1)
-    expect(performance.now() - began).toBeLessThan(200)
+    expect(performance.now() - began).toBeLessThan(2000)
     expect((await sending).status).toBe('accepted')
   })
 
