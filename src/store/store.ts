@@ -4,7 +4,7 @@
  * What must not be lost (received and sent rows) is committed with synchronous=FULL; positions of readers need not
  * be, since losing one means reading again.
  */
-import { chmodSync } from 'node:fs'
+import { chmodSync, statSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -58,6 +58,8 @@ export class Store {
   readonly #outbox: Outbox
   readonly #keys: Idempotency
   readonly #options: StoreOptions
+  /** Which file this is, whatever lies at its path later. */
+  readonly #file: string | undefined
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
   #version = 0
@@ -67,6 +69,7 @@ export class Store {
   private constructor(db: Database, options: StoreOptions) {
     this.#db = db
     this.#options = options
+    this.#file = fileAt(options.path)
     const owner = new Owner()
     this.#messages = new Messages(db, options.clock, options.log, owner)
     this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
@@ -115,7 +118,10 @@ export class Store {
     botId: string,
     batch: readonly ReceivedMessage[],
   ): (number | 'duplicate')[] {
-    const results = this.#guarded(() => this.#messages.insertReceived(session, botId, batch))
+    const results = this.#guarded(() => {
+      this.#refuseWhenReplaced()
+      return this.#messages.insertReceived(session, botId, batch)
+    })
     this.#wake()
     return results
   }
@@ -127,13 +133,14 @@ export class Store {
    * @returns its row id
    */
   insertSent(session: string, botId: string, message: SentMessage, key?: string): number {
-    return this.#guarded(() =>
-      this.#db.transaction(() => {
+    return this.#guarded(() => {
+      this.#refuseWhenReplaced()
+      return this.#db.transaction(() => {
         const id = this.#messages.insertSent(session, botId, message)
         if (key !== undefined) this.#keys.handedOver(key, id)
         return id
-      }),
-    )
+      })
+    })
   }
 
   /** Records what became of a send. */
@@ -298,6 +305,7 @@ export class Store {
   /** Whether the store can be written to now. */
   works(): boolean {
     try {
+      this.#refuseWhenReplaced()
       this.#db.exec('PRAGMA busy_timeout = 0')
       try {
         this.#db.transaction(() => {
@@ -320,6 +328,14 @@ export class Store {
     this.#closed = true
     this.#wake()
     this.#db.close()
+  }
+
+  /** A file that was deleted or moved away still takes rows, and loses them when it is closed. */
+  #refuseWhenReplaced(): void {
+    if (fileAt(this.#options.path) === this.#file) return
+    throw new SvcError('store_unavailable', 'messages.db was removed or replaced while svc runs', {
+      hint: 'Restart svc: it goes on with the file that lies there then, or with a new one.',
+    })
   }
 
   #form(): number {
@@ -373,4 +389,10 @@ export class Store {
     if (told instanceof SvcError) this.#failing = true
     return told
   }
+}
+
+/** What tells one file from another, with what stands at that path now; undefined for nothing. */
+function fileAt(path: string): string | undefined {
+  const info = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return info && `${info.dev}:${info.ino}`
 }

@@ -151,6 +151,26 @@ describe('messages.db', () => {
     }, 30_000)
   }
 
+  test('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async () => {
+    await using site = await openSite()
+    const service = await site.start()
+    await site.say('one')
+    await site.stored(1)
+    const cursor = await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    for (const end of ['', '-wal', '-shm']) rmSync(path(site) + end)
+    await site.say('two')
+    await until('it is told', 5000, () => service.log().includes('removed or replaced'))
+    expect(await service.call('send', { to: site.user, text: 'hi' })).toMatchObject({
+      status: 503,
+      body: { code: 'store_unavailable' },
+    })
+    expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded', store: 'unavailable' })
+    expect(cursorsIn(site.dir).get(site.bot)).toBe(cursor)
+    expect(await service.kill('SIGTERM')).toBe(0)
+    await site.start()
+    expect(await site.stored(1)).toEqual(['two'])
+  }, 30_000)
+
   test('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async () => {
     await using site = await openSite()
     const service = await site.start()

@@ -195,7 +195,9 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
 
 /** One round: somebody dies and is started again; one in eight dies a second time while it starts. */
 async function killSomebody(fleet: Fleet, chance: Chance): Promise<string> {
-  const place = chance.between(0, fleet.size - 1)
+  // The poller has most to lose, so it is chosen a little more often.
+  const any = chance.between(0, fleet.size - 1)
+  const place = chance.next() < 1 / 4 ? (fleet.pollerPlace() ?? any) : any
   const kill = await fleet.kill(place)
   // Now and then the others are alone for a while.
   await Bun.sleep(chance.pick([0, 0, 200, 1500]))

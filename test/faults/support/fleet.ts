@@ -24,6 +24,8 @@ export interface Fleet extends AsyncDisposable {
   readonly programs: readonly Program[]
   readonly kills: readonly Kill[]
   readonly doors: readonly Door[]
+  /** Where the poller is now; undefined between two. */
+  pollerPlace(): number | undefined
   /** SIGKILL, and no new one yet. */
   kill(place: number): Promise<Kill>
   /** Starts a new one at a place whose process is dead; does not wait until it is ready. */
@@ -77,6 +79,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const program = places[place]!
       return program.url && program.killedAt === undefined ? program : undefined
     }),
+    pollerPlace() {
+      const pid = pollLockNote(dir)?.pid
+      const place = places.findIndex(program => program.pid === pid && program.killedAt === undefined)
+      return place < 0 ? undefined : place
+    },
     async kill(place) {
       const program = places[place]!
       const { pid } = program
