@@ -1,4 +1,24 @@
-/** The library's face: the types a program works with. */
+/** The library's face: a table of contents. */
+
+export type { Health } from './gateway/face.ts'
+export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
+export type { SvcOptions } from './library/options.ts'
+export { type CallOptions, type MessagesOptions, Svc } from './library/svc.ts'
+export type {
+  DefaultSet,
+  Downloaded,
+  DownloadInput,
+  HistoryInput,
+  HistoryPage,
+  LoggedOut,
+  LoginInput,
+  LogoutInput,
+  RecvInput,
+  Renamed,
+  RenameSessionInput,
+  SendInput,
+  SetDefaultInput,
+} from './library/verbs.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
 export type {
   MediaContent,
@@ -9,3 +29,4 @@ export type {
   SendResult,
 } from './model/message.ts'
 export type { LoginStatus, Session } from './model/session.ts'
+export { type Log, type LogLevel, silentLog } from './platform/log.ts'

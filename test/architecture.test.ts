@@ -16,6 +16,7 @@ const steps: readonly (readonly string[])[] = [
   ['gateway'],
   ['tools'],
   ['server', 'mcp', 'sandbox'],
+  ['library'],
   ['cli', 'index'],
   ['main'],
 ]

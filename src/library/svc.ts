@@ -1,0 +1,352 @@
+/** svc inside a program: the nine verbs as methods, and messages as they come. */
+
+import { join } from 'node:path'
+import type { Static, TSchema } from '@sinclair/typebox'
+import { directCall } from '../gateway/call.ts'
+import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
+import type { Health } from '../gateway/face.ts'
+import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { linked } from '../gateway/signals.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { Message, SendResult } from '../model/message.ts'
+import type { LoginStatus, Session } from '../model/session.ts'
+import { systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { invoke } from '../tools/index.ts'
+import type { TypedTool } from '../tools/tool.ts'
+import { version } from '../version.ts'
+import { type HandlerOptions, Handlers, type MessageHandler } from './handlers.ts'
+import { type OpenedOptions, openedOptions, type SvcOptions } from './options.ts'
+import {
+  type DefaultSet,
+  type Downloaded,
+  type DownloadInput,
+  type HistoryInput,
+  type HistoryPage,
+  type LoggedOut,
+  type LoginInput,
+  type LogoutInput,
+  type RecvInput,
+  type Renamed,
+  type RenameSessionInput,
+  type SendInput,
+  type SetDefaultInput,
+  verbs,
+} from './verbs.ts'
+
+export interface CallOptions {
+  /** Ends the call; it then rejects with the signal's reason. */
+  signal?: AbortSignal
+}
+
+export interface MessagesOptions extends HandlerOptions {
+  /** Ends the iteration. */
+  signal?: AbortSignal
+}
+
+/** close() waits this long for what is being done with messages. */
+const graceMs = 2000
+
+/**
+ * One data directory, opened by a program. Any number of programs and services may share it: one of them polls, the
+ * others follow its store.
+ *
+ * @example
+ * await using svc = await Svc.open({ store: true })
+ * for await (const message of svc) {
+ *   await svc.send({ to: message.from_user, text: `You said: ${message.text}` })
+ * }
+ */
+export class Svc implements AsyncDisposable, AsyncIterable<Message> {
+  /** Of the simulated phone, with the option `sandbox`. */
+  readonly phoneUrl: string | undefined
+  readonly #gateway: RunningGateway
+  readonly #handlers: Handlers
+  readonly #log: Log
+  readonly #stored: boolean
+  readonly #stopSandbox: () => Promise<unknown>
+  /** Aborts when close() begins. */
+  readonly #stop = new AbortController()
+  /** Iterations that keep a position: each resolves when it has ended. */
+  readonly #iterating = new Set<Promise<void>>()
+  #background: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+  #closed = false
+
+  private constructor(gateway: RunningGateway, log: Log, stored: boolean, sandbox: UsedSandbox | undefined) {
+    this.#gateway = gateway
+    this.#log = log
+    this.#stored = stored
+    this.phoneUrl = sandbox && `${sandbox.url}/phone`
+    this.#stopSandbox = async () => sandbox?.stop?.()
+    this.#handlers = new Handlers({
+      follow: (reading, signal) => gateway.follow(reading, signal),
+      end: () => gateway.end(),
+      clock: systemClock,
+      log: log.child('handlers'),
+    })
+  }
+
+  /**
+   * Opens the data directory, which is made when it is not there. Nothing is polled yet. Options come from the program
+   * alone; the environment is not read.
+   *
+   * @throws SvcError `invalid_arguments` naming an option that is wrong, or a directory of another kind;
+   *   `store_unavailable` when directory or store cannot be used
+   */
+  static async open(options: SvcOptions = {}): Promise<Svc> {
+    const opened = await openedOptions(options)
+    const { config, log, store } = opened
+    await claimDirectory(config, called)
+    await claimMediaRoot(config, called)
+    const sandbox = await sandboxOf(opened)
+    try {
+      const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
+      const gateway = await openGateway({
+        ...{ config, log, version, oneShot: true },
+        ...(store !== undefined && { store }),
+        ...sandboxUrl,
+      })
+      return new Svc(gateway, log, store !== false, sandbox)
+    } catch (error) {
+      await sandbox?.stop?.()
+      throw error
+    }
+  }
+
+  /**
+   * New messages of a consumer, oldest first, waiting up to `timeout` seconds for one.
+   *
+   * While `runBackground` runs they come from the log. Otherwise the call polls WeChat itself; where another process
+   * does that it returns what that one received in the last 60 seconds, or nothing without a store.
+   */
+  recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Message[]> {
+    return this.#call(verbs.recv, input, options)
+  }
+
+  /** Sends text, media, or both to a user who has written. Paths may lead anywhere on this machine. */
+  async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
+    if (!this.#stored && (input as { when_closed?: unknown })?.when_closed === 'queue') {
+      throw new SvcError(
+        'invalid_arguments',
+        'when_closed: "queue" keeps the message in the store, which is off',
+        {
+          hint: 'Open svc with store: true, or a path.',
+        },
+      )
+    }
+    return this.#call(verbs.send, input, options)
+  }
+
+  /** Saves the media of a message as a file. */
+  download(input: DownloadInput, options: CallOptions = {}): Promise<Downloaded> {
+    return this.#call(verbs.download, input, options)
+  }
+
+  /** Searches stored messages, newest first; without a store those that this program has seen. */
+  history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
+    return this.#call(verbs.history, input, options)
+  }
+
+  /** The registered accounts. */
+  sessions(options: CallOptions = {}): Promise<Session[]> {
+    return this.#call(verbs.sessions, {}, options)
+  }
+
+  /** Starts a QR login, or follows the one under way: call it again until the status is `confirmed`. */
+  login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
+    return this.#call(verbs.login, input, options)
+  }
+
+  /** Ends a session and deletes its credentials. */
+  logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LoggedOut> {
+    return this.#call(verbs.logout, input, options)
+  }
+
+  /** Gives a session another name. */
+  renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<Renamed> {
+    return this.#call(verbs.renameSession, input, options)
+  }
+
+  /** Makes a session the default one. */
+  setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
+    return this.#call(verbs.setDefault, input, options)
+  }
+
+  /** Whether this program polls or follows, how many sessions are connected, and whether the store works. */
+  async health(): Promise<Health> {
+    this.#refuseClosed()
+    return this.#gateway.health()
+  }
+
+  /**
+   * Has the handler called with each received message once `runBackground` runs: one at a time, in order, on its own
+   * beside other handlers. A message is done when the handler has returned (a promise: was kept); when it throws it
+   * gets the message again, twice, marked `redelivered`, then the next.
+   *
+   * @returns unsubscribes
+   */
+  onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
+    this.#refuseClosed()
+    if (typeof handler !== 'function') throw new SvcError('invalid_arguments', 'handler: expected a function')
+    checkReader(options)
+    return this.#handlers.add(handler, options)
+  }
+
+  /**
+   * Receives in the background until `close`: polls, or, where another process polls, follows the store and takes over
+   * when that process ends. Resolves when it is under way; calling it again changes nothing.
+   *
+   * @throws SvcError `poll_lock_held` when another process polls and the store is off
+   */
+  async runBackground(): Promise<void> {
+    this.#refuseClosed()
+    this.#background ??= this.#start()
+    try {
+      await this.#background
+    } catch (error) {
+      this.#background = undefined
+      throw error
+    }
+  }
+
+  /** `runBackground`, and on until `close` or a SIGINT or SIGTERM, which closes; a second one ends the process. */
+  async runForever(): Promise<void> {
+    const forget = onStopSignals(signal => {
+      this.#log.info('stopping', { signal })
+      void this.close()
+    })
+    try {
+      await this.runBackground()
+      await new Promise<void>(resolve => {
+        if (this.#stop.signal.aborted) resolve()
+        else this.#stop.signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+      await this.close()
+    } finally {
+      forget()
+    }
+  }
+
+  /**
+   * Received messages one by one, running in the background for it. Asking for the next one says that the one before is
+   * dealt with; leaving the loop says that it is not: with a `consumer` it comes again. Without one the iteration begins
+   * with what arrives from now on. Ends with `close` and with the signal.
+   */
+  async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
+    checkReader(options)
+    const from = this.#background ? undefined : this.#gateway.end()
+    await this.runBackground()
+    using ended = linked(options.signal ?? this.#stop.signal, this.#stop.signal)
+    const { consumer, session } = options
+    const over = Promise.withResolvers<void>()
+    if (consumer !== undefined) this.#iterating.add(over.promise)
+    try {
+      const place = consumer === undefined ? { from: from ?? this.#gateway.end() } : { consumer }
+      yield* this.#gateway.follow({ ...place, ...(session !== undefined && { session }) }, ended.signal)
+    } finally {
+      over.resolve()
+      this.#iterating.delete(over.promise)
+    }
+  }
+
+  /** The same as `messages()`. */
+  [Symbol.asyncIterator](): AsyncGenerator<Message, void, void> {
+    return this.messages()
+  }
+
+  /**
+   * Ends handlers, iterations, polling and logins, and closes the files. What is being done with messages gets two
+   * seconds to end: a handler that calls this must not wait for it.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #start(): Promise<void> {
+    // Before polling begins: what it brings is new to the handlers.
+    const from = this.#gateway.end()
+    await this.#gateway.start()
+    if (!this.#stop.signal.aborted) this.#handlers.start(from)
+  }
+
+  async #close(): Promise<void> {
+    this.#stop.abort()
+    const over = new AbortController()
+    await Promise.all([
+      this.#handlers.stop(graceMs),
+      Promise.race([Promise.all(this.#iterating), systemClock.sleep(graceMs, over.signal)]),
+      this.#background?.catch(() => undefined),
+    ])
+    over.abort()
+    this.#closed = true
+    try {
+      await this.#gateway.close()
+    } finally {
+      await this.#stopSandbox()
+    }
+  }
+
+  async #call<I extends TSchema, O extends TSchema>(
+    tool: TypedTool<I, O>,
+    input: unknown,
+    { signal }: CallOptions,
+  ): Promise<Static<O>> {
+    this.#refuseClosed()
+    signal?.throwIfAborted()
+    const call = directCall({ local: true, ...(signal && { signal }) })
+    let delivered = false
+    try {
+      const result = (await invoke(tool, this.#gateway, input, call, this.#log)) as Static<O>
+      // Messages for a caller that no longer wants them come again.
+      if (tool.name === verbs.recv.name) signal?.throwIfAborted()
+      delivered = true
+      return result
+    } catch (error) {
+      if (signal?.aborted && (!isSvcError(error) || isSvcError(error, 'shutting_down'))) throw signal.reason
+      throw error
+    } finally {
+      call.done(delivered)
+    }
+  }
+
+  #refuseClosed(): void {
+    if (this.#closed) throw new SvcError('shutting_down', 'svc is closed')
+  }
+}
+
+/** The names by which a program knows the options that a directory may be wrong for. */
+const called = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
+
+/** The pretend WeChat in use, and how it ends when it is this program's. */
+interface UsedSandbox {
+  url: string
+  stop?: () => Promise<void>
+}
+
+async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<UsedSandbox | undefined> {
+  if (!config.sandbox) return undefined
+  spareLoopbackTheProxy()
+  if (sandboxUrl !== undefined) return { url: sandboxUrl }
+  // Loaded on use: whoever talks to the real WeChat starts without it.
+  const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
+  const dir = join(config.basePath, 'sandbox')
+  return (
+    (await joinSandbox(dir)) ??
+    startSandbox({
+      ...{ dir, host: '127.0.0.1', port: config.sandboxPort },
+      ...{ clock: systemClock, log: log.child('sandbox') },
+    })
+  )
+}
+
+/** @throws SvcError `invalid_arguments`, as recv would for these */
+function checkReader({ consumer, session }: HandlerOptions): void {
+  verbs.recv.parse({ ...(consumer !== undefined && { consumer }), ...(session !== undefined && { session }) })
+}

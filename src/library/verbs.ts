@@ -1,0 +1,46 @@
+/** What the nine verbs take and give here: derived from the tools, so that each is written once. */
+import type { Static, TSchema } from '@sinclair/typebox'
+import { download } from '../tools/download.ts'
+import { history } from '../tools/history.ts'
+import { login } from '../tools/login.ts'
+import { logout } from '../tools/logout.ts'
+import { recv } from '../tools/recv.ts'
+import { renameSession } from '../tools/rename-session.ts'
+import type { GivenInput } from '../tools/schema.ts'
+import { send } from '../tools/send.ts'
+import { sessions } from '../tools/sessions.ts'
+import { setDefault } from '../tools/set-default.ts'
+
+/** The tool behind each method. */
+export const verbs = {
+  recv,
+  send,
+  download,
+  history,
+  sessions,
+  login,
+  logout,
+  renameSession,
+  setDefault,
+} as const
+
+type Verbs = typeof verbs
+type Shown<T> = T extends object ? { [K in keyof T]: T[K] } : T
+type InputOf<T extends { input: TSchema }> = Shown<GivenInput<T['input']>>
+
+export type RecvInput = InputOf<Verbs['recv']>
+export type SendInput = InputOf<Verbs['send']>
+export type DownloadInput = InputOf<Verbs['download']>
+export type HistoryInput = InputOf<Verbs['history']>
+export type LoginInput = InputOf<Verbs['login']>
+export type LogoutInput = InputOf<Verbs['logout']>
+export type RenameSessionInput = InputOf<Verbs['renameSession']>
+export type SetDefaultInput = InputOf<Verbs['setDefault']>
+
+/** A file that `download` wrote. */
+export type Downloaded = Static<Verbs['download']['output']>
+/** A page of the message log, newest first. */
+export type HistoryPage = Static<Verbs['history']['output']>
+export type LoggedOut = Static<Verbs['logout']['output']>
+export type Renamed = Static<Verbs['renameSession']['output']>
+export type DefaultSet = Static<Verbs['setDefault']['output']>

@@ -1,0 +1,197 @@
+/** The table "Receive mode" of the specification, as a program meets it. */
+import { describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { openLock } from '../../src/platform/lock.ts'
+import { texts, withLibrary } from '../support/library.ts'
+
+const tokenOf = async (dir: string, name: string) =>
+  JSON.parse(await readFile(join(dir, name, 'token.json'), 'utf8'))
+
+for (const store of [false, true]) {
+  describe(`recv with the poll lock free, store ${store ? 'on' : 'off'}`, () => {
+    test('polls every session at once and returns what all of them brought, cursor and context tokens written', async () => {
+      await using t = await withLibrary({ sessions: ['work', 'home', 'quiet'] })
+      const [work, home] = [t.bots.get('work')!, t.bots.get('home')!]
+      const svc = await t.open({ store })
+      await t.sandbox.say('to work', { to: work.bot_id, from: work.user_id })
+      await t.sandbox.say('to home', { to: home.bot_id, from: home.user_id })
+      const began = performance.now()
+      const messages = await svc.recv({ timeout: 20 })
+      expect(performance.now() - began).toBeLessThan(3000)
+      expect(texts(messages).sort()).toEqual(['to home', 'to work'])
+      expect(messages.map(({ id }) => id)).toEqual([1, 2])
+      for (const name of ['work', 'home']) {
+        expect((await tokenOf(t.dir, name)).cursor).not.toBe('')
+        const { user_id } = t.bots.get(name)!
+        expect((await t.other.contexts.users(name)).get(user_id)?.token).toBeString()
+      }
+      expect(await svc.recv({ timeout: 0 })).toEqual([])
+      // What was received can be answered.
+      expect(await svc.send({ to: home.user_id, text: 'hello' })).toMatchObject({
+        success: true,
+        session: 'home',
+      })
+    })
+
+    test('waits for a message up to the timeout, and gives the lock back with its answer', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      const waiting = svc.recv({ timeout: 10 })
+      await t.until('polling', () => t.requests('getupdates') > 0)
+      const lock = await openLock(join(t.dir, '.poll.lock'))
+      expect(await lock.tryLock()).toBe(false)
+      await t.sandbox.say('at last')
+      expect(texts(await waiting)).toEqual(['at last'])
+      expect(await lock.tryLock()).toBe(true)
+      await lock.close()
+
+      const began = performance.now()
+      expect(await svc.recv({ timeout: 2 })).toEqual([])
+      expect(performance.now() - began).toBeWithin(1990, 2600)
+    })
+
+    test('nobody is greeted or bidden farewell, no poll runs on between the calls', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      for (const text of ['a', 'b', 'c']) {
+        await t.sandbox.say(text)
+        expect(texts(await svc.recv({ timeout: 5 }))).toEqual([text])
+      }
+      expect(t.requests('getupdates')).toBe(3)
+      expect(t.requests('msg/notifystart')).toBe(0)
+      expect(t.requests('msg/notifystop')).toBe(0)
+      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+    })
+
+    test('parallel calls share one poll and get each message once; a consumer of its own gets all', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      const waiting = [
+        ...Array.from({ length: 4 }, () => svc.recv({ timeout: 3, limit: 1 })),
+        svc.recv({ timeout: 3, consumer: 'aside' }),
+      ]
+      await t.until('polling', () => t.requests('getupdates') > 0)
+      await t.sandbox.bulk(4, '{n}')
+      const answers = await Promise.all(waiting)
+      expect(texts(answers.slice(0, 4).flat()).sort()).toEqual(['1', '2', '3', '4'])
+      const aside = [...answers[4]!, ...(await svc.recv({ timeout: 0, consumer: 'aside' }))]
+      expect(texts(aside).sort()).toEqual(['1', '2', '3', '4'])
+      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+    })
+
+    test('limit gives the oldest first and the rest later; after and session narrow', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      await t.sandbox.bulk(5, 'n{n}')
+      expect(texts(await svc.recv({ timeout: 5, limit: 2 }))).toEqual(['n1', 'n2'])
+      expect(texts(await svc.recv({ timeout: 5, limit: 2 }))).toEqual(['n3', 'n4'])
+      expect(texts(await svc.recv({ timeout: 5, limit: 2, session: 'DEFAULT' }))).toEqual(['n5'])
+      expect(texts(await svc.recv({ after: 3, timeout: 0 }))).toEqual(['n4', 'n5'])
+      await expect(svc.recv({ session: 'nobody' })).rejects.toMatchObject({ code: 'session_not_found' })
+    })
+
+    test('an upstream in trouble costs patience, not messages', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      await t.sandbox.fail('getupdates', '500', { times: 2 })
+      await t.sandbox.say('after all')
+      expect(texts(await svc.recv({ timeout: 10 }))).toEqual(['after all'])
+    })
+
+    test('an aborted call rejects with the reason and takes no message', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      const leaving = new AbortController()
+      const waiting = svc.recv({ timeout: 60 }, { signal: leaving.signal })
+      await t.until('polling', () => t.requests('getupdates') > 0)
+      leaving.abort(new Error('enough'))
+      await expect(waiting).rejects.toThrow('enough')
+      await t.sandbox.say('for the next one')
+      expect(texts(await svc.recv({ timeout: 5 }))).toEqual(['for the next one'])
+    })
+  })
+}
+
+describe('recv with the poll lock held by another process', () => {
+  test('store on: the received messages of the last 60 seconds, whoever has read them, and nothing moves', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    const svc = await t.open({ store: true })
+    await t.sandbox.say('one')
+    await t.sandbox.say('two')
+    await t.until('stored', async () => (await svc.history()).total === 2)
+    await poller.send({ to: t.bots.get('default')!.user_id, text: 'sent' })
+    expect(texts(await poller.recv())).toEqual(['one', 'two'])
+
+    const first = await svc.recv({ timeout: 30 })
+    expect(first).toMatchObject([{ text: 'one' }, { text: 'two' }])
+    expect(first[0]).not.toHaveProperty('redelivered')
+    // Again, and marked, until they are a minute old.
+    expect(await svc.recv({ timeout: 0 })).toMatchObject([
+      { text: 'one', redelivered: true },
+      { text: 'two', redelivered: true },
+    ])
+    // New ones are waited for.
+    const waiting = svc.recv({ timeout: 10 })
+    await t.sandbox.say('three')
+    expect(texts(await waiting)).toEqual(['one', 'two', 'three'])
+    expect(texts(await svc.recv({ timeout: 0, limit: 1 }))).toEqual(['three'])
+    // The poller's consumer stands where it stood.
+    expect(texts(await poller.recv())).toEqual(['three'])
+    expect(texts(await svc.recv({ after: 1, timeout: 0 }))).toEqual(['two', 'three'])
+  })
+
+  test('store on: what is older than 60 seconds is not shown', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    await t.sandbox.say('old')
+    expect(texts(await poller.recv({ timeout: 5 }))).toEqual(['old'])
+    const { Database } = await import('bun:sqlite')
+    const db = new Database(join(t.dir, 'messages.db'))
+    db.run('UPDATE message SET stored_at = stored_at - 61000')
+    db.close()
+    const svc = await t.open({ store: true })
+    expect(await svc.recv({ timeout: 0 })).toEqual([])
+  })
+
+  test('store off: an empty list, at once', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    const svc = await t.open()
+    await t.sandbox.say('not for you')
+    expect(texts(await poller.recv({ timeout: 5 }))).toEqual(['not for you'])
+    const began = performance.now()
+    expect(await svc.recv({ timeout: 30 })).toEqual([])
+    expect(performance.now() - began).toBeLessThan(500)
+  })
+
+  test('a call that waits takes over when the poller goes', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    const svc = await t.open({ store: true })
+    const waiting = svc.recv({ timeout: 20 })
+    await poller.close()
+    await t.sandbox.say('whoever is there')
+    expect(texts(await waiting)).toEqual(['whoever is there'])
+  })
+})
+
+test('while the program runs in the background recv drains what was dispatched', async () => {
+  await using t = await withLibrary()
+  const svc = await t.open()
+  const before = svc.recv({ timeout: 20 })
+  await t.until('polling', () => t.requests('getupdates') > 0)
+  await svc.runBackground()
+  expect((await svc.health()).role).toBe('poller')
+  await t.sandbox.say('a')
+  // A call that waited before goes on.
+  expect(texts(await before)).toEqual(['a'])
+  await t.sandbox.say('b')
+  expect(texts(await svc.recv({ timeout: 5 }))).toEqual(['b'])
+  expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+})

@@ -1,0 +1,80 @@
+/** Programs that use the library on one data directory, against the pretend WeChat. */
+
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Svc, type SvcOptions } from '../../src/index.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import { createLog, silentLog } from '../../src/platform/log.ts'
+import { openState, type State } from '../../src/state/state.ts'
+import type { TestBot } from './gateway.ts'
+import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+
+export interface TestLibrary extends AsyncDisposable {
+  readonly sandbox: TestSandbox
+  readonly dir: string
+  /** Everything logged by all, a line each. */
+  readonly lines: string[]
+  /** The session files as another process has them. */
+  readonly other: State
+  readonly bots: ReadonlyMap<string, TestBot>
+  /** A program; closed at the end. Each has locks of its own, as a process has. */
+  open(options?: SvcOptions): Promise<Svc>
+  connect(name: string): Promise<TestBot>
+  /** Waits until `look` gives something. */
+  until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
+  requests(endpoint: string): number
+}
+
+const withinMs = 8000
+
+export async function withLibrary(
+  options: { sessions?: string[]; switches?: TestSandboxOptions['switches'] } = {},
+): Promise<TestLibrary> {
+  const sandbox = await withSandbox({ ...(options.switches && { switches: options.switches }) })
+  const dir = await realpath(await mkdtemp(join(tmpdir(), 'svc-library-')))
+  const lines: string[] = []
+  const opened: Svc[] = []
+  const lock = await openLock(join(dir, '.data.lock'))
+  const other = openState({ dir, lock, log: silentLog })
+  const bots = new Map<string, TestBot>()
+  const test: TestLibrary = {
+    ...{ sandbox, dir, lines, other, bots },
+    async open(more = {}) {
+      const svc = await Svc.open({
+        ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, pace: 'off' },
+        log: createLog('DEBUG', line => void lines.push(line)),
+        ...more,
+      })
+      opened.push(svc)
+      return svc
+    },
+    async connect(name) {
+      const bot = sandbox.bot(bots.size === 0 ? undefined : await sandbox.addUser(name))
+      await other.sessions.save(name, { ...bot, cursor: '', created_at: Date.now() })
+      bots.set(name, bot)
+      return bot
+    },
+    async until(what, look) {
+      const deadline = performance.now() + withinMs
+      for (;;) {
+        const found = await look()
+        if (found) return found
+        if (performance.now() > deadline)
+          throw new Error(`not within ${withinMs} ms: ${what}\n${lines.join('')}`)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+    },
+    requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(opened.map(svc => svc.close()))
+      await lock.close()
+      await sandbox[Symbol.asyncDispose]()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+  for (const name of options.sessions ?? ['default']) await test.connect(name)
+  return test
+}
+
+export const texts = (messages: readonly { text: string }[]): string[] => messages.map(({ text }) => text)
