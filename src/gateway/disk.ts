@@ -1,5 +1,6 @@
 /** Streams into files. */
 
+import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -59,6 +60,9 @@ export async function keepStream(
   }
 }
 
+/** Chunks are written in blocks of at least this size: each write is a way through the thread pool. */
+const blockBytes = 256 * 1024
+
 async function drain(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   handle: FileHandle,
@@ -67,18 +71,45 @@ async function drain(
   const hashes = digests.map(name => [name, createHash(name)] as const)
   const passed = streamedBytes()
   let size = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    // An aborted stream ends like one that is complete.
-    signal?.throwIfAborted()
-    if (done) break
-    passed(value.byteLength)
-    size += value.byteLength
-    if (size > maxBytes) throw tooLarge(maxBytes)
-    for (const [, hash] of hashes) hash.update(value)
-    for (let at = 0; at < value.byteLength; ) at += (await handle.write(value, at)).bytesWritten
+  let held: Uint8Array[] = []
+  let heldBytes = 0
+  let writing: Promise<void> = Promise.resolve()
+  const write = async () => {
+    const only = held[0]
+    const block = held.length === 1 && only ? only : Buffer.concat(held, heldBytes)
+    held = []
+    heldBytes = 0
+    // While the block before is on its way to the disk.
+    for (const [, hash] of hashes) hash.update(block)
+    await writing
+    writing = writeWhole(handle, block)
+    // Told by whoever awaits it next.
+    writing.catch(() => {})
+  }
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      // An aborted stream ends like one that is complete.
+      signal?.throwIfAborted()
+      if (done) break
+      passed(value.byteLength)
+      size += value.byteLength
+      if (size > maxBytes) throw tooLarge(maxBytes)
+      held.push(value)
+      heldBytes += value.byteLength
+      if (heldBytes >= blockBytes) await write()
+    }
+    if (heldBytes > 0) await write()
+    await writing
+  } finally {
+    // The file is not to be closed under a write.
+    await writing.catch(() => {})
   }
   return { size, digests: Object.fromEntries(hashes.map(([name, hash]) => [name, hash.digest('hex')])) }
+}
+
+async function writeWhole(handle: FileHandle, block: Uint8Array): Promise<void> {
+  for (let at = 0; at < block.byteLength; ) at += (await handle.write(block, at)).bytesWritten
 }
 
 /** Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms). */

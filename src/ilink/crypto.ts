@@ -38,7 +38,7 @@ export const paddedSize = (size: number): number => Math.floor(size / 16) * 16 +
 export type ByteSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 /** Chunks are gathered to at least this many bytes: a call into the cipher costs more than 1 KiB of its work. */
-const leastChunk = 64 * 1024
+const leastChunk = 256 * 1024
 
 /** The ciphertext of a plaintext source. A failing source fails the iteration. */
 export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
