@@ -113,7 +113,7 @@ async function writeWhole(handle: FileHandle, block: Uint8Array): Promise<void> 
 }
 
 /** Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms). */
-export async function sweep(folder: string, fits: RegExp, before: number): Promise<void> {
+export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: number): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     if (!fits.test(name)) continue
     const path = join(folder, name)

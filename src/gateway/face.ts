@@ -9,6 +9,7 @@ import type {
   MediaKind,
   Message,
   MessageKind,
+  OutboxEntry,
   SendResult,
 } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'
@@ -29,6 +30,10 @@ export interface SendRequest {
   text?: string
   media: MediaContent[]
   session?: string
+  /** What to do when the window is closed or the answers are used up; 'fail' by default. */
+  when_closed?: 'fail' | 'queue'
+  /** The first call's result answers every later one with the same key and content for 24 h. */
+  idempotency_key?: string
 }
 
 export interface DownloadRequest {
@@ -108,9 +113,22 @@ export interface Health {
   store: 'ok' | 'unavailable'
 }
 
+export interface Cancelled {
+  /** Whether anything was left to cancel. */
+  success: boolean
+  outbox_id: string
+  /** Messages that will not be sent any more. */
+  cancelled: number
+}
+
 export interface Gateway {
   readonly inbox: { recv(request: RecvRequest, call: Call): Promise<Message[]> }
   readonly sender: { send(request: SendRequest, call: Call): Promise<SendResult> }
+  readonly outbox: {
+    /** What waits until its user writes, oldest first. */
+    list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
+    cancel(outboxId: string): Promise<Cancelled>
+  }
   readonly media: {
     download(request: DownloadRequest, call: Call): Promise<Downloaded>
     /** Streams the decrypted bytes without keeping a file. */

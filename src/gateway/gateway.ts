@@ -18,11 +18,13 @@ import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Gateway, Health } from './face.ts'
+import { HandOver } from './hand-over.ts'
 import { History } from './history.ts'
 import { Inbox, type Reading } from './inbox.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
 import { OneShot } from './one-shot.ts'
+import { Outbox } from './outbox.ts'
 import { Turnstile } from './pace.ts'
 import { Poller } from './poller.ts'
 import { Sender } from './sender.ts'
@@ -68,8 +70,6 @@ const firstPruneMs = 500
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
 const sendGraceMs = 1500
 const closeMs = 3500
-/** A message still "sending" after this belongs to a process that died in the middle. */
-const abandonedAfterMs = 10 * 60_000
 
 /**
  * Opens the data directory.
@@ -113,7 +113,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     api,
     sessions,
     store,
-    commit: commitBatch,
+    commit: async batch => {
+      const committed = await commitBatch(batch)
+      if (batch.inbound.length > 0) outbox.wake()
+      return committed
+    },
     account,
     clock,
     log: log.child('poller'),
@@ -166,16 +170,16 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     trusted,
     closing: stop.signal,
   })
+  const pace = new Turnstile(config.pace, clock)
+  const handOver = new HandOver({ api, sessions, account, clock, log: log.child('sender') })
+  const outbox: Outbox = new Outbox({
+    ...{ sessions, contexts, store, media, pace, handOver, account, clock },
+    polls: () => dispatcher.role === 'poller',
+    log: log.child('outbox'),
+    closing: stop.signal,
+  })
   const sender = new Sender({
-    api,
-    accounts,
-    sessions,
-    contexts,
-    store,
-    media,
-    pace: new Turnstile(config.pace, clock),
-    account,
-    clock,
+    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, account, clock },
     log: log.child('sender'),
     closing: stop.signal,
   })
@@ -183,7 +187,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const prune = async () => {
     prunedAt = clock.monotonic()
     try {
-      store.settleAbandoned(clock.now() - abandonedAfterMs)
+      await outbox.tidy()
       await store.prune(stop.signal)
     } catch (error) {
       if (!stop.signal.aborted) log.error('store not pruned', { error })
@@ -212,6 +216,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         }
       : inbox,
     sender,
+    outbox,
     media,
     history: new History(store, record),
     accounts,
@@ -238,6 +243,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         throw error
       }
       pruning = pruneAlways()
+      outbox.start()
     },
     follow: (reading, signal) => inbox.follow(reading, signal),
     end: () => inbox.end,

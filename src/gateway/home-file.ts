@@ -19,7 +19,7 @@ export interface HomeFile {
   /** Lower-case hex. */
   md5: string
   /** The bytes from the beginning. A block is valid until the next one is asked for. */
-  read(): AsyncIterable<Uint8Array>
+  read(): AsyncGenerator<Uint8Array>
   /** @throws SvcError `invalid_arguments` when the file is not what it was when it came home */
   unchanged(): Promise<void>
   /** Closes the file; one that was made for this send alone is removed. */

@@ -11,6 +11,7 @@ import type { Account, Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
+import { streamOf } from '../ilink/progress.ts'
 import { SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -22,10 +23,11 @@ import {
   insideDir,
   readText,
   safeBaseName,
+  syncDir,
   writeDurably,
 } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
-import type { Store } from '../store/store.ts'
+import type { KeptFile, Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import { diskError, empty, keepStream, sweep, tooLarge } from './disk.ts'
@@ -40,6 +42,8 @@ const uploadLifeMs = 24 * 60 * 60_000
 const dataLimitBytes = 16 * 1024 * 1024
 const urlTimeoutMs = 10 * 60_000
 const uploadId = /^[0-9a-f-]{36}$/
+/** Files that wait with their message in the outbox. */
+const keptName = /^[0-9a-f-]{36}\.queued$/
 /** What a process that died left half written is older than this: nothing pauses longer between two blocks. */
 const staleMs = 60 * 60_000
 /** Names that we give to what is not complete yet. */
@@ -141,6 +145,50 @@ export class Media {
   }
 
   /**
+   * Copies a file that has come home to where it stays until it is sent.
+   *
+   * @throws SvcError `store_unavailable` (disk); the signal's reason
+   */
+  async keep(file: HomeFile, signal: AbortSignal): Promise<KeptFile> {
+    const folder = await this.#keptFolder()
+    const name = `${randomUUID()}.queued`
+    const { file_name, size, md5 } = file
+    const { digests } = await keepStream(
+      streamOf(file.read(), () => {}),
+      join(folder, name),
+      {
+        ...{ digests: ['md5'], signal, durable: true },
+      },
+    )
+    if (digests.md5 !== md5) {
+      await this.discard([{ name }])
+      throw new SvcError('invalid_arguments', 'media: the file changed while it was read')
+    }
+    await syncDir(folder)
+    return { name, file_name, size, md5 }
+  }
+
+  /** A kept file, to be sent. @throws SvcError `invalid_arguments` when it is gone or another one */
+  async kept({ name, file_name, size, md5 }: KeptFile, kind: MediaKind): Promise<HomeFile> {
+    const opened = await openRegular(join(await this.#keptFolder(), name), {
+      maxBytes: Number.MAX_SAFE_INTEGER,
+    })
+    if (opened.size === size) return homeFile(opened, { kind, file_name, md5 })
+    await opened.handle.close()
+    throw new SvcError('invalid_arguments', 'media: the file is not what was queued')
+  }
+
+  /** Removes kept files. */
+  async discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void> {
+    const folder = join(this.#ports.mediaRoot, 'outbox')
+    for (const { name } of files) {
+      await rm(join(folder, name), { force: true }).catch(error =>
+        this.#ports.log.warn('file of a sent message not removed', { name, error }),
+      )
+    }
+  }
+
+  /**
    * Opens the media of a message as decrypted bytes.
    *
    * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
@@ -227,11 +275,15 @@ export class Media {
 
   /** Removes uploads whose day is over, and what a crash left half written. */
   async sweep(): Promise<void> {
-    const { clock, mediaRoot } = this.#ports
+    const { clock, mediaRoot, store } = this.#ports
     const uploads = join(mediaRoot, 'uploads')
     await sweep(uploads, unfinished, clock.now() - staleMs)
     await sweep(join(mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
     await sweep(uploads, /^[0-9a-f-]{36}(\.json)?$/, clock.now() - uploadLifeMs - 60_000)
+    // Files that no waiting message names: what a crash left between file and row, or between row and removal.
+    const needed = store.outbox(outbox => outbox.files())
+    const kept = { test: (name: string) => keptName.test(name) && !needed.has(name) }
+    await sweep(join(mediaRoot, 'outbox'), kept, clock.now() - staleMs)
   }
 
   #find(messageId: string, item: number): MediaReference {
@@ -362,6 +414,16 @@ export class Media {
       await remove()
       throw error
     }
+  }
+
+  async #keptFolder(): Promise<string> {
+    const folder = join(this.#ports.mediaRoot, 'outbox')
+    try {
+      await ensurePrivateDir(folder)
+    } catch (error) {
+      throw diskError(error)
+    }
+    return folder
   }
 
   async #uploadPath(id: string): Promise<string> {

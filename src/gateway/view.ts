@@ -22,6 +22,8 @@ const decoded = (row: StoredMessage, quoted?: (messageId: string) => Message | u
     bot_id: row.bot_id,
     direction: row.direction,
     ...(row.status && { status: row.status }),
+    ...(row.reason !== undefined && { reason: row.reason }),
+    ...(row.sent_with !== undefined && { sent_with: row.sent_with }),
     timestamp: row.timestamp,
     ...(quoted && { quoted }),
   })

@@ -94,6 +94,8 @@ export interface DecodeContext {
   bot_id: string
   direction: Direction
   status?: SentStatus
+  reason?: string
+  sent_with?: string
   /** As the store knows it. */
   message_id: string
   /** Unix ms for messages that carry no create time (all sent ones). */
@@ -123,6 +125,8 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
     items: shown,
   }
   if (context.status !== undefined) message.status = context.status
+  if (context.reason !== undefined) message.reason = context.reason
+  if (context.sent_with !== undefined) message.sent_with = context.sent_with
   const quote = quoteOf(wire, context.quoted)
   if (quote) message.ref_msg = quote
   const group = filledOf(wire.group_id)

@@ -39,6 +39,18 @@ export function mediaItem(uploaded: UploadedMedia): WireItem {
   }
 }
 
+/** A media item as the log shows it before it is uploaded: there is nothing to download yet. */
+export function waitingItem(file: { kind: MediaKind; file_name: string; size: number }): WireItem {
+  switch (sentAs(file.kind)) {
+    case 'image':
+      return { type: itemType.image, image_item: { mid_size: file.size } }
+    case 'video':
+      return { type: itemType.video, video_item: { video_size: file.size } }
+    case 'file':
+      return { type: itemType.file, file_item: { file_name: file.file_name, len: String(file.size) } }
+  }
+}
+
 export interface Outgoing {
   /** Receiver, exactly as upstream spelled it: ids are case-sensitive. */
   to: string

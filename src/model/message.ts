@@ -15,7 +15,7 @@ export type Direction = Static<typeof Direction>
 /** `accepted` is what upstream promises: taken by its API layer, which is not a delivery receipt. */
 export const SentStatus = literals(['queued', 'sending', 'accepted', 'suspect', 'refused', 'unknown'], {
   description:
-    'Of a sent message. accepted: taken by WeChat with a server id (not a delivery receipt); suspect: taken without an id; refused: certainly not sent; unknown: no answer came, it may have arrived.',
+    'Of a sent message. queued: waits until the user writes; sending: being handed over; accepted: taken by WeChat with a server id (not a delivery receipt); suspect: taken without an id; refused: certainly not sent; unknown: no answer came, it may have arrived.',
 })
 export type SentStatus = Static<typeof SentStatus>
 
@@ -69,6 +69,15 @@ export const Message = Type.Object(
     items: Type.Array(MessageItem),
     ref_msg: Type.Optional(QuotedMessage),
     group_id: Type.Optional(Type.String()),
+    reason: Type.Optional(
+      Type.String({ description: 'Of a sent message that was refused, or is in doubt: why.' }),
+    ),
+    sent_with: Type.Optional(
+      Type.String({
+        description:
+          'Of a queued text that went out joined to another one: the message_id of that one, which shows the whole text.',
+      }),
+    ),
     redelivered: Type.Optional(
       Type.Boolean({ description: 'True when this message was handed out before and may have been seen.' }),
     ),
@@ -142,7 +151,8 @@ export type SendPart = Static<typeof SendPart>
 export const SendResult = Type.Object({
   success: Type.Boolean({ description: 'True when every part was accepted.' }),
   status: literals(['accepted', 'queued', 'partial', 'refused', 'unknown'], {
-    description: 'accepted means taken by WeChat, which is not a delivery receipt.',
+    description:
+      'accepted means taken by WeChat, which is not a delivery receipt. queued: kept, or the rest of it, until the user writes; see outbox_id.',
   }),
   message_id: Type.Optional(Type.String({ description: 'Of the last accepted part.' })),
   suspect: Type.Optional(Type.Boolean({ description: 'True when WeChat accepted without giving an id.' })),
@@ -152,6 +162,36 @@ export const SendResult = Type.Object({
   window_expires_at: Type.Optional(
     Type.Integer({ description: 'Unix milliseconds; absent when this user never wrote to this session.' }),
   ),
-  outbox_id: Type.Optional(Type.String()),
+  outbox_id: Type.Optional(
+    Type.String({ description: 'Of what is queued: GET /outbox shows it, DELETE /outbox/{id} cancels it.' }),
+  ),
 })
 export type SendResult = Static<typeof SendResult>
+
+/** One message that waits in the outbox. */
+export const OutboxPart = Type.Object({
+  id: Type.Integer({ description: 'Row id of the message in the history.' }),
+  kind: literals(['text', 'image', 'voice', 'file', 'video']),
+  sent_as: literals(['text', 'image', 'file', 'video']),
+  status: SentStatus,
+  text: Type.Optional(Type.String()),
+  file_name: Type.Optional(Type.String()),
+  size: Type.Optional(Type.Integer({ description: 'Bytes.' })),
+})
+export type OutboxPart = Static<typeof OutboxPart>
+
+/** One call of send that waits until its user writes. */
+export const OutboxEntry = Type.Object(
+  {
+    outbox_id: Type.String(),
+    session: Type.String(),
+    to_user: Type.String(),
+    created_at: Type.Integer({ description: 'Unix milliseconds.' }),
+    expires_at: Type.Integer({
+      description: 'Unix milliseconds, 7 days after created_at: what has not gone out by then is refused.',
+    }),
+    parts: Type.Array(OutboxPart, { description: 'In the order in which they go out.' }),
+  },
+  { description: 'A queued send.' },
+)
+export type OutboxEntry = Static<typeof OutboxEntry>

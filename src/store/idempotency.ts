@@ -6,8 +6,14 @@
  */
 import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/sqlite.ts'
+import type { Database, Row } from '../platform/sqlite.ts'
 import type { Owner } from './owner.ts'
+
+/** What became of one message of a call. */
+export interface Fate {
+  message_id?: string
+  status: SentStatus
+}
 
 /** How the call that first bore a key stands. */
 export type KeyedCall =
@@ -19,7 +25,7 @@ export type KeyedCall =
   /** `result`: as it was given to `end`. */
   | { state: 'ended'; result: unknown }
   /** It died after it had begun to send, or to queue. */
-  | { state: 'died'; plan: unknown; messages: { message_id?: string; status: SentStatus }[]; outbox?: number }
+  | { state: 'died'; plan: unknown; messages: Fate[]; outbox?: number }
 
 /** A key is known for this long. */
 export const keyLifeMs = 24 * 60 * 60_000
@@ -49,12 +55,12 @@ export class Idempotency {
       const over =
         owner === this.#owner.name || this.#owner.isDead(owner) || Number(row.created_at) < now - staleMs
       if (!over) return { state: 'running' }
-      const ids = JSON.parse(String(row.messages)) as number[]
-      if (ids.length === 0 && row.outbox === null) return this.#take(key, content, now)
+      const messages = this.#fates(row)
+      if (row.outbox === null && nothingSent(messages)) return this.#take(key, content, now)
       return {
         state: 'died',
         plan: row.plan === null ? undefined : JSON.parse(String(row.plan)),
-        messages: ids.map(id => this.#fate(id)),
+        messages,
         ...(row.outbox !== null && { outbox: Number(row.outbox) }),
       }
     })
@@ -81,9 +87,13 @@ export class Idempotency {
     this.#db.prepare('UPDATE idempotency SET result = ? WHERE key = ?').run(JSON.stringify(result), key)
   }
 
-  /** The call failed and certainly nothing was sent: the key is free. */
+  /** The call failed: the key is free, unless the log says that something may have been sent. */
   forget(key: string): void {
-    this.#db.prepare('DELETE FROM idempotency WHERE key = ? AND result IS NULL').run(key)
+    this.#db.transaction(() => {
+      const row = this.#db.prepare('SELECT * FROM idempotency WHERE key = ?').get(key)
+      if (!row || row.result !== null || row.outbox !== null || !nothingSent(this.#fates(row))) return
+      this.#db.prepare('DELETE FROM idempotency WHERE key = ?').run(key)
+    })
   }
 
   /** Removes the keys whose day is over. */
@@ -98,11 +108,17 @@ export class Idempotency {
     return { state: 'ours' }
   }
 
+  #fates(row: Row): Fate[] {
+    return (JSON.parse(String(row.messages)) as number[]).map(id => this.#fate(id))
+  }
+
   /** A message that a dead process was handing over is unknown, settled or not; so is one that retention took. */
-  #fate(id: number): { message_id?: string; status: SentStatus } {
+  #fate(id: number): Fate {
     const row = this.#db.prepare('SELECT message_id, status FROM message WHERE id = ?').get(id)
     if (!row || row.status === 'sending') return { status: 'unknown' }
     const local = String(row.message_id).startsWith('local:')
     return { status: row.status as SentStatus, ...(!local && { message_id: String(row.message_id) }) }
   }
 }
+
+const nothingSent = (messages: readonly Fate[]) => messages.every(({ status }) => status === 'refused')

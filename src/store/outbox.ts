@@ -259,6 +259,9 @@ export class Outbox {
   requeue(parts: readonly OutboxPart[], botId: string, to: string, refused: boolean): void {
     this.#db.transaction(() => {
       for (const part of parts) {
+        const known = this.#db.prepare('SELECT status FROM outbox_part WHERE id = ?').get(part.id)
+        // Taken for abandoned meanwhile: it stays unknown.
+        if (known?.status !== 'sending' && known?.status !== 'queued') continue
         const message = {
           client_id: `queued-${part.id}`,
           to_user: to,

@@ -16,13 +16,15 @@ import type {
   SendRequest,
 } from '../../src/gateway/face.ts'
 import { SvcError } from '../../src/model/error.ts'
-import type { Message } from '../../src/model/message.ts'
+import type { Message, OutboxEntry } from '../../src/model/message.ts'
 import type { Session } from '../../src/model/session.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */
   readonly log: Message[] = []
   readonly known: Session[] = []
+  /** What the outbox lists. */
+  readonly waiting: OutboxEntry[] = []
   /** What each verb was asked, as the tools handed it down. */
   readonly asked: { verb: string; request: unknown }[] = []
   readonly position = new Map<string, number>()
@@ -119,6 +121,20 @@ export class MemoryGateway implements Gateway {
         remaining: 9,
         window_expires_at: 1767312000000,
       }
+    },
+  }
+
+  readonly outbox = {
+    list: async (filter: { user_id?: string; session?: string } = {}): Promise<OutboxEntry[]> => {
+      this.#note('outbox', filter)
+      return this.waiting
+    },
+    cancel: async (outbox_id: string) => {
+      this.#note('cancel', outbox_id)
+      const at = this.waiting.findIndex(entry => entry.outbox_id === outbox_id)
+      if (at < 0) throw new SvcError('not_found', 'nothing of this id waits in the outbox')
+      const [entry] = this.waiting.splice(at, 1)
+      return { success: true, outbox_id, cancelled: entry!.parts.length }
     },
   }
 

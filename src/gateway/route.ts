@@ -1,0 +1,51 @@
+/** Which session sends to a user, by the specification's rule. */
+import { SvcError } from '../model/error.ts'
+import { sessionName, type UserContext } from '../model/session.ts'
+import type { Contexts } from '../state/contexts.ts'
+import type { Accounts, ConnectedSession } from './accounts.ts'
+
+export interface Route {
+  session: ConnectedSession
+  context: UserContext | undefined
+}
+
+/**
+ * The session asked for; else the one that most recently got a context token for that user; else the first connected one
+ * (the default, else the oldest).
+ *
+ * @throws SvcError `not_connected`, `session_not_found`, `session_expired`
+ */
+export async function routeTo(
+  { accounts, contexts }: { accounts: Accounts; contexts: Contexts },
+  to: string,
+  wanted: string | undefined,
+): Promise<Route> {
+  if (wanted !== undefined) {
+    const record = await accounts.named(sessionName(wanted))
+    if (!record.bot) throw new SvcError('not_connected', `session "${record.name}" is not connected`)
+    if (record.bot.expired_at !== undefined) throw expired(record.name)
+    return {
+      session: { name: record.name, bot: record.bot },
+      context: (await contexts.users(record.name)).get(to),
+    }
+  }
+  const connected = await accounts.connected()
+  const known = await Promise.all(
+    connected.map(async session => ({ session, context: (await contexts.users(session.name)).get(to) })),
+  )
+  const newest = known
+    .filter(route => route.context?.token !== undefined)
+    .sort((a, b) => (b.context!.received_at ?? 0) - (a.context!.received_at ?? 0))[0]
+  if (newest) return newest
+  for (const { name, status } of await accounts.list()) {
+    if (status === 'expired' && (await contexts.users(name)).get(to)?.token !== undefined) throw expired(name)
+  }
+  const first = known[0]
+  if (!first) {
+    throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')
+  }
+  return first
+}
+
+export const expired = (name: string): SvcError =>
+  new SvcError('session_expired', `session "${name}" has expired`)
