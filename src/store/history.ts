@@ -3,7 +3,7 @@
  *
  * A filter may match one row of millions, so the log is looked through in windows of ids, a few milliseconds each, and
  * whoever else has work goes between two of them. A window is walked by whatever narrows it most: the index of
- * character pairs, of users, of sessions, or the rows themselves. It ends early after a number of candidates, so its
+ * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, so its
  * cost is bounded whatever is in it; windows in which little is found grow.
  */
 import { SvcError } from '../model/error.ts'
@@ -128,6 +128,14 @@ export class History {
     if (filter.user_id !== undefined) {
       add('m.peer = ?', filter.user_id)
       ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', filter.user_id))
+    }
+    if (filter.msg_type !== undefined && filter.msg_type !== 'TEXT') {
+      // Said twice for the index, which knows only what is not text.
+      const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
+      ways.push(way('message m INDEXED BY message_kind', kind, filter.msg_type))
+    }
+    if (filter.direction === 'sent') {
+      ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
     }
     if (filter.session !== undefined) {
       const keys = this.#messages.sessionKeys(filter.session)
@@ -256,17 +264,21 @@ export class History {
     }
   }
 
-  /** The way through one window: that of the needle, unless a user or session has only few rows in it. */
-  #choose(plan: Plan, low: number, high: number): Way {
-    const [first, ...others] = plan.ways as [Way, ...Way[]]
-    const needle = plan.ways.at(-1)!
-    if (others.length === 0 || needle.id === 'm.id') return first
-    const few = this.#db
+  /** The way through one window: the first that has only few rows in it; else that of the needle, or the first. */
+  #choose({ ways }: Plan, low: number, high: number): Way {
+    const last = ways.at(-1)!
+    if (ways.length === 1) return last
+    const few = ways.find(way => way.id === 'm.id' && this.#countIn(way, low, high) <= fewRows)
+    return few ?? (last.id === 'm.id' ? ways[0]! : last)
+  }
+
+  #countIn({ from, where, params }: Way, low: number, high: number): number {
+    const row = this.#db
       .prepare(
-        `SELECT count(*) AS rows FROM (SELECT 1 FROM ${first.from} WHERE ${first.where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
+        `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
       )
-      .get(...first.params, low, high, fewRows + 1)
-    return Number(few?.rows) <= fewRows ? first : needle
+      .get(...params, low, high, fewRows + 1)
+    return Number(row?.rows)
   }
 
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
@@ -289,9 +301,4 @@ export class History {
   }
 }
 
-const way = (from: string, where: string, param: SqlValue): Way => ({
-  from,
-  where,
-  params: [param],
-  id: 'm.id',
-})
+const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })

@@ -119,6 +119,13 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX idempotency_age ON idempotency (created_at);
     `)
   },
+  db => {
+    db.exec(`
+      -- What people look for among many texts: media, and what they sent. Texts received cost nothing here.
+      CREATE INDEX message_kind ON message (msg_type) WHERE msg_type <> 'TEXT';
+      CREATE INDEX message_sent ON message (sent) WHERE sent = 1;
+    `)
+  },
 ]
 
 /**

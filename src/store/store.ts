@@ -63,6 +63,7 @@ export class Store {
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
   #version = 0
+  /** The last try to work failed, and no batch was stored since. */
   #failing = false
   #closed = false
 
@@ -90,7 +91,8 @@ export class Store {
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
-      db.exec('PRAGMA auto_vacuum = INCREMENTAL')
+      // Of a new file only: of another it is a write, and a store of a newer version is to be left as it is.
+      if (db.prepare('PRAGMA page_count').get()?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
       db.exec('PRAGMA synchronous = FULL')
       db.exec('PRAGMA temp_store = MEMORY')
@@ -122,6 +124,7 @@ export class Store {
       this.#refuseWhenReplaced()
       return this.#messages.insertReceived(session, botId, batch)
     })
+    this.#failing = false
     this.#wake()
     return results
   }
@@ -315,7 +318,6 @@ export class Store {
       } finally {
         this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       }
-      this.#failing = false
       return true
     } catch (error) {
       // Somebody else writes at this moment: it works.
