@@ -105,9 +105,10 @@ export class OneShot {
     cycle.start()
     if (messages.length > 0) await this.#answered(lookMs, call.signal)
     else {
+      const began = clock.monotonic()
       if (leftMs < lookMs) await this.#answered(lookMs, call.signal)
-      // A session that is not asked for may have brought something, and is asked again for those who wait on.
-      messages.push(...(await inbox.recv({ ...request, timeout: leftMs / 1000 }, call)))
+      const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
+      messages.push(...(await inbox.recv({ ...request, timeout }, call)))
       if (messages.length > 0) await this.#answered(othersMs, call.signal)
     }
     this.#lookedAt = clock.monotonic()

@@ -1,0 +1,270 @@
+/** Handlers, iterations and the end: the table "Dispatcher mode" of the specification, as a program meets it. */
+import { describe, expect, test } from 'bun:test'
+import type { Message } from '../../src/index.ts'
+import { texts, withLibrary } from '../support/library.ts'
+
+describe('runBackground', () => {
+  test('polls when nobody else does, and again after close', async () => {
+    await using t = await withLibrary()
+    for (const text of ['first', 'second']) {
+      const svc = await t.open()
+      const got: Message[] = []
+      svc.onMessage(message => got.push(message))
+      await svc.runBackground()
+      await svc.runBackground()
+      expect(await svc.health()).toMatchObject({ role: 'poller', connected: 1 })
+      await t.sandbox.say(text)
+      await t.until('handled', () => got.length > 0)
+      expect(texts(got)).toEqual([text])
+      await svc.close()
+    }
+  })
+
+  test('another process polls, store off: poll_lock_held; it works once that one is gone', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open()
+    await poller.runBackground()
+    const svc = await t.open()
+    const got: Message[] = []
+    svc.onMessage(message => got.push(message))
+    await expect(svc.runBackground()).rejects.toMatchObject({ code: 'poll_lock_held' })
+    await expect(svc.messages().next()).rejects.toMatchObject({ code: 'poll_lock_held' })
+    await expect(svc.runForever()).rejects.toMatchObject({ code: 'poll_lock_held' })
+    // Nothing runs, so recv goes by its table.
+    expect(await svc.recv({ timeout: 1 })).toEqual([])
+    await poller.close()
+    await svc.runBackground()
+    await t.sandbox.say('now')
+    await t.until('handled', () => got.length > 0)
+  })
+
+  test('another process polls, store on: follows from the end of the log, and takes over', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    await t.sandbox.say('before')
+    expect(texts(await poller.recv({ timeout: 5 }))).toEqual(['before'])
+
+    const watcher = await t.open({ store: true })
+    const got: string[] = []
+    const received = { at: 0 }
+    watcher.onMessage(message => {
+      got.push(message.text)
+      received.at = performance.now()
+    })
+    await watcher.runBackground()
+    expect((await watcher.health()).role).toBe('watcher')
+    const saidAt = performance.now()
+    await t.sandbox.say('while watching')
+    await t.until('handled', () => got.length > 0)
+    expect(received.at - saidAt).toBeLessThan(2000)
+    // Enqueued for recv too: a consumer that is new to the log starts at its beginning.
+    expect(texts(await watcher.recv({ timeout: 5 }))).toEqual(['while watching'])
+    await watcher.send({ to: t.bots.get('default')!.user_id, text: 'never heard by itself' })
+
+    await poller.close()
+    await t.sandbox.say('after takeover')
+    await t.until('taken over', () => got.length > 1)
+    expect((await watcher.health()).role).toBe('poller')
+    expect(got).toEqual(['while watching', 'after takeover'])
+    expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+  })
+})
+
+describe('handlers', () => {
+  test('each gets every message, one at a time and in order, whatever the others do', async () => {
+    await using t = await withLibrary({ sessions: ['work', 'home'] })
+    const home = t.bots.get('home')!
+    const svc = await t.open()
+    const slow: string[] = []
+    const fast: string[] = []
+    const ofHome: string[] = []
+    let atOnce = 0
+    let most = 0
+    svc.onMessage(() => new Promise(() => {}))
+    svc.onMessage(async message => {
+      most = Math.max(most, ++atOnce)
+      await Bun.sleep(20)
+      slow.push(message.text)
+      atOnce -= 1
+    })
+    await svc.runBackground()
+    svc.onMessage(message => fast.push(message.text))
+    svc.onMessage(message => ofHome.push(message.text), { session: 'HOME' })
+    await t.sandbox.bulk(5, '{n}')
+    await t.sandbox.say('home', { to: home.bot_id, from: home.user_id })
+    await t.until('all handled', () => slow.length === 6)
+    expect(most).toBe(1)
+    expect(slow).toEqual(fast)
+    expect(slow.filter(text => text !== 'home')).toEqual(['1', '2', '3', '4', '5'])
+    expect(ofHome).toEqual(['home'])
+  })
+
+  test('one that throws gets the message again, marked, then the next; nobody else notices', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const seen: string[] = []
+    const other: string[] = []
+    svc.onMessage(message => {
+      seen.push(`${message.text}${message.redelivered ? ' again' : ''}`)
+      if (message.text === 'bad') throw new Error('always')
+      if (message.text === 'odd' && !message.redelivered) return Promise.reject(new Error('once'))
+    })
+    svc.onMessage(message => other.push(message.text))
+    await svc.runBackground()
+    await t.sandbox.say('bad')
+    await t.sandbox.say('odd')
+    await t.sandbox.say('good')
+    await t.until('the last handled', () => seen.includes('good'))
+    expect(seen).toEqual(['bad', 'bad again', 'bad again', 'odd', 'odd again', 'good'])
+    expect(other).toEqual(['bad', 'odd', 'good'])
+    expect(t.lines.filter(line => /ERROR .*handler failed/.test(line))).toHaveLength(1)
+  })
+
+  test('one that hangs holds up neither polling nor recv nor close', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const aborted = Promise.withResolvers<void>()
+    let calls = 0
+    svc.onMessage((_message, { signal }) => {
+      calls += 1
+      signal.addEventListener('abort', () => aborted.resolve())
+      return new Promise(() => {})
+    })
+    await svc.runBackground()
+    for (const text of ['a', 'b', 'c']) {
+      await t.sandbox.say(text)
+      expect(texts(await svc.recv({ timeout: 5 }))).toEqual([text])
+    }
+    expect(calls).toBe(1)
+    const began = performance.now()
+    await svc.close()
+    expect(performance.now() - began).toBeLessThan(4000)
+    await aborted.promise
+  })
+
+  test('unsubscribed from within, it is not called again', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const once: string[] = []
+    const all: string[] = []
+    const stop = svc.onMessage(message => {
+      once.push(message.text)
+      stop()
+    })
+    svc.onMessage(message => all.push(message.text))
+    await svc.runBackground()
+    await t.sandbox.bulk(3, '{n}')
+    await t.until('all handled', () => all.length === 3)
+    expect(once).toEqual(['1'])
+  })
+
+  test('with a consumer it goes on where it was; what was in hand at the end comes again, marked', async () => {
+    await using t = await withLibrary()
+    const first = await t.open({ store: true })
+    const seen: string[] = []
+    first.onMessage(
+      message => {
+        seen.push(message.text)
+        if (message.text === '2') return new Promise(() => {})
+      },
+      { consumer: 'bot' },
+    )
+    await first.runBackground()
+    // The position of a new name is the end of the log at its first look.
+    await t.until('consumer known', () => first.recv({ timeout: 0, consumer: 'bot' }).then(() => true))
+    await t.sandbox.bulk(3, '{n}')
+    await t.until('hanging', () => seen.length === 2)
+    await first.close()
+    await t.sandbox.say('while away')
+
+    const second = await t.open({ store: true })
+    const again: Message[] = []
+    second.onMessage(message => again.push(message), { consumer: 'bot' })
+    await second.runBackground()
+    await t.until('all handled', () => again.length === 3)
+    expect(texts(again)).toEqual(['2', '3', 'while away'])
+    expect(again.map(message => message.redelivered ?? false)).toEqual([true, false, false])
+  })
+})
+
+describe('for await', () => {
+  test('gives messages as they come, and answers reach the user', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const reading = (async () => {
+      for await (const message of svc) {
+        await svc.send({ to: message.from_user, text: `echo ${message.text}` })
+        if (message.text === 'b') return
+      }
+    })()
+    await t.until('running', async () => (await svc.health()).role === 'poller')
+    await t.sandbox.say('a')
+    await t.sandbox.say('b')
+    await reading
+    const seen = await t.sandbox.seen(messages => messages.length === 2)
+    expect(seen.flatMap(({ items }) => items)).toMatchObject([{ text: 'echo a' }, { text: 'echo b' }])
+  })
+
+  test('ends with close and with the signal', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const leaving = new AbortController()
+    const one = Array.fromAsync(svc.messages({ signal: leaving.signal }))
+    const other = Array.fromAsync(svc)
+    await t.until('running', async () => (await svc.health()).role === 'poller')
+    leaving.abort()
+    expect(await one).toEqual([])
+    await svc.close()
+    expect(await other).toEqual([])
+    await expect(svc.messages().next()).rejects.toMatchObject({ code: 'shutting_down' })
+  })
+
+  test('with a consumer, what the loop was left at comes again, marked', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open({ store: true })
+    expect(await svc.recv({ timeout: 0, consumer: 'job' })).toEqual([])
+    await t.sandbox.bulk(3, '{n}')
+    for await (const message of svc.messages({ consumer: 'job' })) if (message.text === '2') break
+    const rest: Message[] = []
+    for await (const message of svc.messages({ consumer: 'job' })) {
+      rest.push(message)
+      if (message.text === '3') break
+    }
+    expect(rest).toMatchObject([{ text: '2', redelivered: true }, { text: '3' }])
+  })
+})
+
+describe('the end', () => {
+  test('runForever lasts until close; calls that wait end, later ones are refused', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const forever = svc.runForever()
+    const waiting = svc.recv({ timeout: 300 })
+    await t.until('polling', () => t.requests('getupdates') > 0)
+    await Promise.all([svc.close(), svc.close()])
+    await forever
+    expect(await waiting).toEqual([])
+    await expect(svc.recv()).rejects.toMatchObject({ code: 'shutting_down' })
+    await expect(svc.sessions()).rejects.toMatchObject({ code: 'shutting_down' })
+    await expect(svc.runBackground()).rejects.toMatchObject({ code: 'shutting_down' })
+    expect(() => svc.onMessage(() => {})).toThrow('closed')
+  })
+
+  test('a handler may close', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const seen: string[] = []
+    svc.onMessage(message => {
+      seen.push(message.text)
+      void svc.close()
+    })
+    const forever = svc.runForever()
+    await t.until('polling', () => t.requests('getupdates') > 0)
+    const began = performance.now()
+    await t.sandbox.say('stop')
+    await forever
+    expect(performance.now() - began).toBeLessThan(1500)
+    expect(seen).toEqual(['stop'])
+  })
+})

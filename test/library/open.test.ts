@@ -1,0 +1,127 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isSvcError, Svc } from '../../src/index.ts'
+import { texts, withLibrary } from '../support/library.ts'
+
+describe('open', () => {
+  test('an option that is wrong is named, with what was expected', async () => {
+    await using t = await withLibrary()
+    const wrong: [object, RegExp][] = [
+      [{ upstreamUrl: 'ftp://x' }, /^upstreamUrl: expected an http or https URL/],
+      [{ pace: 'fast' }, /^pace: expected a rate/],
+      [{ storeMaxCount: -1 }, /^storeMaxCount: expected/],
+      [{ basepath: '/x' }, /^basepath: unknown; expected one of basePath/],
+      [{ sandbox: true }, /^sandbox: expected without upstreamUrl/],
+      [{ sandboxUrl: 'x' }, /^sandboxUrl: expected/],
+    ]
+    for (const [options, message] of wrong) {
+      const error = await t.open(options).catch(error => error)
+      expect(isSvcError(error, 'invalid_arguments')).toBe(true)
+      expect(error.message).toMatch(message)
+    }
+  })
+
+  test('a directory of real sessions is no sandbox, and the reverse', async () => {
+    await using t = await withLibrary()
+    await expect(Svc.open({ basePath: t.dir, sandboxUrl: t.sandbox.url })).rejects.toMatchObject({
+      code: 'invalid_arguments',
+      message: expect.stringContaining('holds real sessions'),
+    })
+    await using own = await withLibrary({ sessions: [] })
+    const svc = await Svc.open({ basePath: own.dir, sandboxUrl: own.sandbox.url })
+    await svc.close()
+    await expect(Svc.open({ basePath: own.dir })).rejects.toMatchObject({
+      hint: 'Add sandbox, or choose another folder.',
+    })
+  })
+
+  test('the store is off unless asked for; a path puts it there', async () => {
+    await using t = await withLibrary()
+    const off = await t.open()
+    await t.sandbox.say('kept nowhere')
+    expect(texts(await off.recv({ timeout: 5 }))).toEqual(['kept nowhere'])
+    // This program has seen it, so it can look it up.
+    expect((await off.history()).total).toBe(1)
+    await off.close()
+    expect((await readdir(t.dir)).filter(name => name.startsWith('messages'))).toEqual([])
+    expect((await (await t.open()).history()).total).toBe(0)
+
+    const path = join(t.dir, 'elsewhere', 'log.db')
+    const on = await t.open({ store: path })
+    await t.sandbox.say('kept there')
+    expect(texts(await on.recv({ timeout: 5 }))).toEqual(['kept there'])
+    await on.close()
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    expect((await (await t.open({ store: path })).history()).messages).toMatchObject([{ text: 'kept there' }])
+  })
+
+  test('nothing is polled, and nothing keeps the program alive, before it asks', async () => {
+    await using t = await withLibrary()
+    const program = `
+      import { Svc } from ${JSON.stringify(join(import.meta.dir, '../../src/index.ts'))}
+      const svc = await Svc.open(${JSON.stringify({ basePath: t.dir, upstreamUrl: t.sandbox.url, cdnUrl: t.sandbox.cdnUrl })})
+      console.log((await svc.sessions()).length, (await svc.recv({ timeout: 0 })).length)`
+    const child = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe', stderr: 'inherit' })
+    expect((await new Response(child.stdout).text()).trim()).toBe('1 0')
+    expect(await child.exited).toBe(0)
+    expect(t.requests('getupdates')).toBe(1)
+  }, 15_000)
+
+  test('with sandbox: true a program has a pretend WeChat of its own, shared by the next one', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
+    try {
+      await using svc = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
+      await using other = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
+      expect(other.phoneUrl).toBe(svc.phoneUrl!)
+      const phone = (path: string, body: object) =>
+        fetch(`${svc.phoneUrl}/${path}`, { method: 'POST', body: JSON.stringify(body) })
+      expect(await svc.login({ session_name: 'work' })).toMatchObject({ status: 'waiting', session: 'work' })
+      await phone('scan', { confirm: true })
+      expect(await svc.login({ session_name: 'work', timeout: 10 })).toMatchObject({ status: 'confirmed' })
+      expect(await other.sessions()).toMatchObject([{ name: 'work', connected: true }])
+      await phone('say', { text: '你好' })
+      const [message] = await other.recv({ timeout: 10 })
+      expect(message).toMatchObject({ text: '你好', session: 'work' })
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  }, 15_000)
+})
+
+describe('the nine verbs', () => {
+  test('each does its work, with the checks and errors of the tools', async () => {
+    await using t = await withLibrary({ sessions: ['work'] })
+    const svc = await t.open()
+    const user = t.bots.get('work')!.user_id
+    await t.sandbox.say('hi')
+    const sent = await t.sandbox.media('file', 'numbers', { name: 'report.txt' })
+    expect(sent.size).toBe(7)
+    const messages = await svc.recv({ timeout: 5 })
+    expect(messages).toMatchObject([{ text: 'hi' }, { msg_type: 'FILE' }])
+    const saved = await svc.download({ message_id: messages[1]!.message_id, save_dir: join(t.dir, 'saved') })
+    expect(saved).toMatchObject({ file_name: 'report.txt', size: 7 })
+    expect(await Bun.file(saved.path).text()).toBe('numbers')
+    expect(await svc.send({ to: user, text: 'here', file_path: saved.path })).toMatchObject({
+      success: true,
+      parts: [{ kind: 'text' }, { kind: 'file' }],
+    })
+    const page = await svc.history({ since: new Date(0).toISOString(), text_contains: 'h', limit: 10 })
+    expect(texts(page.messages)).toEqual(['here', 'hi'])
+    expect(await svc.renameSession({ old_name: 'work', new_name: 'home' })).toMatchObject({ success: true })
+    expect(await svc.setDefault({ session_name: 'home' })).toMatchObject({ default_session: 'home' })
+    expect(await svc.sessions()).toMatchObject([{ name: 'home', is_default: true, user_count: 1 }])
+    expect(await svc.login({ session_name: 'home' })).toMatchObject({ status: 'confirmed' })
+    expect(await svc.logout()).toEqual({ success: true, session: 'home' })
+
+    await expect(svc.send({ to: user, text: 'too late' })).rejects.toMatchObject({ code: 'not_connected' })
+    await expect(svc.send({ to: 'nobody', text: 'x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    // @ts-expect-error an argument that does not exist
+    await expect(svc.recv({ tiemout: 1 })).rejects.toThrow('tiemout: unknown')
+    await expect(svc.logout({ session_name: 'ghost' })).rejects.toMatchObject({ code: 'session_not_found' })
+    expect(() => svc.onMessage(() => {}, { consumer: 'not good' })).toThrow(
+      'consumer: expected a consumer name',
+    )
+  })
+})
