@@ -1,0 +1,187 @@
+/** A program beside the service, each a process of its own on one data directory. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { SvcOptions } from '../../src/index.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { type Json, logIn, startService } from '../support/service.ts'
+
+const program = fileURLToPath(new URL('./program.ts', import.meta.url))
+const modules = fileURLToPath(new URL('../../node_modules', import.meta.url))
+const deno = [...new Bun.Glob('@deno/*/deno').scanSync(modules)].map(path => join(modules, path))[0]
+const runtimes: Record<string, string[]> = {
+  Bun: [process.execPath],
+  ...(deno && { Deno: [deno, 'run', '-A', '--node-modules-dir=manual'] }),
+}
+
+interface Program extends AsyncDisposable {
+  ask(line: string): void
+  /** The first line said so far that fits, waited for; each is given once. */
+  said<T = Json>(key: string): Promise<T>
+  kill(signal: NodeJS.Signals): Promise<number>
+  exited: Promise<number>
+}
+
+async function startProgram(runtime: string, options: SvcOptions, consumer = ''): Promise<Program> {
+  const child = Bun.spawn([...runtimes[runtime]!, program, JSON.stringify(options), consumer], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' },
+  })
+  const lines: Json[] = []
+  let errors = ''
+  let wake = () => {}
+  void (async () => {
+    let rest = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      rest += chunk
+      for (let at = rest.indexOf('\n'); at >= 0; at = rest.indexOf('\n')) {
+        lines.push(JSON.parse(rest.slice(0, at)))
+        rest = rest.slice(at + 1)
+      }
+      wake()
+    }
+  })()
+  void (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) errors += chunk
+  })()
+  const running: Program = {
+    exited: child.exited,
+    ask: line => {
+      child.stdin.write(`${line}\n`)
+      child.stdin.flush()
+    },
+    async said(key) {
+      for (const deadline = Date.now() + 15_000; ; ) {
+        const at = lines.findIndex(line => key in line)
+        if (at >= 0) return lines.splice(at, 1)[0][key]
+        if (Date.now() > deadline || child.exitCode !== null)
+          throw new Error(`the program never said ${key}: ${JSON.stringify(lines)}\n${errors}`)
+        await Promise.race([new Promise<void>(resolve => (wake = resolve)), Bun.sleep(200)])
+      }
+    },
+    kill(signal) {
+      child.kill(signal)
+      return child.exited
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+    },
+  }
+  return running
+}
+
+describe('a program beside the service', () => {
+  test.each(Object.keys(runtimes))(
+    'on %s: follows it, sends, takes over when it is killed, and ends by a signal',
+    async runtime => {
+      await using upstream = await withSandbox()
+      const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
+      const urls = { upstreamUrl: upstream.url, cdnUrl: upstream.cdnUrl }
+      try {
+        await using service = await startService({
+          dir,
+          sandbox: false,
+          args: ['--upstream-url', urls.upstreamUrl, '--cdn-url', urls.cdnUrl],
+        })
+        // With the phone of the test's own sandbox.
+        const login = service.call('login', { session_name: 'work' })
+        await upstream.scanAndConfirm()
+        await login
+        await service.call('login', { session_name: 'work', timeout: 10 })
+
+        await using bot = await startProgram(
+          runtime,
+          { basePath: dir, store: true, pace: 'off', ...urls },
+          'bot',
+        )
+        expect(await bot.said('running')).toBe('watcher')
+        const saidAt = performance.now()
+        await upstream.say('hello')
+        expect(await bot.said('got')).toBe('hello')
+        expect(performance.now() - saidAt).toBeLessThan(2000)
+        // The service got it too.
+        expect((await service.call('recv', { timeout: 5 })).body).toMatchObject([{ text: 'hello' }])
+        bot.ask('send hi from the program')
+        expect(await bot.said('sent')).toMatchObject({ success: true, session: 'work' })
+        await upstream.seen(messages =>
+          messages.some(({ items }) => items[0]?.text === 'hi from the program'),
+        )
+
+        await service.kill('SIGKILL')
+        await upstream.say('anybody there?')
+        const killedAt = performance.now()
+        expect(await bot.said('got')).toBe('anybody there?')
+        expect(performance.now() - killedAt).toBeLessThan(3000)
+        bot.ask('role')
+        expect(await bot.said('role')).toBe('poller')
+        expect(Math.max(...Object.values(upstream.world.core.stats.polls_at_once))).toBe(1)
+
+        expect(await bot.kill('SIGTERM')).toBe(0)
+        expect(await bot.said('ended')).toBe(true)
+      } finally {
+        await rm(dir, { recursive: true, force: true })
+      }
+    },
+    40_000,
+  )
+
+  test('killed in the middle and started again, a handler with a name misses nothing', async () => {
+    await using upstream = await withSandbox()
+    const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
+    const options = { basePath: dir, store: true, sandboxUrl: upstream.url }
+    try {
+      {
+        await using bot = await startProgram('Bun', options, 'bot')
+        expect(await bot.said('running')).toBe('poller')
+        bot.ask('login work')
+        await bot.said('login')
+        await upstream.scanAndConfirm()
+        bot.ask('login work')
+        expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
+        await upstream.say('1')
+        expect(await bot.said('got')).toBe('1')
+        await bot.kill('SIGKILL')
+      }
+      await upstream.say('2')
+      await upstream.say('3')
+      await using bot = await startProgram('Bun', options, 'bot')
+      const got: string[] = []
+      // What was being confirmed at the kill may come again.
+      while (!got.includes('3')) got.push(await bot.said('got'))
+      expect(got.filter(text => text !== '1')).toEqual(['2', '3'])
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  }, 30_000)
+
+  test('a login and a logout by the program are taken up by the service within 2 s, and the reverse', async () => {
+    await using service = await startService()
+    await using bot = await startProgram('Bun', { basePath: service.dir, store: true, sandbox: true })
+    expect(await bot.said('running')).toBe('watcher')
+    bot.ask('login work')
+    const { qr_url } = await bot.said('login')
+    await service.phone('scan', { confirm: true, qrcode: qr_url })
+    bot.ask('login work')
+    expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
+    const confirmedAt = performance.now()
+    await service.phone('say', { text: 'for the new session' })
+    expect((await service.call('recv', { timeout: 10 })).body).toMatchObject([
+      { text: 'for the new session', session: 'work' },
+    ])
+    expect(performance.now() - confirmedAt).toBeLessThan(2000)
+    expect(await bot.said('got')).toBe('for the new session')
+
+    const { id: user } = await service.phone<{ id: string }>('users', { name: 'second' })
+    await logIn(service, 'home', user)
+    bot.ask('sessions')
+    expect(await bot.said('sessions')).toMatchObject([{ name: 'work' }, { name: 'home', connected: true }])
+    await service.call('logout', { session_name: 'home' })
+    bot.ask('sessions')
+    expect(await bot.said('sessions')).toMatchObject([{ name: 'work' }])
+  }, 30_000)
+})
