@@ -243,6 +243,7 @@ describe('upload_id, data, url', () => {
       expect(md5(item.bytes)).toBe(md5(bytes))
     }
     t.clock.advance(24 * 60 * 60_000)
+    await t.sandbox.advance(24 * 60 * 60_000)
     await t.sandbox.say('again')
     await t.until('open', async () => (await used(t)) === 0)
     await expect(send(t, { kind: 'file', upload_id: upload.upload_id })).rejects.toMatchObject({

@@ -71,6 +71,7 @@ describe('what may be sent', () => {
       (await context(t))!.received_at! + 24 * hourMs,
     )
     t.clock.advance(24 * hourMs + 1)
+    await t.sandbox.advance(24 * hourMs + 1)
     await expect(t.send({ text: 'late' })).rejects.toMatchObject({ code: 'window_closed' })
     expect(t.requests('sendmessage')).toBe(1)
     const before = (await context(t))!.received_at
