@@ -71,14 +71,21 @@ async function build(path: string, rows: number): Promise<void> {
   for (const { name } of ofMessages) db.exec(`DROP INDEX ${name}`)
   // One large write for every few ten thousand rows in place of many merges.
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 100000000)`)
-  fill(db, rows)
+  const fill = filler(db, rows)
+  const grown = Math.floor(rows / 50)
+  fill(rows - grown, distinct)
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 1048576)`)
+  // Large writes leave large segments where a store that grew has small ones, and each batch would go on merging them.
+  // So they become one, as old rows are in life, and the newest rows come as they do in life: in batches.
+  db.exec(`INSERT INTO gram (gram) VALUES ('optimize')`)
   for (const { sql } of ofMessages) db.exec(String(sql))
   db.exec('PRAGMA journal_mode = WAL')
+  fill(rows, 100)
   db.close()
 }
 
-function fill(db: Database, rows: number): void {
+/** Fills the store up to so many rows, so many in a transaction. */
+function filler(db: Database, rows: number): (upTo: number, batch: number) => void {
   const next = random(1)
   const bot = botId(session)
   const messages = Array.from({ length: Math.min(rows, distinct) }, (_, n) => {
@@ -92,16 +99,19 @@ function fill(db: Database, rows: number): void {
   )
   const index = db.prepare('INSERT INTO gram (rowid, body) VALUES (?, ?)')
   const storedAt = Date.now()
-  for (let from = 0; from < rows; from += distinct) {
-    db.transaction(() => {
-      for (let n = from; n < Math.min(rows, from + distinct); n++) {
-        const { from: peer, text, raw, grams } = messages[n % distinct]!
-        const { messageId, at } = writtenAt(0, n, bot, 1, () => 0)
-        const hash = Bun.hash(messageId).toString(36).padEnd(43, 'x')
-        const { lastInsertRowid } = insert.run(messageId, key, bot, peer, at, storedAt, hash, text, raw)
-        index.run(lastInsertRowid, grams)
-      }
-    })
+  let n = 0
+  return (upTo, batch) => {
+    while (n < upTo) {
+      db.transaction(() => {
+        for (const end = Math.min(upTo, n + batch); n < end; n++) {
+          const { from: peer, text, raw, grams } = messages[n % distinct]!
+          const { messageId, at } = writtenAt(0, n, bot, 1, () => 0)
+          const hash = Bun.hash(messageId).toString(36).padEnd(12, 'x').slice(0, 12)
+          const { lastInsertRowid } = insert.run(messageId, key, bot, peer, at, storedAt, hash, text, raw)
+          index.run(lastInsertRowid, grams)
+        }
+      })
+    }
   }
 }
 
