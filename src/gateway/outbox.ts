@@ -68,6 +68,8 @@ export class Outbox {
   #nudge = new AbortController()
   #running: Promise<void> | undefined
   #renewedAt = 0
+  /** Calls of `wake` so far. */
+  #wakes = 0
   #troubled = false
 
   constructor(ports: OutboxPorts) {
@@ -145,8 +147,8 @@ export class Outbox {
           },
         })
       }
-      const expires_at = clock.now() + queueLifeMs
-      const { id } = store.enqueue({ session, bot_id, user: to, expires_at, parts }, send.key)
+      const entry = { session, bot_id, user: to, lifeMs: queueLifeMs, parts }
+      const { id } = store.enqueue(entry, send.key)
       log.info('send queued until the user writes', { session, outbox: id, messages: parts.length })
       // The user may have written while the media came home.
       this.#nudge.abort()
@@ -176,6 +178,7 @@ export class Outbox {
 
   /** A batch was committed here: whoever wrote may be waited for. */
   wake(): void {
+    this.#wakes += 1
     if (!this.#ports.closing.aborted) void this.#guarded(() => this.#look())
   }
 
@@ -211,7 +214,12 @@ export class Outbox {
     }
     for (const lane of lanes) {
       if (this.#working.has(lane.id) || !this.#open(lane)) continue
-      const work = this.#guarded(() => this.#flush(lane)).finally(() => this.#working.delete(lane.id))
+      const wakes = this.#wakes
+      const work = this.#guarded(() => this.#flush(lane)).finally(() => {
+        this.#working.delete(lane.id)
+        // The user may have written while the lane was about to be left.
+        if (wakes !== this.#wakes && !this.#ports.closing.aborted) void this.#guarded(() => this.#look())
+      })
       this.#working.set(lane.id, work)
     }
   }

@@ -6,13 +6,23 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import type { TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
-import { MediaContent, Message, MessageItem, QuotedMessage, SendPart, SendResult } from '../model/message.ts'
+import {
+  MediaContent,
+  Message,
+  MessageItem,
+  OutboxEntry,
+  OutboxPart,
+  QuotedMessage,
+  SendPart,
+  SendResult,
+} from '../model/message.ts'
 import { LoginStatus, Session } from '../model/session.ts'
 import { Downloaded } from '../tools/download.ts'
 import { HistoryPage } from '../tools/history.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import { problemOf, problemType } from './errors.ts'
 import { AcceptedUpload } from './media-routes.ts'
+import { Cancelled } from './outbox-routes.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
 // Inner ones first: an outer schema is compared after its parts were replaced.
@@ -23,6 +33,9 @@ const shared: readonly (readonly [string, TSchema])[] = [
   ['MediaContent', MediaContent],
   ['SendPart', SendPart],
   ['SendResult', SendResult],
+  ['OutboxPart', OutboxPart],
+  ['OutboxEntry', OutboxEntry],
+  ['Cancelled', Cancelled],
   ['Session', Session],
   ['LoginStatus', LoginStatus],
   ['Downloaded', Downloaded],

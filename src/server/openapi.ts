@@ -1,5 +1,5 @@
 /**
- * The REST door: the nine tools, media, docs. An Elysia app declares a route per tool from the tool's own schemas, and
+ * The REST door: the nine tools, media, the outbox, docs. An Elysia app declares a route per tool from the tool's own schemas, and
  * the OpenAPI document is generated from those routes. Every failure leaves as problem+json.
  */
 import { Elysia } from 'elysia'
@@ -12,6 +12,7 @@ import { createGuard } from './auth.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
+import { addOutboxRoutes } from './outbox-routes.ts'
 import { failed } from './route.ts'
 import { addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
@@ -50,6 +51,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   )
   addToolRoutes(app, options.tools, context)
   addMediaRoutes(app, context, options.config.maxUploadBytes)
+  addOutboxRoutes(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
     tokenRequired: guard.tokenRequired,
@@ -109,7 +111,8 @@ function allowedAt(
 ): readonly string[] | undefined {
   const exact = methods.get(path)
   if (exact) return exact
-  return /^\/media\/[^/]+\/[^/]+$/.test(path) ? methods.get('/media/:message_id/:item') : undefined
+  if (/^\/media\/[^/]+\/[^/]+$/.test(path)) return methods.get('/media/:message_id/:item')
+  return /^\/outbox\/[^/]+$/.test(path) ? methods.get('/outbox/:id') : undefined
 }
 
 function absent(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {

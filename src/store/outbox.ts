@@ -99,7 +99,7 @@ export class Outbox {
     session: string
     bot_id: string
     user: string
-    expires_at: number
+    lifeMs: number
     parts: readonly NewPart[]
   }): { id: number; messages: number[] } {
     return this.#db.transaction(() => {
@@ -117,7 +117,7 @@ export class Outbox {
       const now = this.#clock.now()
       const { lastInsertRowid: id } = this.#db
         .prepare('INSERT INTO outbox (lane, created_at, expires_at) VALUES (?, ?, ?)')
-        .run(lane, now, entry.expires_at)
+        .run(lane, now, now + entry.lifeMs)
       const messages = entry.parts.map(({ kind, file, message, row }) => {
         const known = row !== undefined && this.#messages.rewrite(row, entry.bot_id, message, 'queued')
         const at = known ? row : this.#messages.insertOut(session, entry.bot_id, message, 'queued')

@@ -52,6 +52,24 @@ const Input = Type.Object(
           'Send from this session. Without it: the one this user last wrote to, else the first connected.',
       }),
     ),
+    idempotency_key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description:
+          'Any text that names this message, such as a UUID. A call with the same key within 24 hours sends nothing and answers with the result of the first; with other content it fails. So a call that got no answer can be repeated.',
+        examples: ['order-4711-shipped'],
+      }),
+    ),
+    when_closed: Type.Optional(
+      Type.Unsafe<'fail' | 'queue'>({
+        type: 'string',
+        enum: ['fail', 'queue'],
+        default: 'fail',
+        description:
+          'What to do when the answer window is closed or the answers are used up: fail, or queue: keep the message, at most 7 days, and send it when the user writes again.',
+      }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -106,9 +124,9 @@ export const send = defineTool({
   effect: 'write',
   description: `Sends text, media, or both to one user: the text first, then each media as a message of its own. All media are uploaded before anything is sent.
 
-WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left.
+WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and goes out when the user writes, after what waits already, texts joined into one message; GET /outbox shows what waits, history what became of it.
 
-\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it. There are no groups, and voice arrives as a file. Paths must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data.`,
+\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file. Paths must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data.`,
   input: Input,
   output: SendResult,
   errors: [
@@ -118,6 +136,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     'window_closed',
     'quota_exhausted',
     'rate_limited',
+    'idempotency_conflict',
     'text_too_long',
     'payload_too_large',
     'forbidden',
@@ -160,12 +179,34 @@ WeChat allows a bot to answer only: the user must have written first, the answer
         window_expires_at: 1767312000000,
       },
     },
+    {
+      summary: 'Keep it until the user writes, and never send it twice',
+      input: {
+        to: exampleUser,
+        text: 'Your order has been shipped.',
+        when_closed: 'queue',
+        idempotency_key: 'order-4711-shipped',
+      },
+      output: {
+        success: false,
+        status: 'queued',
+        session: 'default',
+        parts: [{ kind: 'text', sent_as: 'text', status: 'queued' }],
+        remaining: 0,
+        window_expires_at: 1767225600000,
+        outbox_id: '12',
+      },
+    },
   ],
   // Base64 of 16 MiB with room for the rest.
   maxBodyBytes: 24 * 1024 * 1024,
   run: (gateway, input, call) =>
     gateway.sender.send(
-      { to: input.to, text: input.text || undefined, media: mediaOf(input), session: input.session },
+      {
+        ...{ to: input.to, text: input.text || undefined, media: mediaOf(input), session: input.session },
+        ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
+        ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
+      },
       call,
     ),
 })

@@ -116,6 +116,15 @@ describe('what reaches the gateway', () => {
     })
   })
 
+  test('send hands down the key, and that it may wait', async () => {
+    const idempotency_key = '订单 1 👋'.repeat(20)
+    const input = { to: 'u@x', text: 'x', when_closed: 'queue', idempotency_key }
+    expect(await handedDown('send', input)).toEqual({ ...input, media: [] })
+    expect(await handedDown('send', { to: 'u@x', text: 'x', when_closed: 'fail' })).toEqual({
+      ...{ to: 'u@x', text: 'x', media: [] },
+    })
+  })
+
   test('send maps the path arguments to media, before media, in their order', async () => {
     expect(
       await handedDown('send', {
@@ -179,7 +188,13 @@ describe('what reaches the gateway', () => {
       'file_name: expected together with file_path',
     ],
     ['an empty path', { to: 'u@x', image_path: '' }, 'image_path: expected a string of 1 to 4096'],
-    ['arguments of a later version', { to: 'u@x', text: 'x', when_closed: 'queue' }, 'when_closed: unknown'],
+    ['another way to wait', { to: 'u@x', text: 'x', when_closed: 'later' }, 'when_closed: expected'],
+    ['an empty key', { to: 'u@x', text: 'x', idempotency_key: '' }, 'idempotency_key: expected'],
+    [
+      'a key too long',
+      { to: 'u@x', text: 'x', idempotency_key: 'k'.repeat(201) },
+      'idempotency_key: expected',
+    ],
   ])('send refuses %s', async (_what, input, message) => {
     const error = await failure('send', input)
     expect(error.code).toBe('invalid_arguments')

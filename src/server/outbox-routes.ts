@@ -1,0 +1,105 @@
+/** What waits for users to write, over HTTP: listed, and cancelled one by one. */
+import { Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { OutboxEntry } from '../model/message.ts'
+import { parse } from '../tools/parse.ts'
+import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+
+/** What DELETE /outbox/{id} answers. */
+export const Cancelled = Type.Object({
+  success: Type.Boolean({
+    description: 'Whether anything was left to cancel: what is just being sent is not.',
+  }),
+  outbox_id: Type.String(),
+  cancelled: Type.Integer({ description: 'Messages that will not be sent any more.' }),
+})
+
+const ListQuery = Type.Object(
+  {
+    user_id: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 512, description: 'Only what waits for this user.' }),
+    ),
+    session: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'Only what this session is to send.' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const EntryPath = Type.Object(
+  {
+    id: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'The outbox_id that send answered with.',
+      examples: ['12'],
+    }),
+  },
+  { additionalProperties: false },
+)
+
+const exampleEntry = {
+  outbox_id: '12',
+  session: 'default',
+  to_user: 'o9cq80wXy3kQ@im.wechat',
+  created_at: 1767225600000,
+  expires_at: 1767830400000,
+  parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'queued', text: 'Your order has been shipped.' }],
+}
+
+/** Adds GET /outbox and DELETE /outbox/{id}. */
+export function addOutboxRoutes(app: Elysia, context: RouteContext): void {
+  const { gateway } = context
+  app.get(
+    '/outbox',
+    async ({ request }) => {
+      try {
+        const query = parse(ListQuery, Object.fromEntries(new URL(request.url).searchParams))
+        return new Response(JSON.stringify(await gateway.outbox.list(query)), jsonAnswer)
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+    {
+      query: declared(ListQuery),
+      response: { 200: declared(Type.Array(OutboxEntry, { description: 'Oldest first.' })) },
+      detail: {
+        operationId: 'list_outbox',
+        summary: 'List what waits to be sent',
+        description:
+          'Messages sent with when_closed "queue" that wait until their user writes, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
+        tags: ['messages'],
+        ...noted({
+          errors: ['invalid_arguments', 'store_unavailable', 'internal', ...doorErrors],
+          examples: [{ summary: 'One message waits', output: [exampleEntry] }],
+        }),
+      },
+    },
+  )
+  app.delete(
+    '/outbox/:id',
+    async ({ params }) => {
+      try {
+        const { id } = parse(EntryPath, params)
+        return new Response(JSON.stringify(await gateway.outbox.cancel(id)), jsonAnswer)
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+    {
+      params: declared(EntryPath),
+      response: { 200: declared(Cancelled) },
+      detail: {
+        operationId: 'cancel_outbox',
+        summary: 'Cancel a queued send',
+        description:
+          'What waits of it will not be sent; in history it is refused. What has been sent already, or is being sent right now, stays as it is.',
+        tags: ['messages'],
+        ...noted({
+          errors: ['invalid_arguments', 'not_found', 'store_unavailable', 'internal', ...doorErrors],
+          examples: [{ summary: 'Cancelled', output: { success: true, outbox_id: '12', cancelled: 1 } }],
+        }),
+      },
+    },
+  )
+}

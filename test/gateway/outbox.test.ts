@@ -1,0 +1,470 @@
+import { describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Message } from '../../src/model/message.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const hourMs = 60 * 60_000
+const dayMs = 24 * hourMs
+const queue = { when_closed: 'queue' } as const
+
+const sent = async (t: TestGateway): Promise<Message[]> =>
+  (await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })).messages.reverse()
+const states = async (t: TestGateway) => (await sent(t)).map(({ text, status }) => [text, status])
+const context = async (t: TestGateway) =>
+  (await t.other.contexts.users('default')).get([...t.bots.values()][0]!.user_id)
+const seen = async (t: TestGateway) =>
+  (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
+const keptFiles = async (t: TestGateway) => {
+  const folder = join(t.mediaRoot, 'outbox')
+  return existsSync(folder) ? readdir(folder) : []
+}
+
+/** Time passes for both sides. */
+async function pass(t: TestGateway, ms: number): Promise<void> {
+  t.clock.advance(ms)
+  await t.sandbox.advance(ms)
+}
+
+/** The user writes, and the gateway knows it. */
+async function write(t: TestGateway, text = 'hi'): Promise<void> {
+  const before = (await context(t))?.received_at ?? 0
+  await pass(t, 10)
+  await t.sandbox.say(text)
+  await t.until('the user has written', async () => ((await context(t))?.received_at ?? 0) > before)
+}
+
+const nothingWaits = (t: TestGateway) =>
+  t.until('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
+
+/** A gateway whose user has written, and whose window has closed since. */
+async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  await write(t)
+  await pass(t, dayMs + 1000)
+  return t
+}
+
+describe('a closed window', () => {
+  test('the send waits, in history and outbox too, and goes out when the user writes', async () => {
+    await using t = await withClosed()
+    await expect(t.send({ text: 'now' })).rejects.toMatchObject({ code: 'window_closed' })
+    await expect(t.send({ text: 'now', when_closed: 'fail' })).rejects.toMatchObject({
+      code: 'window_closed',
+    })
+    const result = await t.send({ text: 'later', ...queue })
+    expect(result).toMatchObject({
+      success: false,
+      status: 'queued',
+      session: 'default',
+      parts: [{ kind: 'text', sent_as: 'text', status: 'queued' }],
+      outbox_id: expect.stringMatching(/^\d+$/),
+    })
+    expect(result.window_expires_at).toBeLessThan(t.clock.now())
+    expect(await states(t)).toEqual([['later', 'queued']])
+    const [row] = await sent(t)
+    const [entry] = await t.gateway.outbox.list()
+    expect(entry).toMatchObject({
+      outbox_id: result.outbox_id,
+      session: 'default',
+      to_user: t.bots.get('default')!.user_id,
+      parts: [{ id: row!.id, kind: 'text', status: 'queued', text: 'later' }],
+    })
+    expect(entry!.expires_at - entry!.created_at).toBe(7 * dayMs)
+    expect(t.requests('sendmessage')).toBe(0)
+    await write(t)
+    await t.until('sent', async () => (await sent(t))[0]!.status === 'accepted')
+    expect(await seen(t)).toEqual(['later'])
+    const [after] = await sent(t)
+    expect(after).toMatchObject({ id: row!.id, status: 'accepted', text: 'later' })
+    expect(after!.message_id).not.toStartWith('local:')
+    expect(await t.gateway.outbox.list()).toEqual([])
+    expect((await context(t))!.used).toBe(1)
+  })
+
+  test('texts go out as one message, joined by a blank line; each row says what became of it', async () => {
+    await using t = await withClosed()
+    for (const text of ['one', 'two', 'three']) await t.send({ text, ...queue })
+    expect((await t.gateway.outbox.list()).map(entry => entry.parts[0]!.text)).toEqual([
+      'one',
+      'two',
+      'three',
+    ])
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['one\n\ntwo\n\nthree'])
+    const rows = await sent(t)
+    expect(rows.map(({ text, status }) => [text, status])).toEqual([
+      ['one\n\ntwo\n\nthree', 'accepted'],
+      ['two', 'accepted'],
+      ['three', 'accepted'],
+    ])
+    expect(rows.map(row => row.sent_with)).toEqual([undefined, rows[0]!.message_id, rows[0]!.message_id])
+    expect((await context(t))!.used).toBe(1)
+    const found = await t.gateway.history.page({ text_contains: 'two\n\nthree', limit: 9, offset: 0 })
+    expect(found.messages.map(({ id }) => id)).toEqual([rows[0]!.id])
+  })
+
+  test('order is kept, texts joined only with their neighbours and only up to what a text may have', async () => {
+    await using t = await withClosed()
+    const image = Buffer.alloc(700, 1).toString('base64')
+    const long = '字'.repeat(5000)
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', media: [{ kind: 'image', data: image }], ...queue })
+    await t.send({ text: 'c', ...queue })
+    await t.send({ text: long, ...queue })
+    await t.send({ text: 'd', ...queue })
+    await t.send({ text: long, ...queue })
+    await t.send({ text: 'e', ...queue })
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['a\n\nb', 'image', `c\n\n${long}\n\nd`, `${long}\n\ne`])
+    expect((await context(t))!.used).toBe(4)
+    expect((await sent(t)).every(({ status }) => status === 'accepted')).toBe(true)
+  })
+
+  test('media wait on disk, survive a restart and the source, arrive byte for byte, and leave nothing', async () => {
+    const t = await withClosed()
+    const bytes = randomBytes(300_000)
+    const path = join(t.mediaRoot, 'report.pdf')
+    await writeFile(path, bytes)
+    const result = await t.send({ text: 'see', media: [{ kind: 'file', path }], ...queue })
+    expect(result.parts.map(({ status }) => status)).toEqual(['queued', 'queued'])
+    expect(await keptFiles(t)).toHaveLength(1)
+    expect((await sent(t))[1]).toMatchObject({
+      status: 'queued',
+      msg_type: 'FILE',
+      file: { file_name: 'report.pdf', size: 300_000, has_media: false },
+    })
+    expect((await t.gateway.outbox.list())[0]!.parts[1]).toMatchObject({
+      kind: 'file',
+      file_name: 'report.pdf',
+      size: 300_000,
+    })
+    await rm(path)
+    await t.gateway.close()
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    expect(await again.gateway.outbox.list()).toHaveLength(1)
+    await again.sandbox.say('hi')
+    await nothingWaits(again)
+    const item = (await again.sandbox.messages({ from: 'bot' })).at(-1)!.items[0]!
+    expect(Buffer.from(await again.sandbox.mediaBytes(item.media_id!)).equals(bytes)).toBe(true)
+    expect((await sent(again)).map(({ status }) => status)).toEqual(['accepted', 'accepted'])
+    expect((await sent(again))[1]!.file).toMatchObject({ file_name: 'report.pdf', has_media: true })
+    await again.until('no file left', async () => (await keptFiles(again)).length === 0)
+    await t[Symbol.asyncDispose]()
+  })
+
+  test('what waits goes first: a send that may wait joins it, a plain one goes directly', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'first', ...queue })
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
+    await write(t)
+    await t.until('being sent', async () => (await sent(t))[0]!.status === 'sending')
+    expect((await t.send({ text: 'second', ...queue })).status).toBe('queued')
+    expect((await t.send({ text: 'direct' })).status).toBe('accepted')
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['first', 'direct', 'second'])
+  })
+
+  test('of another user or session nothing is held up', async () => {
+    await using t = await withClosed({ sessions: ['default', 'two'] })
+    const two = t.bots.get('two')!
+    await t.send({ text: 'waits', ...queue })
+    await t.sandbox.say('hi', { from: two.user_id, to: two.bot_id })
+    await t.until('known', async () => (await t.other.contexts.users('two')).get(two.user_id))
+    expect((await t.send({ to: two.user_id, text: 'goes', ...queue })).status).toBe('accepted')
+    expect((await t.gateway.outbox.list({ user_id: two.user_id })).length).toBe(0)
+    expect((await t.gateway.outbox.list({ session: 'TWO' })).length).toBe(0)
+    expect((await t.gateway.outbox.list({ session: 'Default' })).length).toBe(1)
+    // A renamed session keeps what waits.
+    await t.gateway.accounts.rename('default', 'home')
+    expect((await t.gateway.outbox.list({ session: 'home' })).length).toBe(1)
+    await t.sandbox.say('hi', { from: t.bots.get('default')!.user_id, to: t.bots.get('default')!.bot_id })
+    await nothingWaits(t)
+    expect((await seen(t)).sort()).toEqual(['goes', 'waits'])
+  })
+})
+
+describe('a quota used up', () => {
+  test('what is over waits for the next message of the user', async () => {
+    await using t = await withGateway()
+    await write(t)
+    for (let i = 0; i < 10; i++) expect((await t.send({ text: `${i}`, ...queue })).status).toBe('accepted')
+    await expect(t.send({ text: 'no' })).rejects.toMatchObject({ code: 'quota_exhausted' })
+    const result = await t.send({ text: 'ten', ...queue })
+    expect(result).toMatchObject({ status: 'queued', remaining: 0 })
+    await pass(t, 5000)
+    expect(t.requests('sendmessage')).toBe(10)
+    await write(t)
+    await nothingWaits(t)
+    expect((await seen(t)).at(-1)).toBe('ten')
+    expect((await context(t))!.used).toBe(1)
+  })
+
+  test('a send that needs more than is left waits whole; a text that needs more than there ever is does not', async () => {
+    await using t = await withGateway()
+    await write(t)
+    for (let i = 0; i < 9; i++) await t.send({ text: `${i}` })
+    const result = await t.send({ text: 'x'.repeat(20_000), ...queue })
+    expect(result).toMatchObject({ status: 'queued', remaining: 1 })
+    expect(result.parts).toHaveLength(2)
+    await expect(t.send({ text: 'x'.repeat(16_384 * 11), ...queue })).rejects.toMatchObject({
+      code: 'text_too_long',
+    })
+    await write(t)
+    await nothingWaits(t)
+    expect((await seen(t)).slice(9).map(text => text.length)).toEqual([16_384, 3616])
+  })
+
+  test('more waits than one message of the user allows: the rest goes with the next', async () => {
+    await using t = await withClosed()
+    const media = Array.from({ length: 12 }, (_, i) => ({
+      ...{ kind: 'file' as const, file_name: `${i}.txt` },
+      data: Buffer.from(`file ${i}`).toString('base64'),
+    }))
+    await t.send({ media, ...queue })
+    await write(t)
+    await t.until('ten sent', async () => (await seen(t)).length === 10)
+    await pass(t, 5000)
+    expect(t.requests('sendmessage')).toBe(10)
+    const [entry] = await t.gateway.outbox.list()
+    expect(entry!.parts.map(({ status }) => status)).toEqual([
+      ...Array(10).fill('accepted'),
+      ...Array(2).fill('queued'),
+    ])
+    await write(t)
+    await nothingWaits(t)
+    const names = (await sent(t)).map(message => message.file!.file_name)
+    expect(names).toEqual(media.map(({ file_name }) => file_name))
+    await t.until('no file left', async () => (await keptFiles(t)).length === 0)
+  })
+})
+
+describe('a refusal of upstream', () => {
+  test('a user who has never written: the message waits for the first one', async () => {
+    await using t = await withGateway()
+    const result = await t.send({ text: 'hello?', ...queue })
+    expect(result).toMatchObject({ status: 'queued', parts: [{ status: 'queued' }] })
+    expect(t.requests('sendmessage')).toBe(1)
+    expect(await states(t)).toEqual([['hello?', 'queued']])
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['hello?'])
+    expect(await states(t)).toEqual([['hello?', 'accepted']])
+  })
+
+  test('in the middle of a send, explained by the quota: what went is told, the rest waits', async () => {
+    await using t = await withGateway({ switches: { quota: 9 } })
+    await write(t)
+    for (let i = 0; i < 8; i++) await t.send({ text: `${i}` })
+    const media = [{ kind: 'file' as const, data: Buffer.from('bytes').toString('base64') }]
+    const result = await t.send({ text: 'goes', media, ...queue })
+    expect(result).toMatchObject({ success: false, status: 'queued', outbox_id: expect.any(String) })
+    expect(result.parts.map(({ status }) => status)).toEqual(['accepted', 'queued'])
+    expect(result.message_id).toBe(result.parts[0]!.message_id!)
+    expect((await sent(t)).slice(8).map(({ status }) => status)).toEqual(['accepted', 'queued'])
+    await write(t)
+    await nothingWaits(t)
+    expect((await sent(t)).slice(8).map(({ status }) => status)).toEqual(['accepted', 'accepted'])
+    expect((await seen(t)).slice(8)).toEqual(['goes', 'file'])
+  })
+
+  test('one that our counters do not explain is not queued', async () => {
+    await using t = await withGateway({ switches: { quota: 1 } })
+    await write(t)
+    await t.send({ text: 'a' })
+    await expect(t.send({ text: 'b', ...queue })).rejects.toMatchObject({ code: 'rate_limited' })
+    expect(await t.gateway.outbox.list()).toEqual([])
+    expect((await sent(t))[1]).toMatchObject({
+      status: 'refused',
+      reason: expect.stringContaining('refused'),
+    })
+  })
+
+  test('of what waited is not repeated before the user writes again, and ends after three windows', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.sandbox.switches({ window_ms: 0 })
+    for (const tries of [1, 2]) {
+      await write(t)
+      await t.until('refused', () => t.requests('sendmessage') === tries)
+      await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+      await pass(t, hourMs)
+      await t.until('looked at', async () => (await t.gateway.outbox.list()).length === 1)
+      expect(t.requests('sendmessage')).toBe(tries)
+    }
+    await write(t)
+    await t.until('given up', async () => (await sent(t))[0]!.status === 'refused')
+    expect((await sent(t))[0]!.reason).toContain('refused')
+    expect(await t.gateway.outbox.list()).toEqual([])
+  })
+
+  test('of the login: what waits stays, and goes when the session works again', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.sandbox.fail('sendmessage', 'expired')
+    await write(t)
+    await t.until('expired', async () => (await t.gateway.accounts.list())[0]!.status === 'expired')
+    await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    await pass(t, 5 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await expect(t.send({ text: 'b', ...queue })).rejects.toMatchObject({ code: 'session_expired' })
+    await pass(t, 31 * 60_000)
+    // The probe is a long poll too.
+    await t.sandbox.say('there?')
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([['a', 'accepted']])
+    expect(await seen(t)).toEqual(['a'])
+  })
+
+  test('of an upload: not repeated before the user writes again, and only so often', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ media: [file], ...queue })
+    await t.send({ text: 'behind', ...queue })
+    await t.sandbox.fail('getuploadurl', 'ret', { times: 0, delay_ms: 1 })
+    for (const tries of [1, 2, 3]) {
+      await write(t)
+      await t.until('asked', () => t.requests('getuploadurl') === tries)
+      await pass(t, 10 * 60_000)
+    }
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'accepted'])
+    expect(t.requests('getuploadurl')).toBe(3)
+    await t.until('no file left', async () => (await keptFiles(t)).length === 0)
+  }, 15_000)
+
+  test('an upload that breaks is tried again after a while', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ media: [file], ...queue })
+    await t.sandbox.fail('getuploadurl', '500', { times: 1 })
+    await write(t)
+    await t.until('asked', () => t.requests('getuploadurl') === 1)
+    await t.until('held', () => t.lines.join('').includes('queued message not sent'))
+    await pass(t, 10_000)
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted'])
+    expect((await context(t))!.used).toBe(1)
+  })
+})
+
+describe('no clear answer', () => {
+  test('that message is unknown and never sent again; the ones behind it go after a calm', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ text: 'perhaps', media: [file], ...queue })
+    await t.sandbox.fail('sendmessage', 'reset', { after: true })
+    await write(t)
+    await t.until('unknown', async () => (await sent(t))[0]!.status === 'unknown')
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['unknown', 'queued'])
+    expect((await sent(t))[0]!.reason).toContain('may have arrived')
+    await pass(t, 4 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await pass(t, 61_000)
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['unknown', 'accepted'])
+    expect(t.requests('sendmessage')).toBe(2)
+  })
+
+  test('joined texts are unknown together', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', ...queue })
+    await t.sandbox.fail('sendmessage', '500', { after: true })
+    await write(t)
+    await t.until('unknown', async () => (await sent(t)).every(({ status }) => status === 'unknown'))
+    expect(await seen(t)).toEqual(['a\n\nb'])
+    await nothingWaits(t)
+  })
+})
+
+describe('the end of waiting', () => {
+  test('after seven days it is refused, said in history and log, and its files go', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ text: 'old', media: [file], ...queue })
+    await pass(t, 6 * dayMs)
+    await t.send({ text: 'young', ...queue })
+    await pass(t, dayMs + 1000)
+    await t.until('given up', async () => (await sent(t))[0]!.status === 'refused')
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'refused', 'queued'])
+    expect((await sent(t))[0]!.reason).toContain('not sent within 7 days')
+    expect(t.lines.join('')).toContain('queued send given up')
+    await t.until('no file left', async () => (await keptFiles(t)).length === 0)
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['young'])
+  })
+
+  test('cancelled: refused in history, never sent, once', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    const { outbox_id } = await t.send({ text: 'no', media: [file], ...queue })
+    await t.send({ text: 'yes', ...queue })
+    expect(await t.gateway.outbox.cancel(outbox_id!)).toEqual({
+      success: true,
+      outbox_id: outbox_id!,
+      cancelled: 2,
+    })
+    for (const id of [outbox_id!, '0', '99999', 'x', '1e3', '-1', '9'.repeat(40)]) {
+      await expect(t.gateway.outbox.cancel(id)).rejects.toMatchObject({ code: 'not_found' })
+    }
+    expect(await keptFiles(t)).toEqual([])
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['yes'])
+    expect((await sent(t)).map(({ status, reason }) => [status, reason])).toEqual([
+      ['refused', 'cancelled'],
+      ['refused', 'cancelled'],
+      ['accepted', undefined],
+    ])
+  })
+
+  test('cancelled while the first of it is on its way: the rest is not sent', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    const { outbox_id } = await t.send({ text: 'goes', media: [file], ...queue })
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
+    await write(t)
+    await t.until('on its way', () => t.requests('sendmessage') === 1)
+    expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])
+    expect(await seen(t)).toEqual(['goes'])
+  })
+
+  test('stopping leaves what waits as it is', async () => {
+    const t = await withClosed({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ text: 'a', media: [file], ...queue })
+    await t.sandbox.say('hi')
+    await t.until('the first is out', async () => (await sent(t))[0]!.status === 'accepted')
+    await t.gateway.close()
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    expect((await sent(again)).map(({ status }) => status)).toEqual(['accepted', 'queued'])
+    await nothingWaits(again)
+    expect((await seen(again)).length).toBe(2)
+    await t[Symbol.asyncDispose]()
+  })
+})
+
+describe('two processes', () => {
+  test('what one of them queues the polling one sends, once', async () => {
+    await using t = await withClosed()
+    await using watcher = await withGateway({
+      ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock },
+    })
+    expect((await watcher.gateway.health()).role).toBe('watcher')
+    const to = t.bots.get('default')!.user_id
+    for (let i = 0; i < 5; i++) await watcher.send({ to, text: `w${i}`, ...queue })
+    await t.send({ text: 'p', ...queue })
+    await write(t)
+    await nothingWaits(watcher)
+    expect(await seen(t)).toEqual(['w0\n\nw1\n\nw2\n\nw3\n\nw4\n\np'])
+    expect(t.requests('sendmessage')).toBe(1)
+  })
+})
