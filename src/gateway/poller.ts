@@ -15,6 +15,7 @@ import type { Log } from '../platform/log.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { BatchCommit } from '../state/state.ts'
 import type { ReceivedMessage, Store } from '../store/store.ts'
+import { writtenAt } from './written-at.ts'
 
 export interface PollerPorts {
   api: Api
@@ -35,8 +36,8 @@ const probeEveryMs = 30 * 60_000
 const lookEveryMs = 1000
 /** Answers without messages that come faster than this, three in a row, slow the loop down. */
 const briskMs = 1000
-/** Upstream keeps no message so long. */
-const credibleMs = 7 * 24 * 60 * 60_000
+/** A poll that is answered later than this was held: nothing waited for it. */
+const heldMs = 500
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 
@@ -174,6 +175,8 @@ export class Poller {
     let failures = 0
     let brisk = 0
     let greeted = false
+    /** Monotonic: upstream held no message of this session then. */
+    let clearAt: number | undefined
 
     while (!signal.aborted) {
       if (follower.expired) {
@@ -205,6 +208,8 @@ export class Poller {
         await clock.sleep(waitMs, signal)
         continue
       }
+      const answeredAt = clock.monotonic()
+      if (answeredAt - askedAt > heldMs) clearAt = askedAt
       follower.lastPollAt = clock.now()
       if (failures > 0) log.info('polling again', { failures })
       failures = 0
@@ -217,10 +222,11 @@ export class Poller {
 
       const before = cursor
       if (updates.messages.length > 0 || (updates.cursor !== undefined && updates.cursor !== cursor)) {
-        const committed = await this.#commit(follower, bot, cursor, updates, log)
+        const committed = await this.#commit(follower, bot, cursor, updates, clearAt, log)
         if (committed === undefined) break
         cursor = committed
       }
+      if (updates.messages.length === 0) clearAt = answeredAt
       follower.answered = true
       if (this.#oneCycle && updates.messages.length > 0) break
       // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
@@ -247,6 +253,7 @@ export class Poller {
   /**
    * Stores a batch, then moves the cursor.
    *
+   * @param clearAt monotonic: upstream held nothing back then
    * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
    *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
    */
@@ -255,16 +262,17 @@ export class Poller {
     bot: BotInfo,
     cursor: string,
     updates: Updates,
+    clearAt: number | undefined,
     log: Log,
   ): Promise<string | undefined> {
     const { clock, commit, store } = this.#ports
     // Not the loop's own signal: messages of a session that is logged out meanwhile are to be stored all the same.
     const signal = this.#stopping
     const receivedAt = clock.now()
+    const earliest = clearAt === undefined ? undefined : receivedAt - (clock.monotonic() - clearAt)
     const rows: ReceivedMessage[] = []
     const inbound: BatchCommit['inbound'] = []
-    /** Those whose time is not known, by position in `rows`. */
-    const undated = new Map<number, BatchCommit['inbound'][number]>()
+    const senders: { row: number; user_id: string; token?: string }[] = []
     for (const { raw, message } of updates.messages) {
       // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
       if (!isFromUser(message, bot.bot_id)) continue
@@ -272,10 +280,7 @@ export class Poller {
       rows.push({ ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw })
       if (told.from_user) {
         const { from_user: user_id, contextToken: token } = told
-        const writtenAt = told.timed ? writtenWhen(told.timestamp, receivedAt) : undefined
-        const sender = { user_id, received_at: writtenAt ?? receivedAt, ...(token && { token }) }
-        inbound.push(sender)
-        if (writtenAt === undefined) undated.set(rows.length - 1, sender)
+        senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })
       }
     }
     let stored = rows.length === 0
@@ -288,7 +293,11 @@ export class Poller {
           await this.#current(follower).catch(() => undefined)
           const results = store.insertReceived(follower.name, bot.bot_id, rows)
           stored = true
-          for (const [at, sender] of undated) if (results[at] === 'duplicate') sender.again = true
+          for (const { row, ...sender } of senders) {
+            const { timed, timestamp } = rows[row]!
+            const arrival = { now: receivedAt, earliest, isNew: results[row] !== 'duplicate' }
+            inbound.push({ ...sender, ...writtenAt(timed ? timestamp : undefined, arrival) })
+          }
           log.debug('batch stored', {
             messages: rows.length,
             new: results.filter(result => result !== 'duplicate').length,
@@ -326,15 +335,6 @@ export class Poller {
       this.#ports.log.error('state of session not written', { session: name, error })
     }
   }
-}
-
-/**
- * When a user wrote, which is when the window opens: of a backlog windows are partly over, and a message that comes
- * again must not open one anew (protocol notes 5.1). Undefined when the stated time cannot be right: a clock that is
- * days off must not shut every window for good.
- */
-function writtenWhen(stated: number, now: number): number | undefined {
-  return now - stated > credibleMs ? undefined : Math.min(stated, now)
 }
 
 const loginOf = (bot: BotInfo) => `${bot.token}\n${bot.created_at}`

@@ -42,7 +42,7 @@ export interface StoreOptions {
 }
 
 /** Commits of other processes are noticed after this, while somebody waits. */
-const lookEveryMs = 25
+const lookEveryMs = 50
 /** While rows are leased, whoever waits looks again after this. */
 const lookAtLeasesMs = 1000
 /** Steps of one prune at most, each of some hundred rows or pages. */
