@@ -4,10 +4,10 @@
 /// <reference lib="dom" />
 /// <reference path="./sandbox/page/text.d.ts" />
 
-export type { Health } from './gateway/face.ts'
+export type { Cancelled, Health } from './gateway/face.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
-export { type CallOptions, type MessagesOptions, Svc } from './library/svc.ts'
+export { type CallOptions, type MessagesOptions, Svc, type SvcOutbox } from './library/svc.ts'
 export type {
   DefaultSet,
   Downloaded,
@@ -28,6 +28,8 @@ export type {
   MediaContent,
   Message,
   MessageItem,
+  OutboxEntry,
+  OutboxPart,
   QuotedMessage,
   SendPart,
   SendResult,

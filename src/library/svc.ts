@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { directCall } from '../gateway/call.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
-import type { Health } from '../gateway/face.ts'
+import type { Cancelled, Health } from '../gateway/face.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { linked } from '../gateway/signals.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Message, SendResult } from '../model/message.ts'
+import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -45,6 +45,14 @@ export interface MessagesOptions extends HandlerOptions {
   signal?: AbortSignal
 }
 
+/** What waits in the outbox, shared with every process of the data directory that has the store. */
+export interface SvcOutbox {
+  /** Oldest first; of one user or one session alone, if asked. */
+  list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
+  /** Takes back what has not gone out yet. @throws SvcError `not_found` */
+  cancel(outboxId: string | number): Promise<Cancelled>
+}
+
 /** close() waits this long for what is being done with messages. */
 const graceMs = 2000
 
@@ -59,6 +67,8 @@ const graceMs = 2000
  * }
  */
 export class Svc implements AsyncDisposable, AsyncIterable<Message> {
+  /** Sends that wait until their user writes; they are made with `when_closed: 'queue'`. */
+  readonly outbox: SvcOutbox
   /** Of the simulated phone, with the option `sandbox`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
@@ -80,6 +90,10 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.#stored = stored
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
     this.#stopSandbox = async () => sandbox?.stop?.()
+    this.outbox = {
+      list: async (filter = {}) => this.#open.outbox.list(filter),
+      cancel: async outboxId => this.#open.outbox.cancel(String(outboxId)),
+    }
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),
       end: () => gateway.end(),
@@ -127,7 +141,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   /** Sends text, media, or both to a user who has written. Paths may lead anywhere on this machine. */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    if (!this.#stored && (input as { when_closed?: unknown })?.when_closed === 'queue') {
+    if (!this.#stored && input?.when_closed === 'queue') {
       throw new SvcError(
         'invalid_arguments',
         'when_closed: "queue" keeps the message in the store, which is off',
@@ -176,8 +190,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   /** Whether this program polls or follows, how many sessions are connected, and whether the store works. */
   async health(): Promise<Health> {
-    this.#refuseClosed()
-    return this.#gateway.health()
+    return this.#open.health()
   }
 
   /**
@@ -318,6 +331,12 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   #refuseClosed(): void {
     if (this.#closed) throw new SvcError('shutting_down', 'svc is closed')
+  }
+
+  /** @throws SvcError `shutting_down` after the end */
+  get #open(): RunningGateway {
+    this.#refuseClosed()
+    return this.#gateway
   }
 }
 
