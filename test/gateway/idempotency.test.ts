@@ -1,0 +1,163 @@
+import { expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const hourMs = 60 * 60_000
+const context = async (t: TestGateway) =>
+  (await t.other.contexts.users('default')).get([...t.bots.values()][0]!.user_id)
+
+/** A gateway whose user has written. */
+async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  await t.sandbox.say('hi')
+  await t.until('context', async () => (await context(t))?.token)
+  return t
+}
+
+const key = { idempotency_key: 'k' }
+
+test('the same key answers with the first result and sends nothing, after a restart too', async () => {
+  const t = await withTalk()
+  const first = await t.send({ text: 'once', ...key })
+  await t.send({ text: 'between' })
+  expect(await t.send({ text: 'once', ...key })).toEqual(first)
+  await t.gateway.close()
+  await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+  const to = t.bots.get('default')!.user_id
+  expect(await again.send({ to, text: 'once', ...key })).toEqual(first)
+  expect(t.requests('sendmessage')).toBe(2)
+  await t[Symbol.asyncDispose]()
+})
+
+test('other content under the key is refused, whatever differs; the same said otherwise is the same', async () => {
+  await using t = await withTalk({ sessions: ['default', 'two'] })
+  const media = [{ kind: 'file' as const, data: Buffer.from('x').toString('base64'), file_name: 'a' }]
+  const request = { text: 'a', media, ...key }
+  const first = await t.send(request)
+  const others = [
+    { ...request, text: 'b' },
+    { ...request, text: undefined },
+    { ...request, to: t.bots.get('two')!.user_id },
+    { ...request, session: 'default' },
+    { ...request, when_closed: 'queue' as const },
+    { ...request, media: [] },
+    { ...request, media: [{ ...media[0]!, data: Buffer.from('y').toString('base64') }] },
+    { ...request, media: [{ ...media[0]!, kind: 'image' as const }] },
+    { ...request, media: [{ ...media[0]!, file_name: 'b' }] },
+    { ...request, media: [{ kind: 'file' as const, path: 'x', file_name: 'a' }] },
+    { ...request, media: [media[0]!, media[0]!] },
+  ]
+  for (const other of others) {
+    await expect(t.send(other)).rejects.toMatchObject({ code: 'idempotency_conflict' })
+  }
+  expect(await t.send({ ...request, when_closed: 'fail' })).toEqual(first)
+  expect(t.requests('sendmessage')).toBe(2)
+})
+
+test('a file that is gone by now does not matter', async () => {
+  await using t = await withTalk()
+  const path = join(t.mediaRoot, 'x')
+  await writeFile(path, 'bytes')
+  const first = await t.send({ media: [{ kind: 'file', path }], ...key })
+  await Bun.file(path).delete()
+  expect(await t.send({ media: [{ kind: 'file', path }], ...key })).toEqual(first)
+})
+
+test('after 24 hours the key is free', async () => {
+  await using t = await withTalk()
+  await t.send({ text: 'a', ...key })
+  t.clock.advance(24 * hourMs - 10_000)
+  await expect(t.send({ text: 'b', ...key })).rejects.toMatchObject({ code: 'idempotency_conflict' })
+  t.clock.advance(10_001)
+  await t.sandbox.advance(24 * hourMs)
+  const before = (await context(t))!.received_at!
+  await t.sandbox.say('again')
+  await t.until('open', async () => (await context(t))!.received_at! > before)
+  expect((await t.send({ text: 'b', ...key })).status).toBe('accepted')
+})
+
+test('a call that certainly sent nothing may be made again', async () => {
+  await using t = await withTalk()
+  await t.sandbox.switches({ quota: 1 })
+  await t.send({ text: 'uses it up' })
+  await expect(t.send({ text: 'a', ...key })).rejects.toMatchObject({ code: 'rate_limited' })
+  await t.sandbox.switches({ quota: 10 })
+  expect((await t.send({ text: 'a', ...key })).status).toBe('accepted')
+  await expect(t.send({ idempotency_key: 'l', media: [{ kind: 'file', path: 'nowhere' }] })).rejects.toThrow()
+  expect((await t.send({ idempotency_key: 'l', text: 'other' })).status).toBe('accepted')
+})
+
+test('one without a clear answer is unknown again, not sent again', async () => {
+  await using t = await withTalk()
+  await t.sandbox.fail('sendmessage', 'reset', { after: true })
+  const first = await t.send({ text: 'perhaps', ...key })
+  expect(first.status).toBe('unknown')
+  expect(await t.send({ text: 'perhaps', ...key })).toEqual(first)
+  expect(t.requests('sendmessage')).toBe(1)
+})
+
+test('calls at the same time send once and get one result', async () => {
+  await using t = await withTalk()
+  await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 200 })
+  const results = await Promise.all(Array.from({ length: 20 }, () => t.send({ text: 'once', ...key })))
+  for (const result of results) expect(result).toEqual(results[0]!)
+  expect(t.requests('sendmessage')).toBe(1)
+})
+
+test('at the same time with other content: one is sent, the other refused', async () => {
+  await using t = await withTalk()
+  const [a, b] = await Promise.allSettled([t.send({ text: 'a', ...key }), t.send({ text: 'b', ...key })])
+  expect(a.status).toBe('fulfilled')
+  expect(b).toMatchObject({ status: 'rejected', reason: { code: 'idempotency_conflict' } })
+})
+
+test('a second caller who leaves ends his wait alone; when the first leaves before his turn the second sends', async () => {
+  await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+  await t.send({ text: 'takes the turn' })
+  const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()]
+  const calls = [first, second, third].map(({ signal }) => t.send({ text: 'a', ...key }, { signal }))
+  await t.until('waiting', async () => (await context(t))!.used === 2)
+  second.abort()
+  await expect(calls[1]!).rejects.toMatchObject({ code: 'shutting_down' })
+  first.abort()
+  await expect(calls[0]!).rejects.toMatchObject({ code: 'shutting_down' })
+  await t.until('sent', () => {
+    t.clock.advance(1000)
+    return t.requests('sendmessage') === 2
+  })
+  expect((await calls[2]!).status).toBe('accepted')
+})
+
+test('a first call in another process is waited for, at most 30 s', async () => {
+  await using t = await withTalk()
+  await using other = await withGateway({
+    ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock },
+  })
+  const to = t.bots.get('default')!.user_id
+  await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 400 })
+  const first = t.send({ text: 'a', ...key })
+  await t.until('asked', () => t.requests('sendmessage') === 1)
+  await expect(other.send({ to, text: 'b', ...key })).rejects.toMatchObject({ code: 'idempotency_conflict' })
+  expect(await other.send({ to, text: 'a', ...key })).toEqual(await first)
+  expect(t.requests('sendmessage')).toBe(1)
+
+  await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 1500 })
+  const slow = t.send({ text: 'a', idempotency_key: 'l' })
+  await t.until('asked', () => t.requests('sendmessage') === 2)
+  const waiting = other.send({ to, text: 'a', idempotency_key: 'l' })
+  const refused = waiting.catch((error: unknown) => error)
+  t.clock.advance(30_000)
+  expect(await refused).toMatchObject({ code: 'rate_limited', retryAfter: 5 })
+  expect((await slow).status).toBe('accepted')
+})
+
+test('a queued call answers as queued again, and waits once', async () => {
+  await using t = await withTalk()
+  t.clock.advance(25 * hourMs)
+  const request = { text: 'later', when_closed: 'queue' as const, ...key }
+  const first = await t.send(request)
+  expect(first.status).toBe('queued')
+  expect(await t.send(request)).toEqual(first)
+  expect(await t.gateway.outbox.list()).toHaveLength(1)
+})
