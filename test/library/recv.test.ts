@@ -195,3 +195,22 @@ test('while the program runs in the background recv drains what was dispatched',
   expect(texts(await svc.recv({ timeout: 5 }))).toEqual(['b'])
   expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
 })
+
+test('a loop of recv over busy sessions misses nothing, also where upstream sends nothing twice', async () => {
+  await using t = await withLibrary({ sessions: ['a', 'b', 'c'], switches: { replay: 'never' } })
+  const svc = await t.open()
+  const bots = [...t.bots.values()]
+  const all = Array.from({ length: 60 }, (_, n) => `${n}`)
+  const got: string[] = []
+  const loop = (async () => {
+    for (let calls = 0; got.length < all.length && calls < 100; calls++)
+      got.push(...texts(await svc.recv({ timeout: 2 })))
+  })()
+  for (const [n, text] of all.entries()) {
+    const bot = bots[n % bots.length]!
+    await t.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
+  }
+  await loop
+  expect(got.sort()).toEqual(all.sort())
+  expect(Math.max(...Object.values(t.sandbox.world.core.stats.polls_at_once))).toBe(1)
+}, 20_000)
