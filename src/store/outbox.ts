@@ -95,13 +95,10 @@ export class Outbox {
    *
    * @throws SvcError `quota_exhausted` when too much waits there already
    */
-  add(entry: {
-    session: string
-    bot_id: string
-    user: string
-    lifeMs: number
-    parts: readonly NewPart[]
-  }): { id: number; messages: number[] } {
+  add(entry: { session: string; bot_id: string; user: string; lifeMs: number; parts: readonly NewPart[] }): {
+    id: number
+    messages: number[]
+  } {
     return this.#db.transaction(() => {
       const session = this.#messages.keyOf(entry.session)
       const lane = this.#laneOf(session, entry.user)
