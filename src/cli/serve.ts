@@ -76,7 +76,7 @@ export async function serveSandbox(config: Config): Promise<void> {
   await using stack = new AsyncDisposableStack()
   await claimDirectory({ ...config, sandbox: true })
   const { startSandbox } = await sandboxRoom()
-  const sandbox = await startSandbox(sandboxOptions(config, log)).catch(error => {
+  const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(error => {
     throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
@@ -91,9 +91,12 @@ const sandboxRoom = () => import('../sandbox/sandbox.ts')
 
 const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
 
-const sandboxOptions = (config: Config, log: Log) => ({
+/** The phone has no token: beside a service that others may reach, it stays on this machine. */
+const phoneHost = '127.0.0.1'
+
+const sandboxOptions = (config: Config, log: Log, host: string) => ({
   dir: join(config.basePath, 'sandbox'),
-  host: config.host,
+  host,
   port: config.sandboxPort,
   clock: systemClock,
   log: log.child('sandbox'),
@@ -111,8 +114,8 @@ async function openSandboxFor(
     log.info('using the sandbox of another process', { url: running.url })
     return running
   }
-  const sandbox = await startSandbox(sandboxOptions(config, log)).catch(error => {
-    throw listenError(error, '--sandbox-port', config.sandboxPort, config.host)
+  const sandbox = await startSandbox(sandboxOptions(config, log, phoneHost)).catch(error => {
+    throw listenError(error, '--sandbox-port', config.sandboxPort, phoneHost)
   })
   stack.defer(() => sandbox.stop())
   return sandbox

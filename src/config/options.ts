@@ -122,7 +122,7 @@ export const optionTable: readonly OptionSpec[] = [
     flag: '--admin-port',
     env: 'SVC_ADMIN_PORT',
     shownDefault: 'no panel',
-    help: 'also start the admin panel on this port, same host; 0 picks a free one',
+    help: 'also start the admin panel on this port, same host (not in this version yet)',
     commands: servers,
     ...port,
   }),

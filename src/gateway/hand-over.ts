@@ -158,11 +158,10 @@ export class HandOver {
       })
     }
     if (context.received_at === undefined) {
-      return new SvcError(
-        'window_closed',
-        'WeChat refused: this user has never written to this session',
-        options,
-      )
+      return new SvcError('window_closed', 'WeChat refused: this user has never written to this session', {
+        ...options,
+        hint: 'Ask the user to write to the bot first; a bot can only answer.',
+      })
     }
     if (now - context.received_at >= windowMs)
       return new SvcError('window_closed', 'WeChat refused: the window is shut', options)

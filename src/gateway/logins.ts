@@ -167,6 +167,7 @@ export class Logins {
       if (this.#entries.get(key) === entry) this.#entries.delete(key)
       const cancelled = driver.stopped
       driver.stop()
+      if (!cancelled) log.warn('no QR code could be had', { session: name, error })
       throw cancelled ? stopping() : error
     }
   }

@@ -38,6 +38,8 @@ export interface ILinkErrorFacts {
   status?: number
   /** True when the request certainly did not reach upstream. */
   neverSent?: boolean
+  /** What to do next, where the kind alone does not say it. */
+  hint?: string
   cause?: unknown
 }
 
@@ -62,7 +64,7 @@ export class ILinkError extends SvcError {
 
   /** @param detail made of the endpoint's name and upstream's words; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
-    const { ret, errcode, errmsg, status, neverSent = false, cause } = facts
+    const { ret, errcode, errmsg, status, neverSent = false, hint, cause } = facts
     const details = Object.fromEntries(
       Object.entries({ ret, errcode, errmsg, http_status: status }).filter(
         ([, value]) => value !== undefined,
@@ -70,6 +72,7 @@ export class ILinkError extends SvcError {
     )
     super(codeOfKind[kind], maskText(detail), {
       cause,
+      ...(hint !== undefined && { hint }),
       ...(Object.keys(details).length > 0 && { details }),
     })
     this.kind = kind
@@ -177,8 +180,11 @@ const neverSentCode =
 /** Any failure of `fetch` itself as an ILinkError of kind network. */
 export function networkError(endpoint: string, cause: unknown): ILinkError {
   const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
-  return new ILinkError('network', `${endpoint}: ${code ?? 'the connection failed'}`, {
-    neverSent: code !== undefined && neverSentCode.test(code),
+  const neverSent = code !== undefined && neverSentCode.test(code)
+  const detail = neverSent ? `WeChat cannot be reached (${code})` : (code ?? 'the connection failed')
+  return new ILinkError('network', `${endpoint}: ${detail}`, {
+    ...(neverSent && { hint: 'Check the network, DNS and --upstream-url of this machine, then try again.' }),
+    neverSent,
     cause,
   })
 }

@@ -103,7 +103,7 @@ const kinds = {
   },
   upstream_error: {
     status: 502,
-    title: 'WeChat answered with an error',
+    title: 'WeChat cannot be reached, or answered with an error',
     hint: 'Try again later; the log has the details.',
   },
   upstream_timeout: { status: 504, title: 'WeChat did not answer in time', hint: 'Try again later.' },

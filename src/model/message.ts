@@ -31,7 +31,11 @@ export const MessageItem = Type.Object({
   kind: MessageKind,
   text: Type.Optional(Type.String({ description: 'Of a TEXT item.' })),
   file_name: Type.Optional(Type.String()),
-  size: Type.Optional(Type.Integer({ description: 'Bytes, as WeChat states them.' })),
+  size: Type.Optional(
+    Type.Integer({
+      description: 'Bytes, as WeChat states them: exact for files, the encrypted size for the rest.',
+    }),
+  ),
   width: Type.Optional(Type.Integer()),
   height: Type.Optional(Type.Integer()),
   playtime: Type.Optional(Type.Integer({ description: 'Voice: milliseconds. Video: as WeChat sends it.' })),

@@ -31,7 +31,9 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
       full_url: `${details.origin}/c2c/download?encrypted_query_param=${param}`,
     }),
   })
-  const { width = 1080, height = 1440 } = details
+  const { width, height } = details
+  // Only where the caller told: an invented size would be taken for the picture's own.
+  const shape = { ...(height && { thumb_height: height }), ...(width && { thumb_width: width }) }
   switch (piece.kind) {
     case 'image':
       return {
@@ -49,7 +51,7 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
           // Not an address: WeChat's own id of the picture.
           url: randomBytes(40).toString('hex'),
           ...{ mid_size: piece.cipher_size, hd_size: piece.cipher_size },
-          ...{ thumb_size: 0, thumb_height: height, thumb_width: width },
+          ...{ thumb_size: 0, ...shape },
         },
       }
     case 'voice':
@@ -86,7 +88,7 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
             video_size: piece.cipher_size,
             play_length: Math.round((details.playtime_ms ?? 10_000) / 1000),
           },
-          ...{ video_md5: piece.md5, thumb_size: 0, thumb_height: height, thumb_width: width },
+          ...{ video_md5: piece.md5, thumb_size: 0, ...shape },
         },
       }
   }

@@ -123,11 +123,14 @@ function absent(request: Request, methods: ReadonlyMap<string, readonly string[]
       new SvcError('method_not_allowed', `This path takes ${allowed.join(', ')}, not the method sent`),
       { allow: allowed.join(', ') },
     )
+  const isTool = path.startsWith('/tools/default/')
+  const names = [...methods.keys()].flatMap(known => /^\/tools\/default\/(\w+)$/.exec(known)?.[1] ?? [])
   return problemResponse(
-    new SvcError(
-      'not_found',
-      path.startsWith('/tools/default/') ? 'There is no tool of this name' : 'There is nothing at this path',
-    ),
+    isTool
+      ? new SvcError('not_found', 'There is no tool of this name', {
+          hint: `The tools are ${names.join(', ')}.`,
+        })
+      : new SvcError('not_found', 'There is nothing at this path'),
   )
 }
 

@@ -18,7 +18,8 @@ const path = (what: string) =>
 const Input = Type.Object(
   {
     to: Shaped('^[^\\s@]+@[^\\s@]+$', 'a user id like <user>@<domain>', {
-      description: 'User id, as in `from_user` of a received message.',
+      description:
+        'User id: copy `from_user` of a message that recv returned. The one in the example does not exist.',
       examples: [exampleUser],
     }),
     text: Type.Optional(
