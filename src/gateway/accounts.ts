@@ -24,7 +24,7 @@ export interface AccountPorts {
   contexts: Contexts
   store: Store
   /** Unix ms of the last answer to a poll by this process. */
-  lastPollAt(name: string): number | undefined
+  lastPolls(): ReadonlyMap<string, number>
   /** Names with a QR login under way. */
   loggingIn(): ReadonlySet<string>
   /** Called after every change, so that polling follows at once. */
@@ -54,7 +54,8 @@ export class Accounts {
   }
 
   async #describe(pending: Set<string>): Promise<Session[]> {
-    const { contexts, lastPollAt } = this.#ports
+    const { contexts, lastPolls } = this.#ports
+    const polls = lastPolls()
     const records = await this.#ordered()
     const first = records[0]?.name
     const listed = await Promise.all(
@@ -75,7 +76,7 @@ export class Accounts {
           status,
           is_default: name === first,
           ...(bot && { created_at: bot.created_at }),
-          ...(lastPollAt(name) !== undefined && { last_poll_at: lastPollAt(name) }),
+          ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
           user_count: writersIn(await contexts.users(name)),
         }
       }),

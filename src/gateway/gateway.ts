@@ -153,7 +153,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     sessions,
     contexts,
     store,
-    lastPollAt: name => poller.lastPollAt(name),
+    lastPolls: () => poller.lastPolls(),
     loggingIn: () => logins.pending(),
     changed: () => poller.changed(),
     forgetLogin: name => logins.cancel(name),

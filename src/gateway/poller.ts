@@ -75,12 +75,13 @@ export class Poller {
     this.#ports = ports
   }
 
-  /** Unix ms of the last answer to a poll of that session. */
-  lastPollAt(name: string): number | undefined {
-    for (const follower of this.#followers.values()) {
-      if (follower.name === name) return follower.lastPollAt
+  /** By session, Unix ms of the last answer to a poll. */
+  lastPolls(): ReadonlyMap<string, number> {
+    const polls = new Map<string, number>()
+    for (const { name, lastPollAt } of this.#followers.values()) {
+      if (lastPollAt !== undefined) polls.set(name, lastPollAt)
     }
-    return undefined
+    return polls
   }
 
   /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
