@@ -165,7 +165,7 @@ describe('a failure is always a problem', () => {
   })
 
   test('a bug shows an id and nothing of its text', async () => {
-    rest.gateway.failures.set('sessions', new Error('secret path /work/x'))
+    rest.gateway.failures.set('sessions', new Error('secret path /srv/x'))
     const found = await problem(await post('/tools/default/sessions', '{}'))
     rest.gateway.failures.clear()
     expect([found.code, found.status]).toEqual(['internal', 500])
