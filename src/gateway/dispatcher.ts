@@ -6,6 +6,7 @@ import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Heartbeat } from './heartbeat.ts'
 import type { Poller } from './poller.ts'
 import { linked } from './signals.ts'
 
@@ -15,17 +16,27 @@ const tryEveryMs = 1000
 export class Dispatcher {
   readonly #lock: FileLock
   readonly #poller: Poller
+  readonly #heartbeat: Heartbeat
   readonly #clock: Clock
   readonly #log: Log
   readonly #shared: boolean
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
+  #stalled = false
   #running: Promise<void> | undefined
 
   /** `shared`: what another process polls can be read here, so there is something to follow. */
-  constructor(parts: { lock: FileLock; poller: Poller; clock: Clock; log: Log; shared: boolean }) {
+  constructor(parts: {
+    lock: FileLock
+    poller: Poller
+    heartbeat: Heartbeat
+    clock: Clock
+    log: Log
+    shared: boolean
+  }) {
     this.#lock = parts.lock
     this.#poller = parts.poller
+    this.#heartbeat = parts.heartbeat
     this.#clock = parts.clock
     this.#log = parts.log
     this.#shared = parts.shared
@@ -33,6 +44,11 @@ export class Dispatcher {
 
   get role(): 'poller' | 'watcher' {
     return this.#role
+  }
+
+  /** Whether another process holds the poll lock and shows no life: stopped, hung, or on a disk that is. */
+  get stalled(): boolean {
+    return this.#stalled
   }
 
   /**
@@ -58,8 +74,20 @@ export class Dispatcher {
   /** Polls until stopped, or until the lock is lost. */
   async #poll(signal: AbortSignal): Promise<void> {
     using ended = linked(signal, this.#lock.lost)
+    this.#stalled = false
+    const beating = this.#heartbeat.beat(ended.signal)
     await this.#poller.run(ended.signal)
+    await beating
     await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+  }
+
+  async #watch(): Promise<void> {
+    const stalled = await this.#heartbeat.stalled()
+    if (stalled === this.#stalled) return
+    this.#stalled = stalled
+    if (!stalled) this.#log.info('the polling process works again')
+    else
+      this.#log.warn('the polling process is stalled: it keeps the lock and shows no life; wake it or end it')
   }
 
   async #run(polling: boolean): Promise<void> {
@@ -76,6 +104,7 @@ export class Dispatcher {
       try {
         locked = await this.#lock.tryLock()
         if (locked) this.#log.info('the poller is gone; polling from here')
+        else await this.#watch()
       } catch (error) {
         locked = false
         this.#log.error('poll lock cannot be tried', { error })

@@ -108,6 +108,8 @@ export interface Health {
   status: 'ok' | 'degraded'
   version: string
   role: 'poller' | 'watcher'
+  /** Of a watcher: the process that polls keeps its lock and shows no life. */
+  stalled: boolean
   sessions: number
   connected: number
   store: 'ok' | 'unavailable'

@@ -19,6 +19,7 @@ import { Accounts } from './accounts.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Gateway, Health } from './face.ts'
 import { HandOver } from './hand-over.ts'
+import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
 import { Inbox, type Reading } from './inbox.ts'
 import { Logins } from './logins.ts'
@@ -124,6 +125,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   })
   const dispatcher = new Dispatcher({
     ...{ lock: pollLock, poller, clock, shared },
+    heartbeat: new Heartbeat(join(config.basePath, '.poll.lock'), clock),
     log: log.child('dispatcher'),
   })
   const inbox = new Inbox({ store, clock, record, log: log.child('inbox'), closing: stop.signal })
@@ -226,9 +228,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const all = await sessions.list()
       const storeOk = store.works() && !poller.stuck
       return {
-        status: storeOk && listed.length === all.length ? 'ok' : 'degraded',
+        status: storeOk && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
         version,
         role: dispatcher.role,
+        stalled: dispatcher.stalled,
         sessions: all.length,
         connected: listed.length,
         store: storeOk ? 'ok' : 'unavailable',

@@ -68,7 +68,8 @@ export function addServiceRoutes(
         const health = await context.gateway.health()
         return new Response(JSON.stringify(health), {
           ...jsonAnswer,
-          status: health.status === 'ok' ? 200 : 503,
+          // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
+          status: health.store === 'ok' ? 200 : 503,
         })
       } catch (error) {
         return failed(error, context)
@@ -79,7 +80,7 @@ export function addServiceRoutes(
       detail: {
         operationId: 'health',
         summary: 'Health',
-        description: '200 while all is well; 503 with the same body while the message store fails.',
+        description: '200 while the service works; 503 with the same body while the message store fails.',
         tags: ['service'],
         ...noted({ errors: ['forbidden'], open: true }),
       },
@@ -91,14 +92,22 @@ export function addServiceRoutes(
 const health: JsonSchema = {
   type: 'object',
   description: 'How the service is.',
-  required: ['status', 'version', 'role', 'sessions', 'connected', 'store'],
+  required: ['status', 'version', 'role', 'stalled', 'sessions', 'connected', 'store'],
   properties: {
-    status: { type: 'string', enum: ['ok', 'degraded'] },
+    status: {
+      type: 'string',
+      enum: ['ok', 'degraded'],
+      description: 'degraded: the store fails, the poller is stalled, or an account is not connected.',
+    },
     version: { type: 'string' },
     role: {
       type: 'string',
       enum: ['poller', 'watcher'],
       description: 'watcher: another process polls, this one follows the store.',
+    },
+    stalled: {
+      type: 'boolean',
+      description: 'Of a watcher: the polling process keeps its lock and shows no life.',
     },
     sessions: { type: 'integer' },
     connected: { type: 'integer' },

@@ -74,6 +74,20 @@ test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they stil
   expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
 }, 30_000)
 
+test('a watcher reports a stalled poller, and that it works again', async () => {
+  await using site = await openSite()
+  const { poller, watcher } = await pair(site)
+  const health = async () => (await watcher.get('/healthz')).body
+  expect(await health()).toMatchObject({ status: 'ok', stalled: false })
+  process.kill(poller.pid, 'SIGSTOP')
+  await until('it is told', 30_000, async () => (await health()).stalled)
+  expect(await health()).toMatchObject({ status: 'degraded', role: 'watcher' })
+  expect(watcher.log()).toContain('the polling process is stalled')
+  process.kill(poller.pid, 'SIGCONT')
+  await until('it is well again', 10_000, async () => !(await health()).stalled)
+  expect(await health()).toMatchObject({ status: 'ok', role: 'watcher' })
+}, 60_000)
+
 test('a stopped poller that is then killed: a watcher polls within 3 s', async () => {
   await using site = await openSite()
   const { poller, watcher } = await pair(site)

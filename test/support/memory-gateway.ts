@@ -218,6 +218,7 @@ export class MemoryGateway implements Gateway {
       status: this.healthState,
       version: '0.0.0',
       role: 'poller',
+      stalled: false,
       sessions: this.known.length,
       connected: this.known.length,
       store: this.healthState === 'ok' ? 'ok' : 'unavailable',

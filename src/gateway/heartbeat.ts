@@ -1,0 +1,47 @@
+/**
+ * A sign of life of the process that polls, for those that follow it. A stopped or hung process keeps its lock, and
+ * nobody may poll beside it, so the lock alone does not tell: while polling goes on, the lock's file is touched.
+ */
+import { stat, utimes } from 'node:fs/promises'
+import type { Clock } from '../platform/clock.ts'
+
+const beatEveryMs = 4000
+/** Without a beat for this long, the poller counts as stalled. */
+const stalledMs = 15_000
+
+export class Heartbeat {
+  readonly #path: string
+  readonly #clock: Clock
+  #seen: number | undefined
+  /** Monotonic ms of the last change seen: a stepped clock changes nothing. */
+  #changedAt = 0
+
+  constructor(path: string, clock: Clock) {
+    this.#path = path
+    this.#clock = clock
+  }
+
+  /** Beats until the signal aborts. */
+  async beat(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const now = new Date()
+      // A beat that fails is missed by those who follow; polling itself goes on.
+      await utimes(this.#path, now, now).catch(() => {})
+      await this.#clock.sleep(beatEveryMs, signal)
+    }
+  }
+
+  /** Looks once. @returns whether the polling process has shown no life for too long */
+  async stalled(): Promise<boolean> {
+    const beatenAt = await stat(this.#path).then(
+      info => info.mtimeMs,
+      () => undefined,
+    )
+    const now = this.#clock.monotonic()
+    if (beatenAt !== this.#seen || this.#changedAt === 0) {
+      this.#seen = beatenAt
+      this.#changedAt = now
+    }
+    return now - this.#changedAt > stalledMs
+  }
+}
