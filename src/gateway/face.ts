@@ -3,16 +3,9 @@
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
-import type {
-  Direction,
-  MediaContent,
-  MediaKind,
-  Message,
-  MessageKind,
-  OutboxEntry,
-  SendResult,
-} from '../model/message.ts'
+import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'
+import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
 
 export interface RecvRequest {
@@ -68,23 +61,8 @@ export interface AcceptedUpload {
   expires_at: number
 }
 
-export interface HistoryRequest {
-  /** On either side of the conversation. */
-  user_id?: string
-  bot_id?: string
-  session?: string
-  msg_type?: MessageKind
-  direction?: Direction
-  /** Unix ms, inclusive. */
-  since?: number
-  /** Unix ms, exclusive. */
-  until?: number
-  text_contains?: string
-  limit: number
-  offset: number
-  /** Row id: only what stands before it. */
-  before?: number
-}
+/** What to search by, in the store's own words. */
+export type HistoryRequest = HistoryFilter
 
 export interface HistoryPage {
   messages: Message[]

@@ -1,28 +1,9 @@
 /** What the nine verbs take and give here: derived from the tools, so that each is written once. */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { download } from '../tools/download.ts'
-import { history } from '../tools/history.ts'
-import { login } from '../tools/login.ts'
-import { logout } from '../tools/logout.ts'
-import { recv } from '../tools/recv.ts'
-import { renameSession } from '../tools/rename-session.ts'
+import { verbs } from '../tools/index.ts'
 import type { GivenInput } from '../tools/schema.ts'
-import { send } from '../tools/send.ts'
-import { sessions } from '../tools/sessions.ts'
-import { setDefault } from '../tools/set-default.ts'
 
-/** The tool behind each method. */
-export const verbs = {
-  recv,
-  send,
-  download,
-  history,
-  sessions,
-  login,
-  logout,
-  renameSession,
-  setDefault,
-} as const
+export { verbs }
 
 type Verbs = typeof verbs
 type Shown<T> = T extends object ? { [K in keyof T]: T[K] } : T

@@ -15,6 +15,7 @@ import type { Messages, StoredMessage } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
 
 export interface HistoryFilter {
+  /** On either side of the conversation. */
   user_id?: string
   bot_id?: string
   session?: string
@@ -27,7 +28,7 @@ export interface HistoryFilter {
   text_contains?: string
   limit: number
   offset: number
-  /** Row id. */
+  /** Row id: only what stands before it. */
   before?: number
 }
 
