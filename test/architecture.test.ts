@@ -14,8 +14,10 @@ const steps: readonly (readonly string[])[] = [
   ['config'],
   ['ilink', 'state', 'store'],
   ['gateway'],
-  ['tools'],
-  ['server', 'mcp', 'sandbox'],
+  ['tools', 'migrate'],
+  ['server', 'sandbox'],
+  // MCP over HTTP goes through the HTTP door's own checks.
+  ['mcp'],
   ['library'],
   ['cli', 'index'],
   ['main'],

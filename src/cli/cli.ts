@@ -1,12 +1,12 @@
 /** Arguments → commands; help and exit status. The options come from the one table in config. */
 
 import process from 'node:process'
-import { Command, CommanderError, Option } from 'commander'
-import { type CommandName, type Config, type Flags, optionTable, readConfig } from '../config.ts'
+import { Command, CommanderError } from 'commander'
 import { SvcError } from '../model/error.ts'
 import { version } from '../version.ts'
+import { type CommandLine, quiet } from './command.ts'
+import { commands, needed } from './commands.ts'
 import { isBadUsage, printError } from './print.ts'
-import { serveOpenApi, serveSandbox } from './serve.ts'
 
 const epilogue = `
 Try it in a minute, without an account:
@@ -25,49 +25,16 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(args: readonly string[]): Promise<number> {
-  let status = 0
-  const program = new Command('svc')
+  const program = quiet(new Command('svc'))
     .description('WeChat bot accounts as tools: REST with interactive docs, on this machine.')
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand(false)
     .showSuggestionAfterError()
     .addHelpText('after', epilogue)
-    .exitOverride()
-    .configureOutput({ outputError: () => {} })
-
-  const serverCommand = (
-    name: CommandName,
-    summary: string,
-    run: (config: Config) => Promise<void>,
-    preset: Flags = {},
-  ) => {
-    const command = program
-      .command(name)
-      .summary(summary)
-      .description(summary)
-      .exitOverride()
-      .configureOutput({ outputError: () => {} })
-    for (const spec of optionTable) {
-      if (!spec.flag || !spec.commands.includes(name)) continue
-      const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
-      const shown =
-        spec.shownDefault ??
-        (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
-      const option = new Option(flags, `${spec.help}${shown ? ` (${shown})` : ''} [${spec.env}]`)
-      if (spec.repeatable)
-        option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
-      command.addOption(option)
-    }
-    command.action(async () => run(readConfig({ ...(command.opts() as Flags), ...preset })))
-  }
-  serverCommand('openapi', 'serve the nine tools over REST, with interactive docs', serveOpenApi)
-  serverCommand('sandbox', 'run only the pretend WeChat, for several processes to share', serveSandbox, {
-    // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
-    sandbox: true,
-    port: '0',
-  })
-  const known = args.find(arg => program.commands.some(command => command.name() === arg))
+  const line: CommandLine = { program, status: 0 }
+  for (const { add } of await needed(args)) add(line)
+  const known = args.find(arg => arg in commands)
   const help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
@@ -101,7 +68,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     }
     // The reader of the options does not know for which command it reads.
     printError(error.message, error.hint.replace('svc --help', help))
-    status = isBadUsage(error) ? 2 : 1
+    return isBadUsage(error) ? 2 : 1
   }
-  return status
+  return line.status
 }

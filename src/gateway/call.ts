@@ -10,6 +10,32 @@ export interface Call {
    * (`false`). A door that cannot tell says `false`: better delivered twice than lost.
    */
   settle(onSettled: (delivered: boolean) => void): void
+  /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
+  progress?(step: Progress): void
+  /**
+   * Asks the person behind the caller and waits for the answer. Absent where the door cannot talk back.
+   *
+   * @returns what was typed; undefined when the person declined or went away
+   */
+  ask?(question: Question): Promise<string | undefined>
+}
+
+/** How far a long piece of work is. */
+export interface Progress {
+  /** What is done: `upload cat.png`, `download`. */
+  readonly what: string
+  /** Bytes. */
+  readonly done: number
+  /** Bytes, where the end is known. */
+  readonly total?: number
+}
+
+/** One question to a person. */
+export interface Question {
+  /** Says what to type and where to find it. */
+  readonly text: string
+  /** Name of the answer: `verify_code`. */
+  readonly field: string
 }
 
 /** A call whose answer is handed over by returning it: the library, tests. `done` settles it. */

@@ -1,0 +1,17 @@
+/** The commands by their first word, in the order of the help. Each is loaded when its word is given. */
+import type { CommandModule } from './command.ts'
+
+type Load = () => Promise<CommandModule>
+
+/** First word → its module. */
+export const commands: Readonly<Record<string, Load>> = {
+  openapi: () => import('./commands/openapi.ts'),
+  sandbox: () => import('./commands/sandbox.ts'),
+}
+
+/** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */
+export function needed(args: readonly string[]): Promise<CommandModule[]> {
+  const named = args[0] === undefined ? undefined : commands[args[0]]
+  const loads = named ? [named] : [...new Set(Object.values(commands))]
+  return Promise.all(loads.map(load => load()))
+}
