@@ -1,0 +1,62 @@
+/** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
+import type { Gateway } from '../gateway/face.ts'
+import type { Message } from '../model/message.ts'
+import type { Log } from '../platform/log.ts'
+import type { Tool } from '../tools/index.ts'
+
+/** The gateway's face, and the log of received messages as it grows: for whoever announces them. */
+export interface McpGateway extends Gateway {
+  /** Received messages one by one, after row id `from` (the end of the log by default), until the signal aborts. */
+  follow(
+    reading: { from?: number; session?: string },
+    signal: AbortSignal,
+  ): AsyncGenerator<Message, void, void>
+  /** Row id of the newest row of the log. */
+  end(): number
+}
+
+/** The same for every connection of a process. */
+export interface McpShared {
+  readonly gateway: McpGateway
+  readonly tools: readonly Tool[]
+  readonly log: Log
+  readonly version: string
+  /** Ask the person behind the client before anything is sent. */
+  readonly confirmSend: boolean
+  readonly changes: Changes
+}
+
+/** What one connection is; made for each server that the factory builds. */
+export interface McpContext extends McpShared {
+  /** The client runs on this machine as its user (stdio): it may name any path and read the paths it gets. */
+  readonly local: boolean
+  /** legacy: the revisions of 2024 and 2025. modern: 2026-07-28, where a client cannot be asked while a call runs. */
+  readonly era: 'legacy' | 'modern'
+  /**
+   * Whether the server lives longer than one request, so that what it sends on its own finds a client: true on stdio (both
+   * eras) and in sessions of the legacy era. False for a modern request over HTTP: there the listeners of
+   * `subscriptions/listen` are fed from `changes` by the HTTP door itself.
+   */
+  readonly lasting: boolean
+  /** Aborts when the connection, or the one request, is over. */
+  readonly closed: AbortSignal
+}
+
+/** Something that subscribers want to hear of. */
+export type Change = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }
+
+/**
+ * News of resources. What it follows runs only while somebody listens.
+ *
+ * Legacy connections: `resources/subscribe` notes the URI, and its updates go out with `server.server.sendResourceUpdated`.
+ * Modern stdio: no such request arrives; every change is sent the same way, and the entry picks what was asked for.
+ * Modern HTTP: nothing to do here, see `McpContext.lasting`.
+ */
+export interface Changes {
+  /** @returns ends it; safe to call twice */
+  subscribe(listener: (change: Change) => void): () => void
+}
+
+/** URI of a piece of media: `svc://media/<message_id>/<item>`, the parts percent-encoded. */
+export const mediaUri = (messageId: string, item: number): string =>
+  `svc://media/${encodeURIComponent(messageId)}/${item}`
