@@ -4,7 +4,9 @@ import { isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
   defaultSessionName,
+  rightToAnswer,
   type Session,
+  type SessionUser,
   sessionKey,
   sessionName,
   type UserContext,
@@ -77,7 +79,7 @@ export class Accounts {
           is_default: name === first,
           ...(bot && { created_at: bot.created_at }),
           ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
-          user_count: writersIn(await contexts.users(name)),
+          user_count: writersIn(await contexts.users(name)).length,
         }
       }),
     )
@@ -85,6 +87,26 @@ export class Accounts {
       listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
     }
     return listed
+  }
+
+  /**
+   * Who has written to a session, '' being the default one; who wrote last comes first. Takes no lock.
+   *
+   * @throws SvcError `session_not_found`
+   */
+  async users(name: string): Promise<SessionUser[]> {
+    const { name: session } = await this.named(name)
+    return writersIn(await this.#ports.contexts.users(session))
+      .map(
+        ([user_id, context]): SessionUser => ({
+          user_id,
+          ...(context.first_seen > 0 && { first_seen: context.first_seen }),
+          ...(context.received_at !== undefined && { last_received: context.received_at }),
+          ...(context.last_sent_at !== undefined && { last_sent: context.last_sent_at }),
+          ...rightToAnswer(context),
+        }),
+      )
+      .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
   }
 
   /** The connected sessions in routing order: the default one, then the oldest first. */
@@ -175,6 +197,5 @@ export class Accounts {
 }
 
 /** Who has written; an attempt to send to somebody else leaves a trace in the file too. */
-const writersIn = (users: ReadonlyMap<string, UserContext>): number =>
-  [...users.values()].filter(({ received_at, token }) => received_at !== undefined || token !== undefined)
-    .length
+const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
+  [...users].filter(([, { received_at, token }]) => received_at !== undefined || token !== undefined)

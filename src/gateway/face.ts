@@ -4,7 +4,7 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { LoginStatus, Session } from '../model/session.ts'
+import type { LoginStatus, Session, SessionUser } from '../model/session.ts'
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
 
@@ -122,6 +122,8 @@ export interface Gateway {
   readonly history: { page(request: HistoryRequest): Promise<HistoryPage> }
   readonly accounts: {
     list(): Promise<Session[]>
+    /** Who has written to a session, who wrote last first; '' is the default session. */
+    users(name: string): Promise<SessionUser[]>
     /** '' is the default session. */
     logout(name: string): Promise<{ success: true; session: string }>
     rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }>

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { sentAs } from '../ilink/encode.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind, SendPart, SendResult, SentStatus } from '../model/message.ts'
-import { quotaPerInbound, windowMs } from '../model/session.ts'
+import { rightToAnswer } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Contexts } from '../state/contexts.ts'
@@ -161,8 +161,7 @@ export class KeyedCalls {
       ...(went.some(part => part.status === 'suspect') && { suspect: true }),
       session,
       parts,
-      remaining: Math.max(0, quotaPerInbound - (context?.used ?? 0)),
-      ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),
+      ...rightToAnswer(context),
       ...(outbox !== undefined && { outbox_id: String(outbox) }),
     }
     log.warn('a send with an idempotency key had been interrupted', { status })

@@ -11,7 +11,7 @@ import { mediaItem, sentAs, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaKind, SendPart, SendResult, UploadedMedia } from '../model/message.ts'
-import { type BotInfo, quotaPerInbound, type UserContext, windowMs } from '../model/session.ts'
+import { type BotInfo, quotaPerInbound, rightToAnswer, type UserContext, windowMs } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Contexts } from '../state/contexts.ts'
@@ -294,8 +294,7 @@ export class Sender {
       ...(went.some(outcome => outcome.status === 'suspect') && { suspect: true }),
       session: route.session.name,
       parts,
-      remaining: Math.max(0, quotaPerInbound - (context?.used ?? 0)),
-      ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),
+      ...rightToAnswer(context),
       ...(outboxId !== undefined && { outbox_id: outboxId }),
     }
   }
@@ -313,7 +312,7 @@ export class Sender {
         `this user last wrote ${hoursAgo(this.#ports.clock.now() - context.received_at)} ago`,
       )
     }
-    const left = Math.max(0, quotaPerInbound - (context?.used ?? 0))
+    const left = rightToAnswer(context).remaining
     if (count <= left) return undefined
     if (left === 0)
       return new SvcError('quota_exhausted', `all ${quotaPerInbound} answers to this user are used`)

@@ -26,6 +26,21 @@ export const Session = Type.Object({
 })
 export type Session = Static<typeof Session>
 
+/** A user of a session as the doors show it: whether the bot may answer, how often and until when. */
+export const SessionUser = Type.Object({
+  user_id: Type.String(),
+  first_seen: Type.Optional(Type.Integer({ description: 'Unix milliseconds.' })),
+  last_received: Type.Optional(
+    Type.Integer({ description: 'Unix milliseconds of the newest message from the user.' }),
+  ),
+  last_sent: Type.Optional(Type.Integer({ description: 'Unix milliseconds of the last answer.' })),
+  window_expires_at: Type.Optional(
+    Type.Integer({ description: 'Unix milliseconds until when the bot may answer.' }),
+  ),
+  remaining: Type.Integer({ description: 'Answers left until the user writes again.' }),
+})
+export type SessionUser = Static<typeof SessionUser>
+
 /** Credentials and cursor of a session: the content of `<session>/token.json`. Never leaves through any surface. */
 export interface BotInfo {
   bot_id: string
@@ -59,6 +74,14 @@ export interface UserContext {
 export const windowMs = 24 * 60 * 60 * 1000
 /** Upstream accepts about this many sends per inbound message (protocol notes 5.1). */
 export const quotaPerInbound = 10
+
+/** What is left of the right to answer a user, by our own counters; somebody unknown never wrote to this session. */
+export const rightToAnswer = (
+  context: UserContext | undefined,
+): { remaining: number; window_expires_at?: number } => ({
+  remaining: Math.max(0, quotaPerInbound - (context?.used ?? 0)),
+  ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),
+})
 
 export const LoginState = Type.Unsafe<
   'waiting' | 'scaned' | 'confirmed' | 'expired' | 'need_verifycode' | 'verify_code_blocked' | 'already_bound'

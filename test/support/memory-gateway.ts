@@ -17,12 +17,14 @@ import type {
 } from '../../src/gateway/face.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { Message, OutboxEntry } from '../../src/model/message.ts'
-import type { Session } from '../../src/model/session.ts'
+import type { Session, SessionUser } from '../../src/model/session.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */
   readonly log: Message[] = []
   readonly known: Session[] = []
+  /** Who has written, by session name. */
+  readonly writers = new Map<string, SessionUser[]>()
   /** What the outbox lists. */
   readonly waiting: OutboxEntry[] = []
   /** What each verb was asked, as the tools handed it down. */
@@ -183,6 +185,12 @@ export class MemoryGateway implements Gateway {
     list: async () => {
       this.#note('sessions', undefined)
       return this.known
+    },
+    users: async (name: string) => {
+      this.#note('users', name)
+      const session = this.known.find(one => (name === '' ? one.is_default : one.name === name))
+      if (!session) throw new SvcError('session_not_found', `No session ${name}`)
+      return this.writers.get(session.name) ?? []
     },
     logout: async (name: string) => {
       this.#note('logout', name)
