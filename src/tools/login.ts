@@ -63,14 +63,33 @@ export const login = defineTool({
       },
     },
   ],
-  run: (gateway, input, call) =>
-    gateway.logins.login(
-      {
-        session_name: input.session_name ?? '',
-        timeout: input.timeout ?? 30,
-        force: input.force ?? false,
-        verify_code: input.verify_code,
-      },
+  async run(gateway, input, call) {
+    const request = {
+      session_name: input.session_name ?? '',
+      timeout: input.timeout ?? 30,
+      force: input.force ?? false,
+    }
+    const { verify_code } = input
+    let status = await gateway.logins.login(
+      { ...request, ...(verify_code !== undefined && { verify_code }) },
       call.signal,
-    ),
+    )
+    if (verify_code !== undefined) return status
+    // Where the door reaches the person, the digits are asked for here: nobody has to call again for them.
+    for (let asked = 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
+      const code = await call.ask?.({
+        text: asked === 0 ? firstQuestion : nextQuestion,
+        field: 'verify_code',
+      })
+      if (!code) break
+      status = await gateway.logins.login(
+        { ...request, session_name: status.session, verify_code: code.trim() },
+        call.signal,
+      )
+    }
+    return status
+  },
 })
+
+const firstQuestion = 'The phone shows a number. Type it here to go on.'
+const nextQuestion = 'That number was not taken. Type the one that the phone shows now.'

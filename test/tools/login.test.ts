@@ -1,0 +1,62 @@
+/** login where the door can talk back to the person. */
+import { expect, test } from 'bun:test'
+import { directCall, type Question } from '../../src/gateway/call.ts'
+import type { LoginStatus } from '../../src/model/session.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { invoke, verbs } from '../../src/tools/index.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+/** One call of the tool; `answers` are what the person types, one after the other. */
+function call(t: TestGateway, input: object, answers?: (string | undefined)[]) {
+  const asked: Question[] = []
+  const done = invoke(
+    verbs.login,
+    t.gateway,
+    { session_name: 'a', timeout: 4, ...input },
+    {
+      ...directCall(),
+      ...(answers && {
+        ask: async (question: Question) => {
+          asked.push(question)
+          return answers.shift()
+        },
+      }),
+    },
+    silentLog,
+  ) as Promise<LoginStatus>
+  return { asked, done }
+}
+
+/** A login that waits for its digits. @returns the right ones */
+async function scanned(t: TestGateway): Promise<string> {
+  const first = await call(t, {}).done
+  const { verify_code } = await t.sandbox.scan({ qrcode: first.qr_url!, confirm: true })
+  return verify_code!
+}
+
+test('the digits are asked for in the same call, again when they are wrong, and the login goes on', async () => {
+  await using t = await withGateway({ sessions: [], switches: { verify_code: 'on' } })
+  const right = await scanned(t)
+  const wrong = right === '0000' ? '1111' : '0000'
+  const { asked, done } = call(t, {}, [wrong, ` ${right} `])
+  expect(['scaned', 'confirmed']).toContain((await done).status)
+  expect(asked).toEqual([
+    { field: 'verify_code', text: expect.stringContaining('shows a number') },
+    { field: 'verify_code', text: expect.stringContaining('not taken') },
+  ])
+})
+
+test('who types nothing, cannot be asked, or gave digits gets the status instead', async () => {
+  await using t = await withGateway({ sessions: [], switches: { verify_code: 'on' } })
+  const right = await scanned(t)
+  const silent = call(t, {}, [undefined])
+  expect((await silent.done).status).toBe('need_verifycode')
+  expect(silent.asked).toHaveLength(1)
+  expect((await call(t, { timeout: 0 }).done).status).toBe('need_verifycode')
+  const given = call(t, { verify_code: right === '0000' ? '1111' : '0000' }, [right])
+  expect(await given.done).toMatchObject({
+    status: 'need_verifycode',
+    message: expect.stringContaining('wrong'),
+  })
+  expect(given.asked).toEqual([])
+})
