@@ -172,7 +172,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     trusted,
     closing: stop.signal,
   })
-  const pace = new Turnstile(config.pace, clock)
+  const pace = new Turnstile(config.pace, store, clock)
   const handOver = new HandOver({ api, sessions, account, clock, log: log.child('sender') })
   const outbox: Outbox = new Outbox({
     ...{ sessions, contexts, store, media, pace, handOver, account, clock },

@@ -1,11 +1,15 @@
 /**
  * How fast one may send: upstream refuses bursts, counts refused tries too, and stays angry for minutes
- * (protocol notes 5.2), so a send waits for its turn here instead of being refused there. And one user gets one send
- * after the other: the parts of two never mix, and a slow first one is not overtaken.
+ * (protocol notes 5.2), so a send waits for its turn here instead of being refused there. Turns are booked in the store,
+ * so every process on the directory, and the next one after a restart, keeps the same pace.
+ *
+ * And one user gets one send after the other: the parts of two never mix, and a slow first one is not overtaken. That
+ * holds among the sends of one process.
  */
 import type { Pace } from '../config.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { Store, TurnRules, TurnsTaken } from '../store/store.ts'
 
 /** A send waits at most this long for its turn. */
 const longestWaitMs = 30_000
@@ -34,15 +38,13 @@ export interface Place {
 
 export class Turnstile {
   readonly #pace: Pace | 'off'
+  readonly #store: Store
   readonly #clock: Clock
-  /** Monotonic ms of the newest turn given to a session. */
-  readonly #sessions = new Map<string, number>()
-  /** Monotonic ms of the turns given to one user of a session, oldest first, inside the window. */
-  readonly #users = new Map<string, number[]>()
   readonly #lines = new Map<string, Line>()
 
-  constructor(pace: Pace | 'off', clock: Clock) {
+  constructor(pace: Pace | 'off', store: Store, clock: Clock) {
     this.#pace = pace
+    this.#store = store
     this.#clock = clock
   }
 
@@ -52,19 +54,18 @@ export class Turnstile {
    * @throws SvcError `rate_limited` with `retry_after`
    */
   look(session: string, user: string, count: number): void {
-    const now = this.#clock.monotonic()
-    const key = keyOf(session, user)
-    const ahead = this.#lines.get(key)?.messages ?? 0
-    let last = this.#sessions.get(session)
-    let before = now
-    const turns = [...(this.#users.get(key) ?? [])]
+    const pace = this.#pace
+    if (pace === 'off') return
+    const taken = this.#store.turns(turns => turns.taken(session, user, rulesOf(pace)))
+    const ahead = this.#lines.get(keyOf(session, user))?.messages ?? 0
+    let before = taken.now
     for (let nth = 0; nth < ahead + count; nth++) {
-      const at = this.#next(now, last, turns)
+      const at = nextTurn(pace, taken)
       // Those ahead have been told already that they may go.
-      if (nth >= ahead && at - before > longestWaitMs) throw tooSoon(at - now)
+      if (nth >= ahead && at - before > longestWaitMs) throw tooSoon(at - taken.now)
       if (nth >= ahead) before = at
-      last = at
-      turns.push(at)
+      taken.last = at
+      taken.user.push(at)
     }
   }
 
@@ -105,7 +106,7 @@ export class Turnstile {
     signal.removeEventListener('abort', abort)
     if (first && !signal.aborted) {
       const turn = () =>
-        this.#turn(session, key, signal, () => {
+        this.#turn(session, user, signal, () => {
           waiting -= 1
           line.messages -= 1
         })
@@ -116,37 +117,37 @@ export class Turnstile {
     throw tooSoon(longestWaitMs)
   }
 
-  async #turn(session: string, key: string, signal: AbortSignal, onBooked: () => void): Promise<void> {
-    if (this.#pace === 'off') return
-    const now = this.#clock.monotonic()
-    const oldest = now - this.#pace.windowMs
-    const turns = (this.#users.get(key) ?? []).filter(at => at > oldest)
-    const at = this.#next(now, this.#sessions.get(session), turns)
-    if (at - now > longestWaitMs) throw tooSoon(at - now)
+  async #turn(session: string, user: string, signal: AbortSignal, onBooked: () => void): Promise<void> {
+    const pace = this.#pace
+    if (pace === 'off') return
     // Booked before waiting, so that sends to other users of the session queue up behind.
-    onBooked()
-    this.#sessions.set(session, at)
-    this.#users.set(key, [...turns, at])
-    this.#forget(oldest)
-    if (at > now) await this.#clock.sleep(at - now, signal)
-  }
-
-  /** When the next turn is, after these. */
-  #next(now: number, last: number | undefined, turns: readonly number[]): number {
-    if (this.#pace === 'off') return now
-    const { perSecond, perWindow, windowMs } = this.#pace
-    const blocking = turns.at(-perWindow)
-    return Math.max(
-      now,
-      last === undefined ? now : last + 1000 / perSecond,
-      blocking === undefined ? now : blocking + windowMs,
+    const waitMs = this.#store.turns(turns =>
+      turns.book(session, user, rulesOf(pace), taken => {
+        const at = nextTurn(pace, taken)
+        if (at - taken.now > longestWaitMs) throw tooSoon(at - taken.now)
+        return at
+      }),
     )
+    onBooked()
+    if (waitMs > 0) await this.#clock.sleep(waitMs, signal)
   }
+}
 
-  #forget(before: number): void {
-    if (this.#users.size < 10_000) return
-    for (const [key, turns] of this.#users) if ((turns.at(-1) ?? 0) < before) this.#users.delete(key)
-  }
+/** Nobody books a turn further ahead than the longest wait: one that is was booked by another time of the clock. */
+const rulesOf = ({ perWindow, windowMs }: Pace): TurnRules => ({
+  perWindow,
+  windowMs,
+  aheadMs: longestWaitMs,
+})
+
+/** When the next turn is, after these. */
+function nextTurn({ perSecond, perWindow, windowMs }: Pace, { now, last, user }: TurnsTaken): number {
+  const blocking = user.at(-perWindow)
+  return Math.max(
+    now,
+    last === undefined ? now : last + 1000 / perSecond,
+    blocking === undefined ? now : blocking + windowMs,
+  )
 }
 
 const keyOf = (session: string, user: string) => `${session}\n${user}`

@@ -286,9 +286,16 @@ export class Messages {
 
   /** The key under which a session's new rows stand. Inside a transaction. */
   keyOf(name: string): number {
+    return (
+      this.knownKey(name) ??
+      this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
+    )
+  }
+
+  /** The same, of a session that has rows; undefined for another. */
+  knownKey(name: string): number | undefined {
     const known = this.#db.prepare('SELECT max(key) AS key FROM session WHERE name = ?').get(name)?.key
-    if (known !== null && known !== undefined) return Number(known)
-    return this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
+    return known === null || known === undefined ? undefined : Number(known)
   }
 
   #index(id: number, text: string): void {

@@ -126,6 +126,14 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX message_sent ON message (sent) WHERE sent = 1;
     `)
   },
+  db => {
+    db.exec(`
+      -- When each message was, or is, to be sent (Unix ms), for the pace that all processes keep together.
+      CREATE TABLE turn (session INTEGER NOT NULL, peer TEXT NOT NULL, at REAL NOT NULL);
+      CREATE INDEX turn_session ON turn (session, at);
+      CREATE INDEX turn_user ON turn (session, peer, at);
+    `)
+  },
 ]
 
 /**

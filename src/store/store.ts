@@ -19,6 +19,7 @@ import { migrate } from './migrations.ts'
 import { Outbox } from './outbox.ts'
 import { Owner } from './owner.ts'
 import { pruneStep, shrinkStep } from './prune.ts'
+import { Turns } from './turns.ts'
 import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
@@ -26,6 +27,7 @@ export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { KeyedCall } from './idempotency.ts'
 export type { ReceivedMessage, SentMessage, Settled, StoredMessage } from './messages.ts'
 export type { KeptFile, Lane, NewPart, OutboxEntry, OutboxPart } from './outbox.ts'
+export type { TurnRules, TurnsTaken } from './turns.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -57,6 +59,7 @@ export class Store {
   readonly #history: History
   readonly #outbox: Outbox
   readonly #keys: Idempotency
+  readonly #turns: Turns
   readonly #options: StoreOptions
   /** Which file this is, whatever lies at its path later. */
   readonly #file: string | undefined
@@ -77,6 +80,7 @@ export class Store {
     this.#history = new History(db, this.#messages, options.clock)
     this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
     this.#keys = new Idempotency(db, options.clock, owner)
+    this.#turns = new Turns(db, this.#messages, options.clock)
   }
 
   /**
@@ -195,6 +199,11 @@ export class Store {
   /** Calls that bear a key. */
   keys<T>(work: (keys: Idempotency) => T): T {
     return this.#guarded(() => work(this.#keys))
+  }
+
+  /** Turns of those who send. A booking does not wait for the disk: what a power cut takes is the pace of minutes. */
+  turns<T>(work: (turns: Turns) => T): T {
+    return this.#guarded(() => this.#relaxed(() => work(this.#turns)))
   }
 
   /** Whether what is stored outlives this process. */

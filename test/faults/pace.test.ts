@@ -1,0 +1,67 @@
+/** Several processes on one directory send to one user: upstream sees one pace. */
+import { describe, expect, test } from 'bun:test'
+import { openSite, type Site } from './support/upstream.ts'
+
+/** When upstream took each message of the bot, Unix ms, oldest first. */
+const arrivals = async (site: Site) =>
+  (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(({ at }) => at).sort((a, b) => a - b)
+
+describe('the pace of several processes', () => {
+  test('two that send to one user at once keep one send per second together, and upstream refuses none', async () => {
+    await using site = await openSite({ switches: { burst: 'on' } })
+    const both = [
+      await site.start({ args: paced('1/s,10/5m') }),
+      await site.start({ args: paced('1/s,10/5m') }),
+    ]
+    await site.say('hi')
+    await site.stored(1)
+    const answers = await Promise.all(
+      both.flatMap((program, p) =>
+        [0, 1].map(n => program.call('send', { to: site.user, text: `${p}.${n}` })),
+      ),
+    )
+    expect(answers.map(({ body }) => body.status)).toEqual(Array(4).fill('accepted'))
+    const times = await arrivals(site)
+    expect(times).toHaveLength(4)
+    // Alone each would have been done after one second.
+    expect(times[3]! - times[0]!).toBeGreaterThan(2500)
+  }, 30_000)
+
+  test('what one has sent counts against the ten in five minutes of the other, and after a restart too', async () => {
+    await using site = await openSite()
+    const [a, b] = [
+      await site.start({ args: paced('100/s,4/5m') }),
+      await site.start({ args: paced('100/s,4/5m') }),
+    ]
+    await site.say('hi')
+    await site.stored(1)
+    for (const program of [a, b, a, b]) {
+      const { body } = await program.call('send', { to: site.user, text: 'x' })
+      expect(body.status).toBe('accepted')
+    }
+    await a.kill('SIGKILL')
+    const again = await site.start({ args: paced('100/s,4/5m') })
+    for (const program of [b, again]) {
+      const { body } = await program.call('send', { to: site.user, text: 'one too many' })
+      expect(body.code).toBe('rate_limited')
+      expect(body.retry_after).toBeGreaterThan(240)
+    }
+    expect(await arrivals(site)).toHaveLength(4)
+  }, 30_000)
+
+  test('one that is killed right after a send and started again still waits for its turn', async () => {
+    await using site = await openSite()
+    const first = await site.start({ args: paced('0.2/s') })
+    await site.say('hi')
+    await site.stored(1)
+    await first.call('send', { to: site.user, text: 'before' })
+    await first.kill('SIGKILL')
+    const second = await site.start({ args: paced('0.2/s') })
+    const { body } = await second.call('send', { to: site.user, text: 'after' })
+    expect(body.status).toBe('accepted')
+    const [before, after] = await arrivals(site)
+    expect(after! - before!).toBeGreaterThan(4500)
+  }, 30_000)
+})
+
+const paced = (pace: string) => ['--pace', pace]
