@@ -122,9 +122,8 @@ const name = (text: string) =>
 
 // Controls, formatting and bidi characters, lone surrogates, private use, line ends, tags and the selectors that can
 // carry hidden text. The joiners and the first sixteen selectors stay: emoji and whole scripts are written with them.
-// biome-ignore lint/suspicious/noMisleadingCharacterClass: each of them is meant alone
 const unseen =
-  /[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
+  /\u034f|[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /** The text with what nobody would see written by its number. A tab is seen. */
 const seen = (text: string) =>
