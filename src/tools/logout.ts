@@ -5,6 +5,7 @@ export const logout = defineTool({
   name: 'logout',
   title: 'Log a session out',
   effect: 'destroy',
+  machineOnly: true,
   description: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
   input: Type.Object(
     {

@@ -7,6 +7,7 @@ export const renameSession = defineTool({
   name: 'rename_session',
   title: 'Rename a session',
   effect: 'write',
+  machineOnly: true,
   description: `Gives a session another name. It stays connected and keeps its messages, users and being the default. Names are unique, ignoring case.`,
   input: Type.Object(
     {

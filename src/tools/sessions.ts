@@ -7,6 +7,7 @@ export const sessions = defineTool({
   name: 'sessions',
   title: 'List sessions',
   effect: 'read',
+  machineOnly: true,
   description: `Lists the registered WeChat bot accounts with their status. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 
 \`expired\` means that WeChat no longer accepts the login; log the same session in again.`,

@@ -5,6 +5,7 @@ export const setDefault = defineTool({
   name: 'set_default',
   title: 'Set the default session',
   effect: 'write',
+  machineOnly: true,
   description: `Makes a session the default: the one that logout means without a name, and that send prefers for users who never wrote to any session. Answers to a user still go out through the session the user last wrote to.`,
   input: Type.Object(
     { session_name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the session.' }) },

@@ -33,6 +33,8 @@ export interface ToolDefinition<I extends TSchema, O extends TSchema> {
   readonly name: string
   readonly title: string
   readonly effect: Effect
+  /** Meets nothing beyond this machine: neither WeChat nor what people wrote there. */
+  readonly machineOnly?: true
   /** To a person and an agent alike: what, when, what goes wrong, what WeChat does not allow. */
   readonly description: string
   readonly input: I

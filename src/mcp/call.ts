@@ -1,0 +1,160 @@
+/** One `tools/call` as a call: when it ends, what it tells and asks meanwhile, and whether its answer was written. */
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
+  type ElicitRequestFormParams,
+  type InputRequests,
+  type InputRequiredResult,
+  inputRequired,
+  inputResponse,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { Call, Progress, Question } from '../gateway/call.ts'
+import { SvcError } from '../model/error.ts'
+import type { Waiting } from '../server/http-call.ts'
+import { Ticker } from './progress.ts'
+
+/** What a call needs from its door. */
+export interface CallDoor {
+  /** See `McpContext`. */
+  readonly local: boolean
+  readonly era: 'legacy' | 'modern'
+  /** Ends the waits when the service stops; the calls then still give their answers. */
+  readonly waiting: Waiting
+  /** Takes a call whose answer is on its way, and settles it once it is known to be written or lost. */
+  deliver(call: McpCall, ctx: ServerContext): void
+}
+
+/** Answers of people take their time. */
+const answerWithinMs = 10 * 60_000
+
+/** What a person said to a form: nothing when declined, cancelled, or gone. */
+type Answer = Readonly<Record<string, unknown>> | undefined
+
+export class McpCall implements Call {
+  readonly local: boolean
+  readonly progress?: (step: Progress) => void
+  readonly ask?: (question: Question) => Promise<string | undefined>
+  /** Asks with a form of one's own; absent where nobody can be asked. */
+  readonly elicit?: (field: string, form: ElicitRequestFormParams) => Promise<Answer>
+  readonly #ctx: ServerContext
+  readonly #waiting: Waiting
+  readonly #controller = new AbortController()
+  readonly #cancelled = () => this.#controller.abort(this.#ctx.mcpReq.signal.reason)
+  readonly #ticker: Ticker | undefined
+  readonly #given: Record<string, unknown>
+  #settlers: ((delivered: boolean) => void)[] | undefined
+  #wanted: InputRequests | undefined
+
+  /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
+  constructor(ctx: ServerContext, door: CallDoor, capabilities: ClientCapabilities | undefined) {
+    this.#ctx = ctx
+    this.local = door.local
+    this.#waiting = door.waiting
+    this.#given = { ...ctx.mcpReq.inputResponses }
+    const { signal } = ctx.mcpReq
+    if (signal.aborted) this.#cancelled()
+    else signal.addEventListener('abort', this.#cancelled, { once: true })
+    door.waiting.add(this.#controller)
+    const token = ctx.mcpReq._meta?.progressToken
+    if (token !== undefined) {
+      const ticker = new Ticker(token, notification => ctx.mcpReq.notify(notification))
+      this.#ticker = ticker
+      this.progress = step => ticker.step(step)
+    }
+    const modern = door.era === 'modern'
+    const { elicitation } = (modern ? envelopeCapabilities(ctx) : capabilities) ?? {}
+    // A client that names no kind means forms: there was no other kind at first.
+    if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
+      this.elicit = modern
+        ? (field, form) => this.#askByAnswering(field, form)
+        : (_field, form) => this.#askMeanwhile(form)
+      this.ask = question => this.#ask(question)
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** The client took the request back, or is gone: an answer would reach nobody. */
+  get cancelled(): boolean {
+    return this.#ctx.mcpReq.signal.aborted
+  }
+
+  settle(onSettled: (delivered: boolean) => void): void {
+    this.#settlers ??= []
+    this.#settlers.push(onSettled)
+  }
+
+  /** Whether somebody waits to hear if the answer was written. */
+  get mustSettle(): boolean {
+    return this.#settlers !== undefined
+  }
+
+  /** Tells those who asked, once; later calls change nothing. */
+  settled(delivered: boolean): void {
+    const settlers = this.#settlers
+    this.#settlers = undefined
+    for (const onSettled of settlers ?? []) onSettled(delivered)
+  }
+
+  /** Says now and then that the call still works on it, for a client that wants to hear so. */
+  tick(what: string, seconds?: number): void {
+    this.#ticker?.start(what, seconds)
+  }
+
+  /** The work is over: nothing more is told, nothing waits. */
+  end(): void {
+    this.#ticker?.stop()
+    this.#waiting.remove(this.#controller)
+    this.#ctx.mcpReq.signal.removeEventListener('abort', this.#cancelled)
+  }
+
+  /** The question to answer with instead of a result; the client then calls again with the person's answer. */
+  get question(): InputRequiredResult | undefined {
+    return this.#wanted && inputRequired({ inputRequests: this.#wanted })
+  }
+
+  async #ask({ text, field }: Question): Promise<string | undefined> {
+    const answer = await this.elicit?.(field, {
+      message: text,
+      requestedSchema: {
+        type: 'object',
+        properties: { [field]: { type: 'string', title: field, minLength: 1, maxLength: 200 } },
+        required: [field],
+      },
+    })
+    const value = answer?.[field]
+    return typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
+  }
+
+  /** The legacy era: the client is asked while the call goes on. */
+  async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
+    try {
+      const { signal } = this
+      const said = await this.#ctx.mcpReq.elicitInput(form, { signal, timeout: answerWithinMs })
+      return said.action === 'accept' ? (said.content ?? {}) : undefined
+    } catch {
+      // Refused by the client, or nobody there: the same as no.
+      return undefined
+    }
+  }
+
+  /**
+   * The modern era: the question is the answer of this call, and the client calls again with what was said. Each answer
+   * is used once; the work until here ends with an error that nobody sees.
+   */
+  async #askByAnswering(field: string, form: ElicitRequestFormParams): Promise<Answer> {
+    const said = inputResponse(this.#given, field)
+    delete this.#given[field]
+    if (said.kind === 'elicit') return said.action === 'accept' ? (said.content ?? {}) : undefined
+    this.#wanted = { [field]: inputRequired.elicit(form) }
+    throw new SvcError('invalid_arguments', `${field}: the person has to answer first`)
+  }
+}
+
+const envelopeCapabilities = (ctx: ServerContext) =>
+  (ctx.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined)?.[CLIENT_CAPABILITIES_META_KEY] as
+    | ClientCapabilities
+    | undefined

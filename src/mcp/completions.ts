@@ -1,0 +1,75 @@
+/** Completions: session names, user ids and message ids, for the arguments of prompts and the variables of templates. */
+import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import type { Gateway } from '../gateway/face.ts'
+import type { McpContext } from './context.ts'
+import { protocolError } from './protocol-error.ts'
+import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
+
+/** The other arguments as far as they are filled in. */
+type Given = Readonly<Record<string, string>>
+/** What could stand there, the likeliest first. */
+type Completer = (gateway: Gateway, given: Given) => Promise<string[]>
+
+const sessions: Completer = async gateway => (await gateway.accounts.list()).map(({ name }) => name)
+
+/** Of the session that is filled in, else of all: who wrote last first. */
+const users: Completer = async (gateway, { session }) => {
+  const names = session ? [session] : await sessions(gateway, {})
+  const found = await Promise.all(names.map(name => gateway.accounts.users(name).catch(() => [])))
+  const byAge = found.flat().sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+  return [...new Set(byAge.map(({ user_id }) => user_id))]
+}
+
+const withMedia = async (gateway: Gateway) =>
+  (await gateway.history.page({ limit: 200, offset: 0 })).messages.filter(({ items }) =>
+    items.some(item => item.has_media),
+  )
+
+const messageIds: Completer = async gateway => (await withMedia(gateway)).map(({ message_id }) => message_id)
+
+const items: Completer = async (gateway, { message_id }) => {
+  const found = (await withMedia(gateway)).find(message => message.message_id === message_id)
+  return (found?.items ?? []).filter(item => item.has_media).map((_item, index) => String(index))
+}
+
+/** By `prompt/<name>` or the template, then by argument. */
+const completers: Readonly<Record<string, Readonly<Record<string, Completer>>>> = {
+  'prompt/answer_newest': { session: sessions, user: users },
+  'prompt/summarise_conversation': { session: sessions, user: users },
+  [usersTemplate]: { session: sessions },
+  [conversationTemplate]: { session: sessions, user: users },
+  [mediaTemplate]: { message_id: messageIds, item: items },
+}
+
+/** The protocol's own limit. */
+const mostValues = 100
+
+/** Answers `completion/complete`. What begins with the given text comes before what only contains it. */
+export function addCompletions(server: McpServer, { gateway, log }: McpContext): void {
+  server.server.registerCapabilities({ completions: {} })
+  server.server.setRequestHandler('completion/complete', async ({ params }, ctx) => {
+    const { ref, argument, context } = params
+    const key = ref.type === 'ref/prompt' ? `prompt/${ref.name}` : ref.uri
+    if (!Object.hasOwn(completers, key)) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is nothing to complete for ${key}`)
+    }
+    const byArgument = completers[key]!
+    const completer = Object.hasOwn(byArgument, argument.name) ? byArgument[argument.name] : undefined
+    if (!completer) return { completion: { values: [], total: 0, hasMore: false } }
+    try {
+      const values = matching(await completer(gateway, context?.arguments ?? {}), argument.value)
+      const hasMore = values.length > mostValues
+      return { completion: { values: values.slice(0, mostValues), total: values.length, hasMore } }
+    } catch (error) {
+      throw protocolError(error, log, ctx.mcpReq.signal)
+    }
+  })
+}
+
+function matching(values: readonly string[], given: string): string[] {
+  const wanted = given.normalize('NFC').toLowerCase()
+  const found = values
+    .map(value => ({ value, at: value.toLowerCase().indexOf(wanted) }))
+    .filter(({ at }) => at >= 0)
+  return [...found.filter(({ at }) => at === 0), ...found.filter(({ at }) => at > 0)].map(one => one.value)
+}

@@ -1,0 +1,199 @@
+/** MCP over standard input and output: one client, the user who started the process. */
+import process from 'node:process'
+import type { Readable, Writable } from 'node:stream'
+import {
+  deserializeMessage,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  type RequestId,
+  serializeMessage,
+  type Transport,
+} from '@modelcontextprotocol/server'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import type { Log } from '../platform/log.ts'
+import { Waiting } from '../server/http-call.ts'
+import type { McpCall } from './call.ts'
+import type { McpShared } from './context.ts'
+import { createMcpServer } from './server.ts'
+
+/** A send with media as base64 is the longest message there is. */
+const maxLineBytes = 32 * 1024 * 1024
+/** After the end of the input, answers under way may take this long. */
+const graceMs = 1500
+
+export interface StdioServer {
+  /** Resolves when the client is gone: its input ended, or nobody reads the output any more. */
+  readonly ended: Promise<void>
+  /** Ends the waits, lets the answers under way be written, and closes. Safe to call twice. */
+  close(): Promise<void>
+}
+
+export interface StdioStreams {
+  readonly input: Readable
+  readonly output: Writable
+}
+
+/** Serves until the input ends or `close` is called. Nothing but protocol is written to the output. */
+export function serveMcpStdio(
+  shared: McpShared,
+  streams: StdioStreams = { input: process.stdin, output: process.stdout },
+): StdioServer {
+  const waiting = new Waiting()
+  const closed = new AbortController()
+  const wire = new LineTransport(streams, shared.log)
+  const handle = serveStdio(
+    ({ era }) =>
+      createMcpServer(
+        { ...shared, local: true, era, lasting: true, closed: closed.signal },
+        { local: true, era, waiting, deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call) },
+      ),
+    { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
+  )
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= (async () => {
+      waiting.stop()
+      await wire.answered(graceMs)
+      closed.abort()
+      await handle.close()
+    })()
+    return closing
+  }
+  return { ended: wire.ended.then(close), close }
+}
+
+/** JSON-RPC messages as lines. It knows which answers were written, and to the end of the input keeps the output open. */
+class LineTransport implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: Transport['onmessage']
+  readonly ended: Promise<void>
+  readonly #input: Readable
+  readonly #output: Writable
+  readonly #log: Log
+  readonly #end: () => void
+  readonly #calls = new Map<RequestId, McpCall>()
+  readonly #unanswered = new Set<RequestId>()
+  #allAnswered: (() => void) | undefined
+  #parts: Buffer[] = []
+  #size = 0
+  /** The client will not read on, or is about to go. */
+  #leaving = false
+  #closed = false
+
+  constructor({ input, output }: StdioStreams, log: Log) {
+    this.#input = input
+    this.#output = output
+    this.#log = log
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.ended = promise
+    this.#end = () => {
+      this.#leaving = true
+      resolve()
+    }
+  }
+
+  async start(): Promise<void> {
+    this.#input.on('data', this.#read)
+    for (const event of ['end', 'close', 'error']) this.#input.on(event, this.#end)
+    // Stays on after the end: a broken pipe is no reason to crash.
+    this.#output.on('error', this.#end)
+  }
+
+  /** Settles the call once its answer is written. */
+  deliver(id: RequestId, call: McpCall): void {
+    this.#calls.set(id, call)
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const id = 'method' in message ? undefined : message.id
+    const call = id === undefined ? undefined : this.#calls.get(id)
+    if (id !== undefined) this.#calls.delete(id)
+    let written = false
+    try {
+      await this.#write(message)
+      written = true
+    } finally {
+      // One turn of the event loop, so that an end of the input that the kernel knows of is heard before it counts. What
+      // is written to a client that leaves may be read by nobody: then it comes again.
+      if (call) {
+        await new Promise(resolve => setImmediate(resolve))
+        call.settled(written && !this.#leaving && isJSONRPCResultResponse(message))
+      }
+      if (id !== undefined) this.#done(id)
+    }
+  }
+
+  /** Resolves when no request waits for its answer, or when the time is over. */
+  async answered(withinMs: number): Promise<void> {
+    if (this.#unanswered.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#allAnswered = resolve
+    const timer = setTimeout(resolve, withinMs)
+    await promise
+    clearTimeout(timer)
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#end()
+    this.#input.off('data', this.#read)
+    // A paused standard input does not keep the process alive.
+    this.#input.pause()
+    for (const call of this.#calls.values()) call.settled(false)
+    this.#calls.clear()
+    this.onclose?.()
+  }
+
+  #write(message: JSONRPCMessage): Promise<void> {
+    if (this.#closed) return Promise.reject(new Error('the connection is closed'))
+    return new Promise((resolve, reject) => {
+      this.#output.write(serializeMessage(message), error => (error ? reject(error) : resolve()))
+    })
+  }
+
+  #read = (chunk: Buffer): void => {
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      this.#parts.push(chunk.subarray(from, at))
+      from = at + 1
+      const line = Buffer.concat(this.#parts).toString('utf8')
+      const size = this.#size
+      this.#parts = []
+      this.#size = 0
+      if (size <= maxLineBytes) this.#take(line)
+    }
+    const rest = chunk.subarray(from)
+    this.#size += rest.length
+    if (this.#size <= maxLineBytes) this.#parts.push(rest)
+    else if (this.#parts.length > 0) {
+      // The rest of a line that is too long is read and forgotten; its request gets no answer, as it has no id yet.
+      this.#parts = []
+      this.#log.warn('a message of more than 32 MiB was ignored')
+    }
+  }
+
+  #take(line: string): void {
+    if (line.trim() === '') return
+    let message: JSONRPCMessage
+    try {
+      message = deserializeMessage(line)
+    } catch {
+      this.#log.warn('a line on standard input is no JSON-RPC message', { length: line.length })
+      return
+    }
+    if (isJSONRPCRequest(message)) this.#unanswered.add(message.id)
+    else if ('method' in message && message.method === 'notifications/cancelled') {
+      const id = message.params?.requestId
+      if (id !== undefined) this.#done(id as RequestId)
+    }
+    this.onmessage?.(message)
+  }
+
+  #done(id: RequestId): void {
+    this.#unanswered.delete(id)
+    if (this.#unanswered.size === 0) this.#allAnswered?.()
+  }
+}

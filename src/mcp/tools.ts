@@ -1,0 +1,112 @@
+/** Every Tool as an MCP tool: its schemas and annotations, its call, its result or its error. */
+import {
+  type CallToolResult,
+  fromJsonSchema,
+  type InputRequiredResult,
+  type JsonSchemaType,
+  type jsonSchemaValidator,
+  type McpServer,
+  type ServerContext,
+  type ToolAnnotations,
+} from '@modelcontextprotocol/server'
+import { SvcError } from '../model/error.ts'
+import { problemOf } from '../server/errors.ts'
+import { invoke, type Tool } from '../tools/index.ts'
+import type { JsonSchema } from '../tools/schema.ts'
+import { type CallDoor, McpCall } from './call.ts'
+import { confirmSend } from './confirm.ts'
+import { contentOf } from './content.ts'
+import type { McpContext } from './context.ts'
+
+/** Where a result carries the problem object of an error, besides its text. */
+export const problemKey = 'svc/problem'
+
+/** Adds the tools of the context. */
+export function addTools(server: McpServer, context: McpContext, door: CallDoor): void {
+  for (const tool of context.tools)
+    server.registerTool(
+      tool.name,
+      {
+        title: tool.title,
+        description: tool.description,
+        inputSchema: declared(tool.inputSchema),
+        outputSchema: declared(structuredSchema(tool)),
+        annotations: annotationsOf(tool),
+      },
+      (input, ctx) => callTool(server, tool, input, ctx, context, door),
+    )
+}
+
+/** Hints for clients that ask before some calls: from the effect, and whether anything beyond this machine is met. */
+export const annotationsOf = (tool: Tool): ToolAnnotations => ({
+  title: tool.title,
+  readOnlyHint: tool.effect === 'read',
+  destructiveHint: tool.effect === 'destroy',
+  // What only writes down here how things should be is the same after the second time.
+  idempotentHint: tool.effect !== 'write' || tool.machineOnly === true,
+  openWorldHint: !tool.machineOnly,
+})
+
+/** MCP wants an object: an array goes into one. */
+const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
+  outputSchema.type === 'array'
+    ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }
+    : outputSchema
+
+const structured = (value: unknown): Record<string, unknown> =>
+  Array.isArray(value) ? { result: value } : (value as Record<string, unknown>)
+
+// Our one `parse` checks what comes in, with one error text at every door; what goes out is checked in tests.
+const unchecked: jsonSchemaValidator = {
+  getValidator: () => input => ({ valid: true, data: input as never, errorMessage: undefined }),
+}
+
+const declared = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, unchecked)
+
+/** Runs, answers. Never throws. */
+async function callTool(
+  server: McpServer,
+  tool: Tool,
+  input: unknown,
+  ctx: ServerContext,
+  context: McpContext,
+  door: CallDoor,
+): Promise<CallToolResult | InputRequiredResult> {
+  const call = new McpCall(ctx, door, server.server.getClientCapabilities())
+  try {
+    const { stopped } = door.waiting
+    if (stopped) throw stopped
+    if (context.confirmSend && tool.name === 'send') await confirmSend(tool, input, call)
+    const seconds = (input as { timeout?: unknown } | undefined)?.timeout
+    call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
+    const value = await invoke(tool, context.gateway, input ?? {}, call, context.log)
+    const result: CallToolResult = {
+      content: await contentOf(tool, value, { input, local: context.local }),
+      structuredContent: structured(value),
+    }
+    if (call.cancelled) call.settled(false)
+    else if (call.mustSettle) door.deliver(call, ctx)
+    return result
+  } catch (error) {
+    call.settled(false)
+    if (call.question) return call.question
+    return failure(
+      error instanceof SvcError ? error : new SvcError('internal', 'Unexpected error', { cause: error }),
+    )
+  } finally {
+    call.end()
+  }
+}
+
+/**
+ * An error as a result. The problem object is the text, and stands in `_meta` too: `structuredContent` would be checked
+ * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
+ */
+export function failure(error: SvcError): CallToolResult {
+  const problem = problemOf(error)
+  return {
+    isError: true,
+    content: [{ type: 'text', text: JSON.stringify(problem) }],
+    _meta: { [problemKey]: problem },
+  }
+}
