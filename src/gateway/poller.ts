@@ -4,6 +4,9 @@
  *
  * Sessions are independent loops: one that errs backs off alone. A batch that cannot be stored stays in memory and
  * is stored before that session polls again, so the cursor never passes what is not on disk.
+ *
+ * Every wait has a deadline of its own. One that outlives it is noticed all the same: a poll is cut off and its loop
+ * begins anew once it has ended, so that no bot is polled twice; a batch in hand is waited for and told of.
  */
 
 import type { Api, Updates } from '../ilink/api.ts'
@@ -15,6 +18,7 @@ import type { Log } from '../platform/log.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { BatchCommit } from '../state/state.ts'
 import type { ReceivedMessage, Store } from '../store/store.ts'
+import { endingWith, type Wait, Watchdog } from './watchdog.ts'
 import { writtenAt } from './written-at.ts'
 
 export interface PollerPorts {
@@ -43,6 +47,15 @@ const staggerMs = 2
 
 /** A farewell may take this long: whoever stops the service waits for it. */
 const farewellMs = 1500
+/** Past its hold, a poll is overdue after this: its own deadlines, for the reply to begin and to end, are shorter. */
+const answerGraceMs = 60_000
+/** The same for pauses, and for one try to commit. */
+const pauseGraceMs = 30_000
+const commitGraceMs = 60_000
+/** A request that was cut off and does not end within this is left to itself. */
+const leaveAfterMs = 1000
+/** Why a loop is ended that waits for something overdue. */
+const overdue = new DOMException('overdue', 'AbortError')
 
 /** One login that is polled. It goes by its token, so renaming its session interrupts nothing. */
 interface Follower {
@@ -54,6 +67,8 @@ interface Follower {
   expired: boolean
   /** A batch in hand cannot be committed. */
   stuck?: boolean
+  /** What its loop waits for. */
+  wait?: Wait
   /** Asked once at least, and what came is committed. */
   answered?: boolean
   lastPollAt?: number
@@ -111,8 +126,10 @@ export class Poller {
     this.#begun = false
     this.#stopping = signal
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
+    const watchdog = new Watchdog(clock)
     while (!signal.aborted) {
       this.#nudge = new AbortController()
+      for (const follower of watchdog.overdue(this.#followers.values())) this.#rouse(follower)
       try {
         this.#adjust(await sessions.list(), signal)
         this.#begun = true
@@ -124,6 +141,47 @@ export class Poller {
     for (const follower of this.#followers.values()) follower.stop.abort()
     await Promise.all(this.#loops)
     this.#followers.clear()
+  }
+
+  /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
+  #rouse(follower: Follower): void {
+    const { log } = this.#ports
+    const { name: session, stop, wait } = follower
+    if (wait?.what === 'commit') {
+      if (!follower.stuck) log.error('a batch is being committed for far too long', { session })
+      follower.stuck = true
+    } else if (!stop.signal.aborted) {
+      log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
+      stop.abort(overdue)
+    }
+  }
+
+  /** The same as `clock.sleep`, watched. */
+  async #pause(follower: Follower, ms: number): Promise<void> {
+    const { clock } = this.#ports
+    follower.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
+    await clock.sleep(ms, follower.stop.signal)
+    follower.wait = undefined
+  }
+
+  /** One poll, watched. */
+  async #ask(follower: Follower, bot: BotInfo, cursor: string, holdMs: number, log: Log): Promise<Updates> {
+    const { account, api, clock } = this.#ports
+    const { signal } = follower.stop
+    follower.wait = { what: 'answer', dueAt: clock.monotonic() + holdMs + answerGraceMs }
+    try {
+      const polled = api.getUpdates(account(bot), cursor, holdMs, signal)
+      return await endingWith(polled, signal, clock, leaveAfterMs, updates => {
+        // Upstream may not send them again. The loop that runs by now notices that the cursor moved.
+        if (updates.messages.length === 0 || this.#stopping.aborted) return
+        const commit = this.#commit(follower, bot, cursor, updates, undefined, log)
+          .catch(error => log.error('late batch not committed', { error }))
+          .then(() => void this.#loops.delete(commit))
+        this.#loops.add(commit)
+      })
+    } finally {
+      follower.wait = undefined
+    }
   }
 
   #adjust(records: readonly SessionRecord[], signal: AbortSignal): void {
@@ -167,7 +225,7 @@ export class Poller {
     const { token } = follower
     const { signal } = follower.stop
     const log = this.#ports.log.child('', { session: follower.name })
-    if (delayMs > 0) await clock.sleep(delayMs, signal)
+    if (delayMs > 0) await this.#pause(follower, delayMs)
     const bot = (await this.#current(follower))?.bot
     if (signal.aborted || !bot) return
     follower.expired = bot.expired_at !== undefined
@@ -182,7 +240,7 @@ export class Poller {
     while (!signal.aborted) {
       if (follower.expired) {
         follower.answered = true
-        await clock.sleep(probeEveryMs, signal)
+        await this.#pause(follower, probeEveryMs)
         if (signal.aborted) break
       }
       if (!greeted && !follower.expired && !this.#oneCycle) {
@@ -193,7 +251,7 @@ export class Poller {
       const askedAt = clock.monotonic()
       let updates: Updates
       try {
-        updates = await api.getUpdates(account(bot), cursor, holdMs, signal)
+        updates = await this.#ask(follower, bot, cursor, holdMs, log)
       } catch (error) {
         if (signal.aborted) break
         if (isILinkError(error, 'expired')) {
@@ -206,7 +264,7 @@ export class Poller {
         follower.answered = true
         const waitMs = backoffMs(failures - 1)
         log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
-        await clock.sleep(waitMs, signal)
+        await this.#pause(follower, waitMs)
         continue
       }
       const answeredAt = clock.monotonic()
@@ -233,11 +291,14 @@ export class Poller {
       // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
       const idle = updates.messages.length === 0 || cursor === before
       brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
-      if (brisk >= 3) await clock.sleep(Math.min(briskMs * (brisk - 2), 10_000), signal)
+      if (brisk >= 3) await this.#pause(follower, Math.min(briskMs * (brisk - 2), 10_000))
     }
-    if (greeted && !follower.expired) {
+    // Only cut off: it goes on in a moment.
+    if (greeted && !follower.expired && signal.reason !== overdue) {
       const soon = AbortSignal.timeout(farewellMs)
-      await api.notifyStop(account(bot), soon).catch(error => log.debug('notifystop failed', { error }))
+      await endingWith(api.notifyStop(account(bot), soon), soon, clock, leaveAfterMs).catch(error =>
+        log.debug('notifystop failed', { error }),
+      )
     }
   }
 
@@ -288,6 +349,7 @@ export class Poller {
     for (let failures = 0; ; failures++) {
       // When the service stops, a batch in hand gets one more try: upstream may not send it again.
       const last = signal.aborted
+      follower.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
       try {
         if (!stored) {
           // Its name may have changed; not knowing that is no reason not to store.
@@ -325,6 +387,8 @@ export class Poller {
         })
         if (last) return undefined
         await clock.sleep(backoffMs(failures, 250, 10_000), signal)
+      } finally {
+        follower.wait = undefined
       }
     }
   }

@@ -5,14 +5,17 @@ import type { Clock } from '../../src/platform/clock.ts'
 export interface TestClock extends Clock {
   /** Lets `ms` pass at once. */
   advance(ms: number): void
+  /** Sets the clock on the wall forward, or back, as an administrator or NTP does; no time passes. */
+  step(ms: number): void
 }
 
 export function testClock(): TestClock {
   let ahead = 0
+  let off = 0
   const sleepers = new Set<() => void>()
   const monotonic = () => performance.now() + ahead
   return {
-    now: () => Date.now() + ahead,
+    now: () => Date.now() + ahead + off,
     monotonic,
     sleep(ms, signal) {
       if (signal?.aborted) return Promise.resolve()
@@ -40,6 +43,9 @@ export function testClock(): TestClock {
     advance(ms) {
       ahead += ms
       for (const look of [...sleepers]) look()
+    },
+    step(ms) {
+      off += ms
     },
   }
 }

@@ -1,0 +1,214 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Poller, type PollerPorts } from '../../src/gateway/poller.ts'
+import { createApi } from '../../src/ilink/api.ts'
+import type { Fetch } from '../../src/ilink/http.ts'
+import { apiFetch } from '../../src/platform/fetch.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import { createLog } from '../../src/platform/log.ts'
+import { openState } from '../../src/state/state.ts'
+import { Store } from '../../src/store/store.ts'
+import { testClock } from '../support/clock.ts'
+import { withGateway } from '../support/gateway.ts'
+import { type TestSandboxOptions, withSandbox } from '../support/sandbox.ts'
+
+type Commit = PollerPorts['commit']
+
+/** A poller alone, whose requests and commits the test can hold up. */
+async function withPoller(
+  options: {
+    fetch?: (real: Fetch) => Fetch
+    commit?: (real: Commit) => Commit
+    switches?: TestSandboxOptions['switches']
+  } = {},
+) {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-poller-'))
+  const sandbox = await withSandbox(options.switches ? { switches: options.switches } : {})
+  const clock = testClock()
+  const lines: string[] = []
+  const log = createLog('DEBUG', line => void lines.push(line))
+  const lock = await openLock(join(dir, '.data.lock'))
+  const state = openState({ dir, lock, log })
+  const store = await Store.open({ path: join(dir, 'messages.db'), log, clock, maxAgeDays: 0, maxCount: 0 })
+  const bot = sandbox.bot()
+  await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
+  const { fetch = real => real, commit = real => real } = options
+  const poller = new Poller({
+    api: createApi({ fetch: fetch(apiFetch), channelVersion: '2.4.9', version: '0' }),
+    sessions: state.sessions,
+    store,
+    commit: commit(state.commitBatch),
+    account: ({ token }) => ({ base_url: sandbox.url, token }),
+    clock,
+    log,
+  })
+  const stop = new AbortController()
+  const running = poller.run(stop.signal)
+  const stats = sandbox.world.core.stats
+  return {
+    ...{ poller, sandbox, clock, lines },
+    atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
+    texts: () => store.after(0, { limit: 100 }).map(row => row.text),
+    told: (words: string) => lines.filter(line => line.includes(words)).length,
+    cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,
+    /** Lets time pass, in strides that are no gap, until `look` is true. */
+    async pass(strides: number, look: () => boolean): Promise<void> {
+      for (let n = 0; n < strides && !look(); n++) {
+        clock.advance(20_000)
+        await new Promise(resolve => setTimeout(resolve, 10))
+      }
+    },
+    async until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
+      for (const deadline = performance.now() + 8000; !(await look()); ) {
+        if (performance.now() > deadline) throw new Error(`never: ${what}\n${lines.join('')}`)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+    },
+    async stop() {
+      stop.abort()
+      await running
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await running
+      store.close()
+      await lock.close()
+      await sandbox[Symbol.asyncDispose]()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The first poll's request ends neither by itself nor when it is cut off, until the test lets it. */
+function stuckFirst() {
+  let polls = 0
+  const gate = Promise.withResolvers<void>()
+  return {
+    polls: () => polls,
+    release: () => gate.resolve(),
+    fetch:
+      (real: Fetch): Fetch =>
+      async (url, init) => {
+        if (!url.includes('getupdates') || ++polls > 1) return real(url, init)
+        const { signal: _, ...unstoppable } = init
+        const response = await real(url, unstoppable)
+        await gate.promise
+        return response
+      },
+  }
+}
+
+describe('a poll that looks alive and is not', () => {
+  test('a request that outlives its deadline begins anew, is told of once, and nothing is lost', async () => {
+    const stuck = stuckFirst()
+    await using t = await withPoller({ fetch: stuck.fetch })
+    await t.until('the first poll', () => stuck.polls() === 1)
+    await t.sandbox.say('one')
+    // Not before its time: the hold of 35 s and a minute.
+    await t.pass(4, () => stuck.polls() > 1)
+    expect(stuck.polls()).toBe(1)
+    await t.pass(10, () => stuck.polls() > 1)
+    await t.until('stored', () => t.texts().length === 1)
+    await t.sandbox.say('two')
+    await t.until('stored', () => t.texts().length === 2)
+    expect(t.texts()).toEqual(['one', 'two'])
+    expect(t.told('poll shows no life')).toBe(1)
+    stuck.release()
+  }, 20_000)
+
+  test('what a request brings after it was left to itself is stored all the same, once, and polling goes on', async () => {
+    const stuck = stuckFirst()
+    await using t = await withPoller({ fetch: stuck.fetch, switches: { replay: 'never' } })
+    await t.until('the first poll', () => t.atOnce() === 1)
+    await t.sandbox.say('late')
+    await t.pass(12, () => stuck.polls() > 1)
+    await t.until('another poll', () => stuck.polls() > 1)
+    await t.sandbox.say('early')
+    await t.until('stored', () => t.texts().includes('early'))
+    stuck.release()
+    await t.until('stored', () => t.texts().includes('late'))
+    for (const text of ['a', 'b', 'c']) {
+      await t.sandbox.say(text)
+      await t.until('stored', () => t.texts().includes(text))
+    }
+    expect(t.texts()).toEqual(['early', 'late', 'a', 'b', 'c'])
+  }, 20_000)
+
+  test('a request that never ends does not keep the poller from ending', async () => {
+    const stuck = stuckFirst()
+    await using t = await withPoller({ fetch: stuck.fetch })
+    await t.until('the first poll', () => stuck.polls() === 1)
+    const began = performance.now()
+    await t.stop()
+    expect(performance.now() - began).toBeLessThan(4000)
+    stuck.release()
+  })
+
+  test('a commit that does not end is waited for and told of; nobody polls beside it, and it is not made twice', async () => {
+    const gate = Promise.withResolvers<void>()
+    let commits = 0
+    await using t = await withPoller({
+      commit: real => async batch => {
+        commits += 1
+        if (commits === 1) await gate.promise
+        return real(batch)
+      },
+    })
+    await t.until('polled', () => t.atOnce() === 1)
+    await t.sandbox.say('in hand')
+    await t.until('a commit', () => commits === 1)
+    const polls = t.sandbox.world.core.stats.requests.getupdates
+    expect(t.poller.stuck).toBe(false)
+    await t.pass(10, () => t.poller.stuck)
+    await t.pass(5, () => false)
+    expect(t.poller.stuck).toBe(true)
+    expect(t.told('is being committed for far too long')).toBe(1)
+    expect(commits).toBe(1)
+    expect(t.sandbox.world.core.stats.requests.getupdates).toBe(polls!)
+    gate.resolve()
+    await t.until('well again', () => !t.poller.stuck)
+    await t.sandbox.say('after')
+    await t.until('stored', () => t.texts().length === 2)
+    expect(t.texts()).toEqual(['in hand', 'after'])
+    expect(await t.cursor()).not.toBe('')
+  }, 20_000)
+})
+
+describe('after a long sleep of the machine', () => {
+  for (const [how, pass] of [
+    ['the clock on the wall alone shows it', 'step'],
+    ['both clocks show it', 'advance'],
+  ] as const) {
+    test(`a dead connection is not waited for (${how})`, async () => {
+      await using t = await withGateway()
+      await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
+      // The poll under way is not answered any more: to us, its connection is dead.
+      await t.sandbox.fail('getupdates', 'hang', { times: 1 })
+      await t.sandbox.say('first')
+      expect((await t.recv()).map(({ text }) => text)).toEqual(['first'])
+      const polls = await t.until(
+        'a poll that hangs',
+        () => t.requests('getupdates') >= 2 && t.requests('getupdates'),
+      )
+      t.clock[pass](3_600_000)
+      await t.until('the look', async () => {
+        t.clock.advance(1000)
+        return t.requests('getupdates') > polls
+      })
+      await t.sandbox.say('second')
+      expect((await t.recv()).map(({ text }) => text)).toEqual(['second'])
+      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+    }, 15_000)
+  }
+
+  test('what arrived during the sleep is read before anything is cut off', async () => {
+    await using t = await withGateway({ switches: { replay: 'never' } })
+    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
+    await t.sandbox.say('while it slept')
+    t.clock.advance(3_600_000)
+    expect((await t.recv()).map(({ text }) => text)).toEqual(['while it slept'])
+    expect(t.lines.some(line => line.includes('no life'))).toBe(false)
+  })
+})
