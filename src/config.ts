@@ -1,4 +1,6 @@
 /** Flags over SVC_* over defaults → one frozen Config. The only reader of the environment. */
+import { homedir } from 'node:os'
+import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type Config, type OptionSpec, optionTable } from './config/options.ts'
 import { SvcError } from './model/error.ts'
@@ -15,16 +17,23 @@ export const flagKey = (option: OptionSpec): string | undefined =>
   option.flag?.replace(/^--(no-)?/, '').replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
- * Flags over environment over defaults; an empty variable counts as absent.
+ * Flags over environment over defaults; an empty variable counts as absent. `usual` goes before the table's defaults.
  *
  * @throws SvcError `invalid_arguments` naming the option and what was expected
  */
-export function readConfig(flags: Flags = {}, env: NodeJS.ProcessEnv = process.env): Config {
+export function readConfig(
+  flags: Flags = {},
+  env: NodeJS.ProcessEnv = process.env,
+  usual: Usual = {},
+): Config {
   return checked(
-    collected(option => given(option, flags, env)),
+    collected(option => given(option, flags, env), usual),
     flags,
   )
 }
+
+/** Defaults of one command, by the option's name, where they are not those of the table. */
+export type Usual = { readonly [Name in keyof Config]?: string }
 
 /** What a program may give as the value of an option: as a user would write it, or as it is. */
 export type ConfigValues = {
@@ -45,8 +54,51 @@ export function configOf(values: ConfigValues): Config {
   return checked(config, {})
 }
 
+/** Where this user's programs keep their settings, as the environment has it. */
+export interface UserFolders {
+  readonly home: string
+  readonly platform: NodeJS.Platform
+  /** Of the project: where the command was called. */
+  readonly project: string
+  /** Windows. */
+  readonly appData: string
+  readonly localAppData: string
+  /** Linux. */
+  readonly xdgConfig: string
+  /** Where programs were told to keep theirs elsewhere. */
+  readonly claudeCode?: string
+  readonly codex?: string
+  readonly geminiHome?: string
+  /** Of the programs that a shell finds. */
+  readonly path: readonly string[]
+}
+
+/** Reads them. */
+export function userFolders(env: NodeJS.ProcessEnv = process.env): UserFolders {
+  const home = homedir()
+  const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
+  const claudeCode = told('CLAUDE_CONFIG_DIR')
+  const codex = told('CODEX_HOME')
+  const geminiHome = told('GEMINI_CLI_HOME')
+  return {
+    home,
+    platform: process.platform,
+    project: process.cwd(),
+    appData: told('APPDATA') ?? join(home, 'AppData', 'Roaming'),
+    localAppData: told('LOCALAPPDATA') ?? join(home, 'AppData', 'Local'),
+    xdgConfig: told('XDG_CONFIG_HOME') ?? join(home, '.config'),
+    ...(claudeCode && { claudeCode }),
+    ...(codex && { codex }),
+    ...(geminiHome && { geminiHome }),
+    path: (env.PATH ?? '').split(delimiter).filter(isAbsolute),
+  }
+}
+
 /** Every option parsed: as `find` gives it, else its default. `from` is what an error calls it. */
-function collected(find: (option: OptionSpec) => { text: string; from: string } | undefined): Config {
+function collected(
+  find: (option: OptionSpec) => { text: string; from: string } | undefined,
+  usual: Usual = {},
+): Config {
   const config: Record<string, unknown> = {}
   const late = optionTable.filter(option => {
     const found = find(option)
@@ -57,7 +109,8 @@ function collected(find: (option: OptionSpec) => { text: string; from: string } 
   const rank = (option: OptionSpec) =>
     typeof option.default !== 'function' ? 0 : option.name === 'basePath' ? 1 : 2
   for (const option of late.sort((a, b) => rank(a) - rank(b))) {
-    const text = typeof option.default === 'function' ? option.default(config) : option.default
+    const text =
+      usual[option.name] ?? (typeof option.default === 'function' ? option.default(config) : option.default)
     if (text !== undefined) config[option.name] = parsed(option, text, option.flag ?? option.env)
   }
   return config as unknown as Config

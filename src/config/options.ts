@@ -36,7 +36,7 @@ export interface Config {
 }
 
 /** Commands that take options; `tool` is every one-shot tool command. */
-export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool'
+export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup'
 
 /** One option, for whoever reads, shows or documents it. */
 export interface OptionSpec<Name extends keyof Config = keyof Config> {
@@ -113,7 +113,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
-    commands: everywhere,
+    commands: [...everywhere, 'setup'],
     expected: 'a path',
     parse: folder,
   }),
@@ -260,7 +260,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: '0',
     shownDefault: 'off',
     help: 'run against the built-in pretend WeChat with its simulated phone',
-    commands: servers,
+    commands: [...servers, 'setup'],
     ...onOff,
   }),
   one({

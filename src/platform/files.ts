@@ -13,9 +13,11 @@ import {
   lstat,
   mkdir,
   open,
+  readdir,
   readFile,
   realpath,
   rename,
+  rm,
   stat,
   unlink,
 } from 'node:fs/promises'
@@ -32,9 +34,19 @@ export const errorCodeOf = (error: unknown): string | undefined =>
 
 const isAbsent = (error: unknown) => errorCodeOf(error) === 'ENOENT'
 
-/** Creates the folder with its parents, and makes it (not the parents that existed) readable by its owner only. */
-export async function ensurePrivateDir(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: privateDir })
+/**
+ * Creates the folder, and makes it (not the parents that existed) readable by its owner only.
+ *
+ * @param options.parents whether missing parents are made too, as by default. Not where the parent is our own: when
+ *   somebody removed that one, an empty one in its place would hide it
+ */
+export async function ensurePrivateDir(path: string, options: { parents?: boolean } = {}): Promise<void> {
+  if (options.parents ?? true) await mkdir(path, { recursive: true, mode: privateDir })
+  else {
+    await mkdir(path, { mode: privateDir }).catch(error => {
+      if (errorCodeOf(error) !== 'EEXIST') throw error
+    })
+  }
   if (process.platform === 'win32') return
   // Looking first: a folder of somebody else that is private already need not be changed.
   if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
@@ -58,12 +70,14 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
-async function writeTemporary(path: string, text: string): Promise<string> {
+async function writeTemporary(path: string, text: string, like?: Stats): Promise<string> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   const handle = await open(temporary, 'wx', privateFile)
   try {
+    // The owner first: a change of owner may take rights away. Only root can give a file away, and only root need.
+    if (like && like.uid !== (await handle.stat()).uid) await handle.chown(like.uid, like.gid)
     // The mode given to open passes the umask, which may take rights away, never add any.
-    await handle.chmod(privateFile)
+    await handle.chmod(like ? like.mode & 0o7777 : privateFile)
     await handle.writeFile(text)
     await handle.sync()
   } catch (error) {
@@ -105,6 +119,21 @@ export async function writeDurablyInOrder(files: readonly { path: string; text: 
   }
 }
 
+/**
+ * Replaces a file that belongs to somebody else's program by `text` in one step: rights and owner stay as they are. One
+ * that is not there is made, 0600. Follows no link: name the file itself.
+ */
+export async function replaceKeepingRights(path: string, text: string): Promise<void> {
+  const temporary = await writeTemporary(path, text, await statOf(path))
+  try {
+    await rename(temporary, path)
+  } catch (error) {
+    await removeQuietly(temporary)
+    throw error
+  }
+  await syncDir(dirname(path))
+}
+
 /** The file's text; undefined when there is no such file. */
 export async function readText(path: string): Promise<string | undefined> {
   try {
@@ -130,6 +159,23 @@ export const fileExists = async (path: string): Promise<boolean> => (await statO
 /** Removes the file; a file that is gone already, or cannot be removed, is no reason to fail. */
 export async function removeQuietly(path: string): Promise<void> {
   await unlink(path).catch(() => {})
+}
+
+/**
+ * Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms); an absent folder has
+ * none. @returns how many
+ */
+export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: number): Promise<number> {
+  let removed = 0
+  for (const name of await readdir(folder).catch(() => [])) {
+    if (!fits.test(name)) continue
+    const path = join(folder, name)
+    const info = await lstatOf(path)
+    if (!info?.isFile() || info.mtimeMs >= before) continue
+    await rm(path, { force: true })
+    removed += 1
+  }
+  return removed
 }
 
 /** Renames a damaged file to `<path>.corrupt-<unix ms>`, so that it is neither used nor lost. @returns the new path */

@@ -1,4 +1,6 @@
 /** The process itself: how it was started, how it is stopped. */
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import process from 'node:process'
 
 interface BunRuntime {
@@ -10,6 +12,15 @@ export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isS
 
 /** The arguments after the program's name, run or compiled. */
 export const commandArguments = (): string[] => process.argv.slice(2)
+
+/** How to start this program again from anywhere: the program and its first arguments, with absolute paths. */
+export function ownCommand(): string[] {
+  if (isCompiled) return [process.execPath]
+  const script = resolve(process.argv[1] ?? '')
+  return 'Deno' in globalThis
+    ? [process.execPath, 'run', '--allow-all', script]
+    : [process.execPath, script]
+}
 
 const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
@@ -56,4 +67,24 @@ export function onStopSignals(stop: (signal: 'SIGINT' | 'SIGTERM') => void): () 
   return () => {
     for (const remove of handlers) remove()
   }
+}
+
+/** Where requests to `url` go instead of to its server, as the environment says; fetch follows the same rules. */
+export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | undefined {
+  const name = url.protocol === 'https:' ? 'https_proxy' : 'http_proxy'
+  const proxy = env[name] || env[name.toUpperCase()]
+  if (!proxy) return undefined
+  const spared = (env.no_proxy ?? env.NO_PROXY ?? '').split(',').map(host => host.trim().replace(/^\./, ''))
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const isSpared = spared.some(
+    name => name === '*' || name === url.host || name === host || (name !== '' && host.endsWith(`.${name}`)),
+  )
+  const address = proxy.includes('://') ? proxy : `http://${proxy}`
+  return isSpared || !URL.canParse(address) ? undefined : new URL(address)
+}
+
+/** Whether a process was started with a raised limit of fetches; undefined where its environment cannot be seen. */
+export async function hasRaisedFetchLimit(pid: number): Promise<boolean | undefined> {
+  const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')
+  return environment === '' ? undefined : `\0${environment}`.includes(`\0${fetchLimit}=`)
 }
