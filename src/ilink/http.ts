@@ -126,6 +126,11 @@ export interface Reply {
 
 /** Once a reply has begun, it gets this long to end: it may carry messages that upstream will not send again. */
 const bodyMs = 30_000
+/**
+ * A deadline rings this much before it counts. A process that slept, or was too busy to listen, hears it before it has
+ * read what lies in its socket.
+ */
+const listenMs = 250
 const replyLimitBytes = 64 * 1024 * 1024
 const errorLimitBytes = 64 * 1024
 
@@ -142,7 +147,14 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   if (signal?.aborted) throw signal.reason
   signal?.addEventListener('abort', follow, { once: true })
   const late = new DOMException('The deadline passed', 'TimeoutError')
-  let timer = setTimeout(() => ended.abort(late), request.timeoutMs)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const within = (ms: number) => {
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      timer = setTimeout(() => ended.abort(late), listenMs)
+    }, ms)
+  }
+  within(request.timeoutMs)
   let response: Response | undefined
   try {
     response = await fetch(request.url, {
@@ -151,8 +163,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       signal: ended.signal,
       ...(request.body !== undefined && { body: request.body }),
     })
-    clearTimeout(timer)
-    timer = setTimeout(() => ended.abort(late), bodyMs)
+    within(bodyMs)
     if (!response.ok) throw await httpError(endpoint, response)
     const text = quoteLongIntegers(await readText(endpoint, response, replyLimitBytes))
     const fields = text === '' && request.emptyOk ? {} : parsed(endpoint, text)

@@ -183,6 +183,23 @@ describe('connections', () => {
     expect(isILinkError(await failure(ask(server.url)))).toBe(true)
   })
 
+  test('a reply that came in time to a process that slept past its deadline is read', async () => {
+    // A process of its own: it answers while this one sleeps.
+    const program = `
+      const answer = async () => { await Bun.sleep(200); return Response.json({ msgs: [1] }) }
+      console.log(Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer }).port)`
+    const server = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' })
+    try {
+      const { value } = await server.stdout.getReader().read()
+      const asked = ask(`http://127.0.0.1:${new TextDecoder().decode(value).trim()}`, { timeoutMs: 500 })
+      await new Promise(resolve => setTimeout(resolve, 50))
+      Bun.sleepSync(1500)
+      expect((await asked).fields).toEqual({ msgs: [1] })
+    } finally {
+      server.kill()
+    }
+  })
+
   test('no reply in time: timeout', async () => {
     await using server = await rawServer(() => {})
     const error = await failure(ask(server.url, { timeoutMs: 50 }))
