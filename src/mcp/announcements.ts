@@ -33,6 +33,8 @@ export class Announcements implements Changes {
   readonly #ports: AnnouncementPorts
   readonly #listeners = new Set<(change: Change) => void>()
   #following: AbortController | undefined
+  /** The sessions at the last look. */
+  #seen: { shown: string; listed: string } | undefined
 
   constructor(ports: AnnouncementPorts) {
     this.#ports = ports
@@ -69,7 +71,10 @@ export class Announcements implements Changes {
       await clock.sleep(gatherMs, signal)
       const uris = [...gathered]
       gathered.clear()
-      if (!signal.aborted) for (const uri of uris) this.#updated(uri)
+      if (signal.aborted) return
+      for (const uri of uris) this.#updated(uri)
+      // Perhaps somebody wrote for the first time.
+      await this.#lookAtSessions(signal)
     }
     // Taken now: what is stored from here on is news, however long the first reading takes.
     let from = gateway.end()
@@ -90,21 +95,26 @@ export class Announcements implements Changes {
   }
 
   async #followSessions(signal: AbortSignal): Promise<void> {
-    const { clock, gateway, log } = this.#ports
-    let seen: { shown: string; listed: string } | undefined
+    this.#seen = undefined
     while (!signal.aborted) {
-      try {
-        const sessions = await gateway.accounts.list()
-        // When a session was polled last is no news.
-        const shown = JSON.stringify(sessions.map(({ last_poll_at: _, ...session }) => session))
-        const listed = JSON.stringify(sessions.map(({ name, user_count }) => [name, user_count]))
-        if (seen && seen.shown !== shown && !signal.aborted) this.#updated(sessionsUri)
-        if (seen && seen.listed !== listed && !signal.aborted) this.#tell({ kind: 'list' })
-        seen = { shown, listed }
-      } catch (error) {
-        log.warn('sessions cannot be looked at', { error })
-      }
-      await clock.sleep(lookAtSessionsMs, signal)
+      await this.#lookAtSessions(signal)
+      await this.#ports.clock.sleep(lookAtSessionsMs, signal)
+    }
+  }
+
+  async #lookAtSessions(signal: AbortSignal): Promise<void> {
+    try {
+      const sessions = await this.#ports.gateway.accounts.list()
+      if (signal.aborted) return
+      // When a session was polled last is no news.
+      const shown = JSON.stringify(sessions.map(({ last_poll_at: _, ...session }) => session))
+      const listed = JSON.stringify(sessions.map(({ name, user_count }) => [name, user_count]))
+      const seen = this.#seen
+      this.#seen = { shown, listed }
+      if (seen && seen.shown !== shown) this.#updated(sessionsUri)
+      if (seen && seen.listed !== listed) this.#tell({ kind: 'list' })
+    } catch (error) {
+      this.#ports.log.warn('sessions cannot be looked at', { error })
     }
   }
 

@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'bun:test'
+import { announcedKey, conversationUri, spellings } from '../../src/mcp/uris.ts'
+import { withMcpPair } from '../support/mcp-pair.ts'
+
+describe('announcements', () => {
+  test('a new message is announced to those who subscribed, in the spelling they used', async () => {
+    await using pair = await withMcpPair({ sessions: ['工作', 'other'] })
+    const { client, news, t } = pair
+    const { bot_id, user_id } = t.bots.get('工作')!
+    const bare = `svc://conversations/工作/${user_id}`
+    await client.subscribeResource({ uri: 'svc://inbox' })
+    await client.subscribeResource({ uri: bare })
+    await client.subscribeResource({ uri: 'svc://sessions/other/users' })
+    await t.sandbox.say('hi', { from: user_id, to: bot_id })
+    await t.until('announced', () => news.length >= 2)
+    expect(news.filter(Boolean).sort()).toEqual([bare, 'svc://inbox'].sort())
+    // The session has a user more, and there is a conversation more.
+    await t.until('the list has changed', () => news.includes(''))
+  })
+
+  test('a backlog is one piece of news', async () => {
+    await using pair = await withMcpPair()
+    const { client, news, t } = pair
+    await client.subscribeResource({ uri: 'svc://inbox' })
+    await t.sandbox.bulk(500)
+    await t.receive(500)
+    await t.until('announced', () => news.includes('svc://inbox'))
+    expect(news.filter(uri => uri === 'svc://inbox').length).toBeLessThan(50)
+  })
+
+  test('who unsubscribed hears nothing more', async () => {
+    await using pair = await withMcpPair()
+    const { client, news, t } = pair
+    const talk = conversationUri('default', t.bots.get('default')!.user_id)
+    await client.subscribeResource({ uri: talk })
+    await client.subscribeResource({ uri: 'svc://inbox' })
+    await client.unsubscribeResource({ uri: talk })
+    await t.sandbox.say('hi')
+    await t.until('announced', () => news.includes('svc://inbox'))
+    expect(news).not.toContain(talk)
+  })
+
+  test('sessions are announced when they change, not when they are polled', async () => {
+    await using pair = await withMcpPair()
+    const { client, news, t } = pair
+    await client.subscribeResource({ uri: 'svc://sessions' })
+    const polls = t.requests('getupdates')
+    t.clock.advance(2500)
+    await t.sandbox.advance(40_000)
+    await t.until('polled again', () => t.requests('getupdates') > polls)
+    t.clock.advance(2500)
+    expect(news).toEqual([])
+    await t.gateway.accounts.rename('default', 'renamed')
+    await t.until('announced', () => {
+      t.clock.advance(2500)
+      return news.includes('svc://sessions') && news.includes('')
+    })
+  })
+
+  test('nothing follows the log when nobody listens, and news begin again with the next listener', async () => {
+    await using pair = await withMcpPair()
+    const { changes, t } = pair
+    pair.close()
+    await t.sandbox.say('unheard')
+    await t.receive(1)
+    const heard: string[] = []
+    const stop = changes.subscribe(change => void heard.push(change.kind === 'updated' ? change.uri : ''))
+    await t.sandbox.say('heard')
+    await t.until('announced', () => heard.includes('svc://inbox'))
+    expect(pair.news).toEqual([])
+    stop()
+    stop()
+    const before = heard.length
+    await t.sandbox.say('unheard again')
+    await t.receive(2)
+    expect(heard).toHaveLength(before)
+  })
+
+  test('what is never announced cannot be subscribed', async () => {
+    await using pair = await withMcpPair()
+    for (const uri of ['svc://media/1/0', 'svc://nothing', 'no uri', 'svc://conversations/a'])
+      await expect(pair.client.subscribeResource({ uri })).rejects.toMatchObject({
+        code: -32602,
+        message: expect.stringContaining('Subscribe to svc://inbox'),
+      })
+  })
+})
+
+test('addresses that name the same are known as the same', () => {
+  const uri = conversationUri('工作', 'u@im.wechat')
+  expect(uri).toBe('svc://conversations/%E5%B7%A5%E4%BD%9C/u%40im.wechat')
+  expect(spellings(uri)).toEqual([
+    uri,
+    'svc://conversations/%E5%B7%A5%E4%BD%9C/u@im.wechat',
+    'svc://conversations/工作/u@im.wechat',
+  ])
+  for (const spelt of spellings(uri)) expect(announcedKey(spelt)).toBe(uri)
+  // Slashes and per cent signs inside a name stay encoded.
+  expect(spellings(conversationUri('a', 'u/v'))).toEqual(['svc://conversations/a/u%2Fv'])
+  expect(spellings(conversationUri('a', 'u%41'))).toEqual(['svc://conversations/a/u%2541'])
+  expect(spellings('svc://inbox')).toEqual(['svc://inbox'])
+  expect(announcedKey('svc://conversations/Work/u')).toBe('svc://conversations/work/u')
+  expect(announcedKey('svc://conversations/a/b/c')).toBeUndefined()
+})

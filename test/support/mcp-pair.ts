@@ -1,0 +1,47 @@
+/** A client and a server of our additions to MCP, joined in memory, over a real gateway. */
+import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
+import { McpServer } from '@modelcontextprotocol/server'
+import { Announcements, addAnnouncements } from '../../src/mcp/announcements.ts'
+import { addCompletions } from '../../src/mcp/completions.ts'
+import type { McpContext } from '../../src/mcp/context.ts'
+import { addPrompts } from '../../src/mcp/prompts.ts'
+import { addResources } from '../../src/mcp/resources.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
+
+export interface McpPair extends AsyncDisposable {
+  readonly t: TestGateway
+  readonly client: Client
+  readonly changes: Announcements
+  /** URIs announced to the client so far; '' for a changed list. */
+  readonly news: string[]
+  /** Ends the server's side of the connection. */
+  close(): void
+}
+
+export async function withMcpPair(options: TestGatewayOptions = {}): Promise<McpPair> {
+  const t = await withGateway(options)
+  const changes = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
+  const closed = new AbortController()
+  const context: McpContext = {
+    ...{ gateway: t.gateway, tools: [], log: silentLog, version: '0.0.0', confirmSend: false, changes },
+    ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
+  }
+  const server = new McpServer({ name: 'svc', version: '0.0.0' })
+  for (const add of [addResources, addPrompts, addCompletions, addAnnouncements]) add(server, context)
+  const client = new Client({ name: 'test', version: '0.0.0' })
+  const news: string[] = []
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void news.push(params.uri))
+  client.setNotificationHandler('notifications/resources/list_changed', () => void news.push(''))
+  const [near, far] = InMemoryTransport.createLinkedPair()
+  await Promise.all([client.connect(near), server.connect(far)])
+  return {
+    ...{ t, client, changes, news },
+    close: () => closed.abort(),
+    async [Symbol.asyncDispose]() {
+      closed.abort()
+      await client.close()
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
