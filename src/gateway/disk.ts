@@ -2,8 +2,7 @@
 
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { streamedBytes } from '../platform/memory.ts'
@@ -110,16 +109,6 @@ async function drain(
 
 async function writeWhole(handle: FileHandle, block: Uint8Array): Promise<void> {
   for (let at = 0; at < block.byteLength; ) at += (await handle.write(block, at)).bytesWritten
-}
-
-/** Removes files of a folder whose name fits and that nobody has written to since `before` (Unix ms). */
-export async function sweep(folder: string, fits: Pick<RegExp, 'test'>, before: number): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
-    if (!fits.test(name)) continue
-    const path = join(folder, name)
-    const info = await stat(path).catch(() => undefined)
-    if (info?.isFile() && info.mtimeMs < before) await rm(path, { force: true })
-  }
 }
 
 export const tooLarge = (limit: number): SvcError =>

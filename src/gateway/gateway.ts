@@ -66,6 +66,8 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
 const pruneEveryMs = 10 * 60_000
 /** A log in memory keeps at most this many messages, some 10 MB. */
 const memoryRows = 10_000
+/** A file that nobody has written to for so long is not being written any more. */
+const leftoverMs = 60 * 60_000
 /** Housekeeping lets the first calls go before it. */
 const firstPruneMs = 500
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
@@ -196,8 +198,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     }
     await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
   }
+  const tidyFolders = async () => {
+    const removed = await sessions.sweep(clock.now() - leftoverMs)
+    if (removed > 0) log.info('files that were left half written removed', { files: removed })
+  }
   const pruneAlways = async () => {
     await clock.sleep(firstPruneMs, stop.signal)
+    await tidyFolders().catch(error => log.warn('half-written files not removed', { error }))
     while (!stop.signal.aborted) {
       await prune()
       await clock.sleep(pruneEveryMs, stop.signal)
@@ -224,9 +231,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     accounts,
     logins,
     async health(): Promise<Health> {
-      const listed = await accounts.connected()
-      const all = await sessions.list()
-      const storeOk = store.works() && !poller.stuck
+      // A directory that cannot be read is trouble to report, not a reason to fail.
+      const found = await Promise.all([accounts.connected(), sessions.list()]).catch(() => undefined)
+      const [listed, all] = found ?? [[], []]
+      const storeOk = found !== undefined && store.works() && !poller.stuck
       return {
         status: storeOk && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
         version,

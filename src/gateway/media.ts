@@ -23,6 +23,7 @@ import {
   insideDir,
   readText,
   safeBaseName,
+  sweep,
   syncDir,
   writeDurably,
 } from '../platform/files.ts'
@@ -30,7 +31,7 @@ import type { Log } from '../platform/log.ts'
 import type { KeptFile, Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
-import { diskError, empty, keepStream, sweep, tooLarge } from './disk.ts'
+import { diskError, empty, keepStream, tooLarge } from './disk.ts'
 import type { AcceptedUpload, Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
 import { type HomeFile, homeFile, md5Of, openRegular } from './home-file.ts'
 import { linked } from './signals.ts'
@@ -311,7 +312,7 @@ export class Media {
           ? resolve(given)
           : await insideDir(mediaRoot, resolve(mediaRoot, given))
     try {
-      if (folder === usual) await ensurePrivateDir(usual)
+      if (folder === usual) await ensurePrivateDir(usual, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
       if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
@@ -419,7 +420,7 @@ export class Media {
   async #keptFolder(): Promise<string> {
     const folder = join(this.#ports.mediaRoot, 'outbox')
     try {
-      await ensurePrivateDir(folder)
+      await ensurePrivateDir(folder, { parents: false })
     } catch (error) {
       throw diskError(error)
     }
@@ -429,7 +430,7 @@ export class Media {
   async #uploadPath(id: string): Promise<string> {
     const folder = join(this.#ports.mediaRoot, 'uploads')
     try {
-      await ensurePrivateDir(folder)
+      await ensurePrivateDir(folder, { parents: false })
     } catch (error) {
       throw diskError(error)
     }

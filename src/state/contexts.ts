@@ -48,11 +48,15 @@ export class Contexts {
     return this.known(session)
   }
 
-  /** The same at once; an unreadable file counts as empty and is set aside by the next write. */
+  /** The same at once. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
   known(session: string): Users {
     return this.#known.get(session, () => {
-      const found = this.#files.read(this.#sessions.contextsPath(session))
-      return found.kind === 'read' ? found.value : nobody
+      try {
+        const found = this.#files.read(this.#sessions.contextsPath(session))
+        return found.kind === 'read' ? found.value : nobody
+      } catch {
+        return nobody
+      }
     })
   }
 

@@ -4,7 +4,9 @@
  * now, since a freed inode is given out again and clocks of file systems tick in milliseconds.
  */
 import { readFileSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
+import { troubled } from './trouble.ts'
 
 export type JsonObject = Record<string, unknown>
 
@@ -30,8 +32,20 @@ export class JsonFiles<T> {
     this.#parse = parse
   }
 
-  /** The file's content as it is on disk now; the same value as before while the file is the same. */
+  /**
+   * The file's content as it is on disk now; the same value as before while the file is the same.
+   *
+   * @throws SvcError `store_unavailable` when it is there and cannot be read
+   */
   read(path: string): Found<T> {
+    try {
+      return this.#read(path)
+    } catch (error) {
+      throw troubled(error, `${basename(path)} cannot be read`)
+    }
+  }
+
+  #read(path: string): Found<T> {
     const info = stampOf(path)
     if (info === undefined) {
       this.#kept.delete(path)

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { errorCodeOf } from '../platform/files.ts'
 import { stampOf } from './json-file.ts'
+import { troubled } from './trouble.ts'
 
 /** The coarsest clock of a file system (FAT): two changes closer together than this may leave the same time. */
 const coarseMs = 3000
@@ -15,8 +16,16 @@ export class FolderNames {
     this.#dir = dir
   }
 
-  /** As they are on disk now. @throws the system's error when the folder cannot be read */
+  /** As they are on disk now. @throws SvcError `store_unavailable` when the folder is gone or cannot be read */
   read(): readonly string[] {
+    try {
+      return this.#read()
+    } catch (error) {
+      throw troubled(error, 'the data directory cannot be read')
+    }
+  }
+
+  #read(): readonly string[] {
     const found = stampOf(this.#dir)
     if (found && this.#kept?.stamp === found.stamp) return this.#kept.names
     const names = readdirSync(this.#dir, { withFileTypes: true }).flatMap(entry =>

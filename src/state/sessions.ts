@@ -7,10 +7,18 @@ import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
-import { ensurePrivateDir, errorCodeOf, setAside, statOf, syncDir, writeDurably } from '../platform/files.ts'
+import {
+  ensurePrivateDir,
+  errorCodeOf,
+  setAside,
+  statOf,
+  sweep,
+  syncDir,
+  writeDurably,
+} from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { JsonFiles, type JsonObject } from './json-file.ts'
+import { type Found, JsonFiles, type JsonObject } from './json-file.ts'
 import { FolderNames, SmallFile } from './listing.ts'
 import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
@@ -29,6 +37,8 @@ export interface TokenFile {
 }
 
 const defaultFile = '.default_session'
+/** What a writer that was killed leaves of our files. */
+const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
 export class Sessions {
   readonly #dir: string
@@ -97,7 +107,7 @@ export class Sessions {
       const folder = this.#folderOf(name) ?? sessionName(name)
       const path = join(this.#dir, folder)
       const isNew = !(await statOf(path))
-      await ensurePrivateDir(path)
+      await ensurePrivateDir(path, { parents: false })
       if (isNew) await syncDir(this.#dir)
       const before = this.token(folder)
       // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
@@ -157,7 +167,9 @@ export class Sessions {
       }
       if (taken === undefined && (await statOf(join(this.#dir, to)))) {
         // What a logout that was killed has left may go; anything else is somebody's.
-        await this.#clear(to, /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/).catch(() => {})
+        await this.#clear(to, { test: name => name === 'contexts.json' || halfWritten.test(name) }).catch(
+          () => {},
+        )
         if (await statOf(join(this.#dir, to))) {
           throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
         }
@@ -170,7 +182,7 @@ export class Sessions {
   }
 
   /** Removes a session's files of certain names, token.json first, and the folder if nothing else is in it. */
-  async #clear(folder: string, ours: RegExp): Promise<void> {
+  async #clear(folder: string, ours: { test(name: string): boolean }): Promise<void> {
     const path = join(this.#dir, folder)
     const names = (await readdir(path)).filter(name => ours.test(name))
     for (const name of names.sort((a, b) => Number(b === 'token.json') - Number(a === 'token.json'))) {
@@ -188,6 +200,18 @@ export class Sessions {
   /** @throws SvcError `session_not_found` */
   async setDefault(name: string): Promise<void> {
     await this.#change(async () => this.#writeDefault(this.#existing(name)))
+  }
+
+  /**
+   * Removes what writers that were killed have left half written, before `before` (Unix ms): there are credentials in it.
+   *
+   * @returns how many files
+   */
+  async sweep(before: number): Promise<number> {
+    const folders = ['', ...this.#folders.read().filter(isName)]
+    let removed = 0
+    for (const folder of folders) removed += await sweep(join(this.#dir, folder), halfWritten, before)
+    return removed
   }
 
   /** A file was replaced by this process: whoever looks now is to see it. */
@@ -212,7 +236,15 @@ export class Sessions {
 
   async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
     const path = this.tokenPath(folder)
-    const found = this.#files.read(path)
+    let found: Found<TokenFile>
+    try {
+      found = this.#files.read(path)
+    } catch (error) {
+      // Of this session alone: the others go on.
+      if (!this.#isSession(folder)) return undefined
+      this.#warnOnce(folder, 'token.json cannot be read', { error })
+      return { name: folder, damaged: true }
+    }
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
       return { name: folder, bot: found.value.bot }
@@ -266,11 +298,15 @@ export class Sessions {
     const key = sessionKey(name)
     return this.#folders
       .read()
-      .find(
-        name =>
-          sessionKey(name) === key &&
-          (this.#files.read(this.tokenPath(name)).kind !== 'absent' || this.#hasDamaged(name)),
-      )
+      .find(name => sessionKey(name) === key && (this.#hasToken(name) || this.#hasDamaged(name)))
+  }
+
+  #hasToken(folder: string): boolean {
+    try {
+      return this.#files.read(this.tokenPath(folder)).kind !== 'absent'
+    } catch {
+      return true
+    }
   }
 
   /** A change under the data lock, seen by whoever looks after it. */

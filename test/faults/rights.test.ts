@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Json } from '../support/service.ts'
 import { cursorsIn } from './support/log-file.ts'
 import { type Program, runSvc, until } from './support/program.ts'
 import { openSite } from './support/upstream.ts'
@@ -89,6 +90,50 @@ describe('as another user (skipped where that is forbidden)', () => {
       30_000,
     )
   }
+
+  test.skipIf(!canSwitch)(
+    "a session's files that cannot be read: that session is disconnected, the other one works, and it heals",
+    async () => {
+      const dir = ownFolder()
+      await using site = await openSite({ dir })
+      const user = await site.sandbox.addUser('Other')
+      const other = site.sandbox.bot(user)
+      await site.connect('other', other)
+      giveAll(dir)
+      const service = await site.start({ prefix: asStranger })
+      await site.say('one')
+      await site.stored(1)
+      const files = ['token.json', 'contexts.json'].map(name => join(dir, 's', name))
+      await until('contexts are there', 5000, () => existsSync(files[1]!))
+      for (const path of files) {
+        chownSync(path, 0, 0)
+        chmodSync(path, 0o600)
+      }
+      const statuses = async () => {
+        const { status, body } = await service.call('sessions')
+        return (
+          status === 200 &&
+          body
+            .map(({ name, status }: Json) => `${name} ${status}`)
+            .sort()
+            .join()
+        )
+      }
+      await until('it is told', 5000, async () => (await statuses()) === 'other connected,s disconnected')
+      await site.sandbox.say('works', { from: user, to: other.bot_id })
+      await site.stored(2)
+      const answered = await service.call('send', { to: user, text: 'hi' })
+      expect(answered.body).toMatchObject({ status: 'accepted', session: 'other' })
+      expect(service.log()).toContain('token.json cannot be read')
+      for (const path of files) chownSync(path, stranger, stranger)
+      await site.say('two')
+      expect((await site.stored(3)).sort()).toEqual(['one', 'two', 'works'])
+      expect(await statuses()).toBe('other connected,s connected')
+      // Nobody took it for damaged.
+      expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
+    },
+    40_000,
+  )
 
   test.skipIf(!canSwitch)(
     "a session's folder that cannot be written while running: the cursor stays, sends say why, and nothing is lost when it can",

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
-import { mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { statOf } from '../../src/platform/files.ts'
 import { bot, openTestState } from './support.ts'
 
 test('the first session is the default one; logging it out hands over to the oldest', async () => {
@@ -181,4 +182,39 @@ test('a thousand sessions are listed in milliseconds, in private files', async (
   await t.sessions.save('new', bot('n'))
   expect((await stat(join(t.dir, 'new', 'token.json'))).mode & 0o777).toBe(0o600)
   expect((await stat(join(t.dir, 'new'))).mode & 0o777).toBe(0o700)
+})
+
+test('what killed writers left half written goes when it is old; what is new, foreign or set aside stays', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('work', bot('work'))
+  const left = (name: string) => `${name}.0123456789ab.tmp`
+  const old = [left('.default_session'), `work/${left('token.json')}`, `work/${left('contexts.json')}`]
+  const others = [
+    `work/token.json.ba9876543210.tmp`,
+    'work/notes.0123456789ab.tmp',
+    'work/token.json.corrupt-1',
+    'work/token.json',
+  ]
+  for (const name of [...old, ...others])
+    if (name !== 'work/token.json') await writeFile(join(t.dir, name), '')
+  for (const name of [...old, ...others.slice(1)])
+    await utimes(join(t.dir, name), 1_700_000_000, 1_700_000_000)
+  expect(await t.sessions.sweep(Date.now() - 60 * 60_000)).toBe(3)
+  const names = await readdir(t.dir, { recursive: true })
+  for (const name of old) expect(names).not.toContain(name)
+  for (const name of others) expect(names).toContain(name)
+})
+
+test('a data directory that is gone is store_unavailable with what to do, for reading and for writing', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('work', bot('work'))
+  await rm(t.dir, { recursive: true })
+  const gone = { code: 'store_unavailable', hint: expect.stringContaining('removed or moved') }
+  await new Promise(resolve => setImmediate(resolve))
+  await expect(t.sessions.list()).rejects.toMatchObject(gone)
+  await expect(t.sessions.get('work')).rejects.toMatchObject(gone)
+  await expect(t.sessions.setDefault('work')).rejects.toMatchObject({ code: 'store_unavailable' })
+  await expect(t.sessions.save('new', bot('new'))).rejects.toMatchObject({ code: 'store_unavailable' })
+  // Nothing is put into its place.
+  expect(await statOf(t.dir)).toBeUndefined()
 })

@@ -1,0 +1,76 @@
+/** The data directory taken away under a running service, and what dead writers leave in it. */
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { until } from './support/program.ts'
+import { openSite, type Site } from './support/upstream.ts'
+
+const calls = (site: Site) =>
+  [
+    ['sessions', {}],
+    ['send', { to: site.user, text: 'x' }],
+    ['send', { to: site.user, text: 'x', when_closed: 'queue' }],
+    ['send', { to: site.user, media: [{ kind: 'file', data: 'eHh4', file_name: 'a' }] }],
+    ['login', { session_name: 'new', timeout: 0 }],
+    ['logout', { session_name: 's' }],
+    ['rename_session', { old_name: 's', new_name: 't' }],
+    ['set_default', { session_name: 's' }],
+  ] as const
+
+describe('the data directory', () => {
+  for (const how of ['deleted', 'moved away'] as const) {
+    test(`${how} while running: every call that needs it says store_unavailable and what to do, nothing is put in its place, no message is taken`, async () => {
+      await using site = await openSite()
+      const service = await site.start()
+      await site.say('one')
+      await site.stored(1)
+      const aside = `${site.dir}-aside`
+      try {
+        if (how === 'deleted') rmSync(site.dir, { recursive: true })
+        else renameSync(site.dir, aside)
+        await site.say('two')
+        await until('it is told', 5000, () => service.log().includes('removed or replaced'))
+        expect(await service.get('/healthz')).toMatchObject({
+          status: 503,
+          body: { status: 'degraded', store: 'unavailable' },
+        })
+        for (const [tool, input] of calls(site)) {
+          const { status, body } = await service.call(tool, input)
+          expect({ tool, status, code: body.code }).toEqual({ tool, status: 503, code: 'store_unavailable' })
+          expect(body.hint).toMatch(/removed or moved|Restart svc/)
+        }
+        const upload = await fetch(`${service.url}/media?file_name=a`, { method: 'POST', body: 'xxx' })
+        expect(upload.status).toBe(503)
+        expect(site.requests('sendmessage')).toBe(0)
+        expect(existsSync(site.dir)).toBe(false)
+        expect(service.log()).not.toContain('unexpected error')
+        expect(await service.kill('SIGTERM')).toBe(0)
+        if (how === 'moved away') {
+          // Put back and started again, as the hint says: nothing is lost.
+          renameSync(aside, site.dir)
+          await site.start()
+          expect(await site.stored(2)).toEqual(['one', 'two'])
+        }
+      } finally {
+        rmSync(aside, { recursive: true, force: true })
+      }
+    }, 30_000)
+  }
+
+  test('with half-written files of dead writers: old ones go at the start, a new one stays', async () => {
+    await using site = await openSite()
+    const old = new Date(Date.now() - 2 * 60 * 60_000)
+    for (const [name, at] of [
+      ['token.json.0123456789ab.tmp', old],
+      ['contexts.json.0123456789ab.tmp', old],
+      ['token.json.ba9876543210.tmp', new Date()],
+    ] as const) {
+      writeFileSync(join(site.dir, 's', name), '{"token":"secret"', { mode: 0o600 })
+      utimesSync(join(site.dir, 's', name), at, at)
+    }
+    const service = await site.start()
+    await until('they are gone', 10_000, () => service.log().includes('left half written'))
+    const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
+    expect(left).toEqual(['token.json.ba9876543210.tmp'])
+  }, 30_000)
+})
