@@ -183,20 +183,29 @@ describe('connections', () => {
     expect(isILinkError(await failure(ask(server.url)))).toBe(true)
   })
 
-  test('a reply that came in time to a process that slept past its deadline is read', async () => {
-    // A process of its own: it answers while this one sleeps.
+  test('a reply that came in time to a process that was stopped past its deadline is read', async () => {
+    const asked = Promise.withResolvers<void>()
+    const answer = Promise.withResolvers<void>()
+    await using server = httpServer(async () => {
+      asked.resolve()
+      await answer.promise
+      return json('{"msgs":[1]}')
+    })
+    const from = JSON.stringify(import.meta.resolve('../../src/ilink/http.ts'))
+    const asking = JSON.stringify(request(server.url, { timeoutMs: 500 }))
     const program = `
-      const answer = async () => { await Bun.sleep(200); return Response.json({ msgs: [1] }) }
-      console.log(Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer }).port)`
-    const server = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' })
+      const { exchange } = await import(${from})
+      console.log(JSON.stringify(await exchange(fetch, ${asking}).catch(error => error.kind)))`
+    const child = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe', stderr: 'inherit' })
     try {
-      const { value } = await server.stdout.getReader().read()
-      const asked = ask(`http://127.0.0.1:${new TextDecoder().decode(value).trim()}`, { timeoutMs: 500 })
-      await new Promise(resolve => setTimeout(resolve, 50))
-      Bun.sleepSync(1500)
-      expect((await asked).fields).toEqual({ msgs: [1] })
+      await asked.promise
+      child.kill('SIGSTOP')
+      answer.resolve()
+      await new Promise(resolve => setTimeout(resolve, 1500))
+      child.kill('SIGCONT')
+      expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ fields: { msgs: [1] } })
     } finally {
-      server.kill()
+      child.kill('SIGKILL')
     }
   })
 
