@@ -12,7 +12,7 @@ const steps: readonly (readonly string[])[] = [
   ['model'],
   ['platform'],
   ['config'],
-  ['ilink', 'state', 'store'],
+  ['ilink', 'state', 'store', 'setup'],
   ['gateway'],
   ['tools', 'migrate'],
   ['server', 'sandbox'],

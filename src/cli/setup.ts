@@ -1,0 +1,135 @@
+/** `svc setup`: from what was typed to what is written, and what to do next. */
+
+import { httpUrl } from '../config/values.ts'
+import { readConfig, userFolders } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { isCompiled, ownCommand } from '../platform/process.ts'
+import { isLoopback } from '../server/auth.ts'
+import { type Client, clients, type Server } from '../setup/clients.ts'
+import {
+  lastingCommand,
+  preview,
+  type SetupRequest,
+  type SetupResult,
+  setUp,
+  takeBack,
+} from '../setup/setup.ts'
+import { print } from './print.ts'
+
+/** What was typed. */
+export interface SetupFlags {
+  readonly project?: boolean
+  readonly url?: string
+  readonly tokenEnv?: string | true
+  readonly name: string
+  readonly hook?: boolean
+  readonly remove?: boolean
+  readonly print?: boolean
+  readonly force?: boolean
+  readonly basePath?: string
+  readonly sandbox?: boolean
+}
+
+const usualVariable = 'SVC_TOKEN'
+
+/** Runs the command. @throws SvcError of what was typed, or of a file that was left alone */
+export async function runSetup(clientName: string, typed: object): Promise<void> {
+  const flags = typed as SetupFlags
+  const client = clients.find(({ name }) => name === clientName)
+  if (!client) throw new SvcError('invalid_arguments', `there is no client "${clientName}"`)
+  const request = requestOf(client, flags)
+  if (flags.print) return show(await preview(request))
+  if (flags.remove) return (await takeBack(request)).forEach(tellRemoved)
+  try {
+    for (const result of await setUp(request)) tell(result, request)
+  } catch (error) {
+    // What could not be written can still be pasted.
+    if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request))
+    throw error
+  }
+  print(`next: ${client.next}`)
+  if ('url' in request.server && request.server.tokenVariable !== undefined)
+    print(`next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`)
+  print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
+}
+
+function requestOf(client: Client, flags: SetupFlags): SetupRequest {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
+    throw new SvcError('invalid_arguments', '--name: expected 1 to 64 letters (a-z), digits, "_" or "-"', {
+      hint: 'See svc --help.',
+    })
+  const folders = userFolders()
+  const own = isCompiled ? lastingCommand(ownCommand(), folders.path) : ownCommand()
+  const where = whereOf(flags)
+  const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
+  return {
+    client,
+    scope: flags.project ? 'project' : 'user',
+    name: flags.name,
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio', ...where]),
+    ...(isHookWanted && { hook: [...own, 'hook-poll', ...where] }),
+    force: flags.force ?? false,
+    folders,
+  }
+}
+
+/** The data directory, when it is not the usual one: the client has neither this folder nor this environment. */
+function whereOf(flags: SetupFlags): string[] {
+  const { basePath, sandbox } = flags
+  const config = readConfig({ basePath, sandbox })
+  const usual = readConfig({ sandbox: config.sandbox }, {})
+  return [
+    ...(config.sandbox ? ['--sandbox'] : []),
+    ...(config.basePath === usual.basePath ? [] : ['-d', config.basePath]),
+  ]
+}
+
+function serverOf({ url, tokenEnv }: SetupFlags, command: readonly string[]): Server {
+  if (url === undefined) {
+    if (tokenEnv === undefined) return { command }
+    throw new SvcError('invalid_arguments', '--token-env: expected together with --url', {
+      hint: 'Without --url the client starts svc itself, which needs no token.',
+    })
+  }
+  const parsed = httpUrl(url)
+  if (parsed === undefined)
+    throw new SvcError(
+      'invalid_arguments',
+      '--url: expected an http or https URL without user name and query',
+      {
+        hint: 'As in --url http://127.0.0.1:8000/mcp.',
+      },
+    )
+  const variable = tokenEnv === true ? usualVariable : tokenEnv
+  if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
+    throw new SvcError('invalid_arguments', '--token-env: expected the name of an environment variable', {
+      hint: 'The token itself does not belong into settings.',
+    })
+  // A service that others can reach asks everybody for its token.
+  const isNeeded = !isLoopback(new URL(parsed).hostname)
+  const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
+  return { url: parsed, ...(tokenVariable !== undefined && { tokenVariable }) }
+}
+
+function show(entries: readonly { path: string; snippet: string }[]): void {
+  for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
+}
+
+const whatOf = ({ what }: SetupResult, name: string) =>
+  what === 'hook' ? 'the prompt hook' : `the server "${name}"`
+
+function tell(result: SetupResult, { name }: SetupRequest): void {
+  const { did, path } = result
+  const words = { added: 'added', changed: 'changed', nothing: 'nothing to do:', removed: 'removed' }
+  print(
+    `${words[did]} ${whatOf(result, name)} ${did === 'nothing' ? 'is already' : ''} in ${path}`.replace(
+      '  ',
+      ' ',
+    ),
+  )
+}
+
+function tellRemoved({ did, what, path }: SetupResult): void {
+  const thing = what === 'hook' ? 'the prompt hook' : 'the server'
+  print(did === 'removed' ? `removed ${thing} from ${path}` : `nothing to do: ${thing} is not in ${path}`)
+}

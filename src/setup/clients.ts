@@ -1,0 +1,240 @@
+/**
+ * The MCP clients that svc knows: where each keeps its servers, and how it writes one down. A new client is a new entry
+ * here. Sources: each client's own documentation of its MCP settings, by the name given with it.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { UserFolders } from '../config.ts'
+import { type Edit, type Format, type Step, valueAt } from './edit.ts'
+import { json } from './json.ts'
+import { toml } from './toml.ts'
+
+/** For all of a user's work, or for one project. */
+export type Scope = 'user' | 'project'
+
+/** How svc is reached. */
+export type Server =
+  | { readonly command: readonly string[] }
+  | {
+      readonly url: string
+      /** The environment variable that holds the bearer token. */
+      readonly tokenVariable?: string
+    }
+
+export interface Client {
+  /** As one types it. */
+  readonly name: string
+  readonly title: string
+  readonly format: Format
+  /** Where its servers may stand: the first file that exists, else the first. Absent for a scope it does not have. */
+  readonly files: Partial<Record<Scope, (folders: UserFolders) => string[]>>
+  /** Under which names the servers stand; `settings` is what the file holds. */
+  at(settings: unknown): readonly string[]
+  /** How it writes a server down, and what else that needs. Undefined: it cannot use such a server. */
+  entry(server: Server, name: string): { value: object; also?: readonly Edit[] } | undefined
+  /** What is taken back with a server. */
+  alsoTaken?(name: string): readonly Step[][]
+  /** What the user does next. */
+  readonly next: string
+}
+
+const perSystem = (
+  { platform, home, appData, xdgConfig }: UserFolders,
+  mac: string,
+  windows: string,
+  linux: string,
+): string => {
+  if (platform === 'darwin') return join(home, 'Library', 'Application Support', mac)
+  return platform === 'win32' ? join(appData, windows) : join(xdgConfig, linux)
+}
+
+const stdio = ([command, ...args]: readonly string[]) => ({ command, args })
+const bearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
+
+/** `command` and `args`, or a URL with headers: what most of them have in common. */
+const usual =
+  (own: {
+    stdio?: object
+    http?: object
+    urlKey?: string
+    reference(variable: string): string
+  }): Client['entry'] =>
+  server => {
+    if ('command' in server) return { value: { ...own.stdio, ...stdio(server.command) } }
+    const { url, tokenVariable } = server
+    return {
+      value: {
+        ...own.http,
+        [own.urlKey ?? 'url']: url,
+        ...(tokenVariable !== undefined && bearer(own.reference(tokenVariable))),
+      },
+    }
+  }
+
+/** The one that the phone's user is asked for, by VS Code. */
+const inputId = (name: string) => `${name}-token`
+const isInput = (name: string) => (element: unknown) => valueAt(element, ['id']) === inputId(name)
+
+export const clients: readonly Client[] = [
+  {
+    // "Connect Claude Code to tools via MCP": scopes, and ${VAR} in headers.
+    name: 'claude-code',
+    title: 'Claude Code',
+    format: json,
+    files: {
+      user: ({ home, claudeCode }) => [join(claudeCode ?? home, '.claude.json')],
+      project: ({ project }) => [join(project, '.mcp.json')],
+    },
+    at: () => ['mcpServers'],
+    entry: usual({
+      stdio: { type: 'stdio' },
+      http: { type: 'http' },
+      reference: variable => `\${${variable}}`,
+    }),
+    next: 'Start Claude Code anew; /mcp there shows the connection.',
+  },
+  {
+    // "Connect to local MCP servers" of the protocol's documentation. Servers with a URL are added in its settings only.
+    name: 'claude-desktop',
+    title: 'Claude Desktop',
+    format: json,
+    files: {
+      user: folders => {
+        const file = 'claude_desktop_config.json'
+        return [
+          ...(folders.platform === 'win32' ? windowsAppFolders(folders).map(dir => join(dir, file)) : []),
+          perSystem(folders, join('Claude', file), join('Claude', file), join('Claude', file)),
+        ]
+      },
+    },
+    at: () => ['mcpServers'],
+    entry: server => ('command' in server ? { value: stdio(server.command) } : undefined),
+    next: 'Quit Claude Desktop wholly, not only its window, and start it again.',
+  },
+  {
+    // "Model Context Protocol" of Cursor: ${env:NAME} in headers.
+    name: 'cursor',
+    title: 'Cursor',
+    format: json,
+    files: {
+      user: ({ home }) => [join(home, '.cursor', 'mcp.json')],
+      project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
+    },
+    at: () => ['mcpServers'],
+    entry: usual({ reference: variable => `\${env:${variable}}` }),
+    next: 'Restart Cursor, and look under MCP in its settings that the server is on.',
+  },
+  {
+    // "MCP configuration reference" of VS Code: servers, and inputs, which it asks for once and keeps itself.
+    name: 'vscode',
+    title: 'VS Code',
+    format: json,
+    files: {
+      user: folders => {
+        const file = join('Code', 'User', 'mcp.json')
+        return [perSystem(folders, file, file, file)]
+      },
+      project: ({ project }) => [join(project, '.vscode', 'mcp.json')],
+    },
+    at: () => ['servers'],
+    entry(server, name) {
+      if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
+      const value = { type: 'http', url: server.url }
+      if (server.tokenVariable === undefined) return { value }
+      const description = `Token of svc, as in ${server.tokenVariable}`
+      return {
+        value: { ...value, ...bearer(`\${input:${inputId(name)}}`) },
+        also: [
+          {
+            path: ['inputs', isInput(name)],
+            value: { type: 'promptString', id: inputId(name), description, password: true },
+          },
+        ],
+      }
+    },
+    alsoTaken: name => [['inputs', isInput(name)]],
+    next: 'In VS Code run the command "MCP: List Servers", choose the server and start it.',
+  },
+  {
+    // "Model Context Protocol" of Codex: tables of config.toml, also of a project that is trusted.
+    name: 'codex',
+    title: 'Codex',
+    format: toml,
+    files: {
+      user: ({ home, codex }) => [join(codex ?? join(home, '.codex'), 'config.toml')],
+      project: ({ project }) => [join(project, '.codex', 'config.toml')],
+    },
+    at: () => ['mcp_servers'],
+    entry: server =>
+      'command' in server
+        ? { value: stdio(server.command) }
+        : {
+            value: {
+              url: server.url,
+              ...(server.tokenVariable !== undefined && { bearer_token_env_var: server.tokenVariable }),
+            },
+          },
+    next: 'Start Codex anew; /mcp there shows the connection.',
+  },
+  {
+    // "MCP servers" and "Config" of OpenCode. Version 1 has the servers under `mcp`, version 2 under `mcp.servers` and
+    // reads the other too ("Migrate from V1"): so `mcp`, unless the file has gone over already.
+    name: 'opencode',
+    title: 'OpenCode',
+    format: json,
+    files: {
+      user: ({ xdgConfig }) =>
+        ['opencode.json', 'opencode.jsonc'].map(file => join(xdgConfig, 'opencode', file)),
+      project: ({ project }) => ['opencode.json', 'opencode.jsonc'].map(file => join(project, file)),
+    },
+    at(settings) {
+      const servers = valueAt(settings, ['mcp', 'servers'])
+      const isMap = typeof servers === 'object' && servers !== null && !('type' in servers)
+      return isMap ? ['mcp', 'servers'] : ['mcp']
+    },
+    entry(server) {
+      if ('command' in server) return { value: { type: 'local', command: server.command } }
+      const { url, tokenVariable } = server
+      return {
+        value: {
+          type: 'remote',
+          url,
+          // Without it OpenCode would look for a login page first.
+          oauth: false,
+          ...(tokenVariable !== undefined && bearer(`{env:${tokenVariable}}`)),
+        },
+      }
+    },
+    next: 'Start OpenCode anew; opencode mcp list shows the connection.',
+  },
+  {
+    // "MCP servers with the Gemini CLI": httpUrl, and $NAME in settings.
+    name: 'gemini',
+    title: 'Gemini CLI',
+    format: json,
+    files: {
+      user: ({ home, geminiHome }) => [join(geminiHome ?? home, '.gemini', 'settings.json')],
+      project: ({ project }) => [join(project, '.gemini', 'settings.json')],
+    },
+    at: () => ['mcpServers'],
+    entry: usual({ urlKey: 'httpUrl', reference: variable => `\${${variable}}` }),
+    next: 'Start Gemini CLI anew; /mcp there shows the connection.',
+  },
+]
+
+/** Claude Desktop from its installer is a packaged app, which sees folders of its own instead of the usual one. */
+function windowsAppFolders({ localAppData }: UserFolders): string[] {
+  const named = (dir: string) => {
+    try {
+      return readdirSync(dir).filter(name => /^claude($|_)/i.test(name))
+    } catch {
+      return []
+    }
+  }
+  const packages = join(localAppData, 'Packages')
+  const data = join(localAppData, 'Claude-Data')
+  return [
+    ...named(data).map(name => join(data, name)),
+    ...named(packages).map(name => join(packages, name, 'LocalCache', 'Roaming', 'Claude')),
+  ]
+}
