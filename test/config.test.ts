@@ -19,6 +19,8 @@ test('without flags and variables the defaults of the specification hold', () =>
   expect(readConfig({}, {})).toEqual({
     host: '127.0.0.1',
     port: 8000,
+    transport: 'stdio',
+    confirmSend: false,
     basePath: join(home, '.svc'),
     logLevel: 'INFO',
     banner: true,
@@ -51,6 +53,8 @@ test('every option can be given by its flag and by its variable alike', () => {
   const samples: { [Name in keyof Config]-?: [text: string, value: Config[Name]] } = {
     host: ['0.0.0.0', '0.0.0.0'],
     port: ['0', 0],
+    transport: ['HTTP', 'http'],
+    confirmSend: ['1', true],
     basePath: ['/srv/svc', resolve('/srv/svc')],
     adminPort: ['8080', 8080],
     logLevel: ['debug', 'DEBUG'],

@@ -10,6 +10,10 @@ export interface Config {
   readonly port: number
   /** Absolute. */
   readonly basePath: string
+  /** How MCP clients connect. */
+  readonly transport: Transport
+  /** Whether a person confirms each send of an MCP client. */
+  readonly confirmSend: boolean
   /** Absent: no admin panel. 0: a free port. */
   readonly adminPort?: number
   readonly logLevel: LogLevel
@@ -34,6 +38,10 @@ export interface Config {
   /** The client version told upstream. */
   readonly channelVersion: string
 }
+
+/** The transports of `svc mcp`. */
+export type Transport = 'stdio' | 'http' | 'sse'
+const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
 /** Commands that take options; `tool` is every one-shot tool command. */
 export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup'
@@ -83,6 +91,18 @@ const url = {
 
 /** Every option, in the order of the help. */
 export const optionTable: readonly OptionSpec[] = [
+  one({
+    name: 'transport',
+    flag: '--transport',
+    short: '-t',
+    env: 'SVC_TRANSPORT',
+    placeholder: '<transport>',
+    default: 'stdio',
+    help: 'stdio: one client that starts svc itself; http: any number, at /mcp; sse: the older form of http, at /sse',
+    commands: ['mcp'],
+    expected: `one of ${transports.join(', ')}`,
+    parse: text => transports.find(transport => transport === text.toLowerCase()),
+  }),
   one({
     name: 'host',
     flag: '--host',
@@ -177,6 +197,16 @@ export const optionTable: readonly OptionSpec[] = [
     parse: hosts,
   }),
   one({
+    name: 'confirmSend',
+    flag: '--confirm-send',
+    env: 'SVC_CONFIRM_SEND',
+    default: '0',
+    shownDefault: 'off',
+    help: 'over MCP, ask the person behind the client before anything is sent',
+    commands: ['openapi', 'mcp'],
+    ...onOff,
+  }),
+  one({
     name: 'upstreamUrl',
     flag: '--upstream-url',
     env: 'SVC_UPSTREAM_URL',
@@ -260,7 +290,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: '0',
     shownDefault: 'off',
     help: 'run against the built-in pretend WeChat with its simulated phone',
-    commands: [...servers, 'setup'],
+    commands: [...working, 'setup'],
     ...onOff,
   }),
   one({

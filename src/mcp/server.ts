@@ -1,8 +1,12 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
 import { McpServer } from '@modelcontextprotocol/server'
+import { addAnnouncements } from './announcements.ts'
 import type { CallDoor } from './call.ts'
+import { addCompletions } from './completions.ts'
 import type { McpContext } from './context.ts'
 import { instructions } from './instructions.ts'
+import { addPrompts } from './prompts.ts'
+import { addResources } from './resources.ts'
 import { addTools } from './tools.ts'
 
 /** A server for one connection, or for one request of the stateless era. */
@@ -25,5 +29,9 @@ export function createMcpServer(context: McpContext, door: CallDoor): McpServer 
   )
   server.server.onerror = error => context.log.debug('mcp', { error })
   addTools(server, context, door)
+  addResources(server, context)
+  addPrompts(server, context)
+  addCompletions(server, context)
+  addAnnouncements(server, context)
   return server
 }

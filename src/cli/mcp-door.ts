@@ -1,0 +1,49 @@
+/** MCP over HTTP for the commands that serve: loaded at its first request, since most starts see none. */
+
+import type { Config } from '../config.ts'
+import type { McpGateway } from '../mcp/context.ts'
+import type { McpHttpDoor } from '../mcp/http.ts'
+import { systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { tools } from '../tools/index.ts'
+import { version } from '../version.ts'
+
+export interface McpDoorOptions {
+  readonly gateway: McpGateway
+  readonly config: Config
+  readonly log: Log
+  /** Which transports are served: Streamable HTTP at /mcp, or that of 2024 at /sse and /messages. */
+  readonly transport?: 'http' | 'sse'
+}
+
+/** Whether the request is for the door beside REST. */
+export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
+
+/** What the parts of MCP share in this process. */
+export async function mcpShared({ gateway, config, log }: McpDoorOptions) {
+  const { Announcements } = await import('../mcp/announcements.ts')
+  const room = log.child('mcp')
+  return {
+    ...{ gateway, tools, version, log: room },
+    confirmSend: config.confirmSend,
+    changes: new Announcements({ gateway, log: room, clock: systemClock }),
+  }
+}
+
+/** The door, opened by its first request. */
+export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' | 'close'> {
+  let door: Promise<McpHttpDoor> | undefined
+  const open = async () => {
+    const [{ createMcpHttp }, shared] = await Promise.all([import('../mcp/http.ts'), mcpShared(options)])
+    return createMcpHttp({ ...shared, config: options.config, transport: options.transport ?? 'http' })
+  }
+  return {
+    async fetch(request) {
+      door ??= open()
+      return (await door).fetch(request)
+    },
+    async close(graceMs) {
+      await (await door)?.close(graceMs)
+    },
+  }
+}

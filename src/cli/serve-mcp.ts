@@ -1,0 +1,52 @@
+/** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP. */
+
+import type { Config } from '../config.ts'
+import { keepStdoutClean } from '../platform/console.ts'
+import { createLog } from '../platform/log.ts'
+import { version } from '../version.ts'
+import { lazyMcpDoor, mcpShared } from './mcp-door.ts'
+import { banner, print } from './print.ts'
+import { graceMs, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
+
+/** Serves until SIGINT or SIGTERM; over stdio also until the client is gone. */
+export async function serveMcp(config: Config): Promise<void> {
+  if (config.transport === 'stdio') await serveOverStdio(config)
+  else await serveOverHttp(config, config.transport)
+}
+
+async function serveOverStdio(given: Config): Promise<void> {
+  keepStdoutClean()
+  const log = createLog(given.logLevel)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  const { serveMcpStdio } = await import('../mcp/stdio.ts')
+  const { config, gateway, sandbox } = await openService(given, log, stack, { listens: false })
+  const server = serveMcpStdio(await mcpShared({ gateway, config, log }))
+  stack.defer(() => server.close())
+  await gateway.start()
+  // All of it goes to stderr here.
+  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  print('serving MCP on standard input and output')
+  const reason = await Promise.race([stopping, server.ended.then(() => 'the client is gone')])
+  log.info('stopping', { reason })
+  await server.close()
+}
+
+async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<void> {
+  const log = createLog(given.logLevel)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  const { config, gateway, generated, sandbox } = await openService(given, log, stack)
+  const mcp = lazyMcpDoor({ gateway, config, log, transport })
+  const server = await listen(config, '--port', config.port, request => mcp.fetch(request))
+  stack.defer(() => server.stop(0))
+  await gateway.start()
+
+  if (config.banner) print(banner(version))
+  print(`listening on ${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`)
+  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  if (generated) print(tokenLine(generated))
+
+  log.info('stopping', { signal: await stopping })
+  await Promise.all([mcp.close(graceMs), server.stop(graceMs)])
+}

@@ -1,0 +1,145 @@
+/** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
+
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
+import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { SvcError } from '../model/error.ts'
+import { systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
+import { type RunningServer, serve } from '../platform/serve.ts'
+import { type EnsuredToken, ensureToken, isLoopback } from '../server/auth.ts'
+import { version } from '../version.ts'
+
+/** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
+export const graceMs = 3000
+/** Each session holds one fetch, and Bun allows 256: from here on the limit is worth a new start of the process. */
+const manySessions = 100
+
+/** An open data directory, and what was decided on the way. */
+export interface Opened {
+  readonly gateway: RunningGateway
+  readonly sandbox: { url: string } | undefined
+  /** Set when others may reach the service and no token was given. */
+  readonly generated: EnsuredToken | undefined
+  /** The configuration with the token that callers must send, if they must. */
+  readonly config: Config
+}
+
+/**
+ * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
+ * others may reach a service that `listens`, a token is made if none was given.
+ *
+ * @throws SvcError `invalid_arguments` for the admin panel, which there is not yet
+ */
+export async function openService(
+  given: Config,
+  log: Log,
+  stack: AsyncDisposableStack,
+  { listens = true } = {},
+): Promise<Opened> {
+  if (given.adminPort !== undefined) {
+    throw new SvcError('invalid_arguments', '--admin-port: this version has no admin panel yet', {
+      hint: 'Leave the option out; sessions are managed with the tools login, logout, rename_session and set_default.',
+    })
+  }
+  spareLoopbackTheProxy()
+  const { sessions } = await claimDirectory(given)
+  await claimMediaRoot(given)
+  if (sessions >= manySessions) raiseFetchLimit()
+  const sandbox = given.sandbox ? await openSandboxFor(given, log, stack) : undefined
+  const generated =
+    listens && given.token === undefined && !isLoopback(given.host)
+      ? await ensureToken(given.basePath)
+      : undefined
+  const config = generated ? Object.freeze({ ...given, token: generated.token }) : given
+  const gateway = stack.use(
+    await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
+  )
+  return { gateway, sandbox, generated, config }
+}
+
+/** Loaded on use: whoever talks to the real WeChat starts without it. */
+export const sandboxRoom = () => import('../sandbox/sandbox.ts')
+
+/** Resolves with the first signal to stop. */
+export const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
+
+/** The phone has no token: beside a service that others may reach, it stays on this machine. */
+const phoneHost = '127.0.0.1'
+
+/** How the sandbox of this directory is started. */
+export const sandboxOptions = (config: Config, log: Log, host: string) => ({
+  dir: join(config.basePath, 'sandbox'),
+  host,
+  port: config.sandboxPort,
+  clock: systemClock,
+  log: log.child('sandbox'),
+})
+
+/** Starts the sandbox of this directory, or joins the one that another process runs for it. */
+export async function openSandboxFor(
+  config: Config,
+  log: Log,
+  stack: AsyncDisposableStack,
+): Promise<{ url: string }> {
+  const { joinSandbox, startSandbox } = await sandboxRoom()
+  const running = await joinSandbox(join(config.basePath, 'sandbox'))
+  if (running) {
+    log.info('using the sandbox of another process', { url: running.url })
+    return running
+  }
+  const sandbox = await startSandbox(sandboxOptions(config, log, phoneHost)).catch(error => {
+    throw listenError(error, '--sandbox-port', config.sandboxPort, phoneHost)
+  })
+  stack.defer(() => sandbox.stop())
+  return sandbox
+}
+
+/** A generated token is shown the one time it is made; later only where it is. */
+export const tokenLine = ({ token, created, path }: EnsuredToken) =>
+  created ? `token ${token} (kept in ${path}; shown this once)` : `token as kept in ${path}`
+
+/** The address as this machine's browser can open it: the phone answers loopback names alone. */
+export const reachable = (url: string) =>
+  url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+
+/** The server, or why there is none in one clear line. */
+export async function listen(
+  config: Config,
+  flag: string,
+  port: number,
+  fetch: (request: Request) => Response | Promise<Response>,
+): Promise<RunningServer> {
+  try {
+    return await serve({ hostname: config.host, port, fetch })
+  } catch (error) {
+    throw listenError(error, flag, port, config.host)
+  }
+}
+
+/** A failed bind as one clear line; anything else as it is. */
+export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
+  const { code } = error as { code?: string }
+  if (code === 'EADDRINUSE') {
+    return new SvcError('internal', `port ${port} on ${host} is in use`, {
+      hint: `Choose another with ${flag}, or 0 for a free one.`,
+      cause: error,
+    })
+  }
+  if (code === 'EACCES' || code === 'EPERM') {
+    return new SvcError('internal', `this user has no right to port ${port} on ${host}`, {
+      hint: `Choose a port above 1023 with ${flag}.`,
+      cause: error,
+    })
+  }
+  // Bun says EINVAL of a name that cannot be resolved.
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EINVAL') {
+    return new SvcError('internal', `${host} is not an address of this machine`, {
+      hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+      cause: error,
+    })
+  }
+  return error
+}

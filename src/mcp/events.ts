@@ -1,0 +1,51 @@
+/** What the streams of one session sent last, so that a client whose connection broke can read on. */
+import type { EventStore, JSONRPCMessage } from '@modelcontextprotocol/server'
+
+const maxEvents = 500
+const maxLength = 8 * 1024 * 1024
+
+interface Kept {
+  readonly id: string
+  readonly stream: string
+  readonly message: JSONRPCMessage
+  readonly length: number
+}
+
+/** Bounded: the oldest events are forgotten first. An event's id names its stream. */
+export class Events implements EventStore {
+  readonly #kept: Kept[] = []
+  #length = 0
+  #last = 0
+
+  async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
+    const id = `${stream}_${++this.#last}`
+    const { length } = JSON.stringify(message)
+    this.#kept.push({ id, stream, message, length })
+    this.#length += length
+    while (this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1))
+      this.#length -= this.#kept.shift()?.length ?? 0
+    return id
+  }
+
+  async getStreamIdForEventId(id: string): Promise<string | undefined> {
+    return streamOf(id)
+  }
+
+  async replayEventsAfter(
+    lastEventId: string,
+    { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
+  ): Promise<string> {
+    const stream = streamOf(lastEventId) ?? ''
+    const after = Number(lastEventId.slice(lastEventId.lastIndexOf('_') + 1))
+    for (const event of [...this.#kept]) {
+      const number = Number(event.id.slice(event.id.lastIndexOf('_') + 1))
+      // The event that opens a stream carries no message.
+      if (event.stream === stream && number > after && 'jsonrpc' in event.message)
+        await send(event.id, event.message)
+    }
+    return stream
+  }
+}
+
+/** The stream that an event belongs to. */
+export const streamOf = (eventId: string): string | undefined => /^(.+)_\d+$/.exec(eventId)?.[1]

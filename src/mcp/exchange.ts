@@ -1,0 +1,135 @@
+/**
+ * One HTTP request and the calls whose answers go out with it: settled when the answer was taken by the socket, or when
+ * the client is gone.
+ */
+import type { McpCall } from './call.ts'
+
+/** What is handed to the runtime is in the kernel after this; see `server/http-call.ts`. */
+const flushMs = 2
+
+export class Exchange {
+  readonly #calls = new Set<McpCall>()
+  readonly #ended: () => void
+  #over: boolean | undefined
+
+  constructor(ended: () => void = () => {}) {
+    this.#ended = ended
+  }
+
+  /** Settles the call with this exchange. */
+  add(call: McpCall): void {
+    if (this.#over === undefined) this.#calls.add(call)
+    else call.settled(this.#over)
+  }
+
+  /** Tells all, once: written, or lost. */
+  settle(delivered: boolean): void {
+    if (this.#over !== undefined) return
+    this.#over = delivered
+    for (const call of this.#calls) call.settled(delivered)
+    this.#calls.clear()
+    this.#ended()
+  }
+}
+
+/** Exchanges by their requests: how a call finds its own. */
+export class Exchanges {
+  readonly #byRequest = new WeakMap<Request, Exchange>()
+  #open = 0
+  #none: (() => void) | undefined
+
+  /** The exchange of a request that asks for an answer. */
+  open(request: Request): Exchange {
+    this.#open++
+    const exchange = new Exchange(() => {
+      if (--this.#open === 0) this.#none?.()
+    })
+    this.#byRequest.set(request, exchange)
+    return exchange
+  }
+
+  of(request: Request | undefined): Exchange | undefined {
+    return request && this.#byRequest.get(request)
+  }
+
+  /** Resolves when every answer is written or lost, or when the time is over. */
+  async settled(withinMs: number): Promise<void> {
+    if (this.#open === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#none = resolve
+    const timer = setTimeout(resolve, withinMs)
+    await promise
+    clearTimeout(timer)
+  }
+}
+
+export interface Watch {
+  /** Aborts when the client's connection closes before the answer is complete. */
+  readonly signal: AbortSignal
+  /** Every byte was taken. */
+  written(): void
+  /** The client left before. */
+  lost(): void
+  /** Each chunk on its way out. */
+  saw?(chunk: Uint8Array): void
+}
+
+/** The same response, watched to the end of its body. */
+export function watched(response: Response, watch: Watch): Response {
+  if (!response.body) {
+    watch.written()
+    return response
+  }
+  const body = watchedBody(response.body as ReadableStream<Uint8Array>, watch)
+  return new Response(body, { status: response.status, headers: response.headers })
+}
+
+/**
+ * The same bytes with back-pressure: the next chunk is asked for when the one before has drained into the kernel, and the
+ * end when all of them have (seen on Bun 1.4.5, see `settlingBody`).
+ */
+function watchedBody(source: ReadableStream<Uint8Array>, watch: Watch): ReadableStream<Uint8Array> {
+  const { signal } = watch
+  const reader = source.getReader()
+  let over = false
+  const leave = () => {
+    if (over) return
+    over = true
+    signal.removeEventListener('abort', leave)
+    watch.lost()
+    reader.cancel().catch(() => {})
+  }
+  if (signal.aborted) leave()
+  else signal.addEventListener('abort', leave, { once: true })
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (!done) {
+          watch.saw?.(value)
+          return controller.enqueue(value)
+        }
+        // A hang-up that the kernel knows of is heard before the answer counts.
+        await turn()
+        if (over) return
+        controller.close()
+        await flushed()
+        if (over) return
+        over = true
+        signal.removeEventListener('abort', leave)
+        watch.written()
+      },
+      cancel: leave,
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** One turn of the event loop. */
+export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+/** Until what was handed to the runtime is in the kernel. */
+export async function flushed(): Promise<void> {
+  await new Promise(resolve => setTimeout(resolve, flushMs))
+  await turn()
+}

@@ -1,0 +1,202 @@
+/**
+ * MCP over HTTP: Streamable HTTP at one path, for both eras, or the two paths of the older SSE transport.
+ * Callers pass the same check as at the REST door.
+ */
+import {
+  createMcpHandler,
+  isInitializeRequest,
+  isJsonContentType,
+  isLegacyRequest,
+  type McpHttpHandler,
+  readRequestBody,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { Config } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { createGuard } from '../server/auth.ts'
+import { problemResponse } from '../server/errors.ts'
+import { Waiting } from '../server/http-call.ts'
+import { toSvcError } from '../tools/index.ts'
+import type { McpCall } from './call.ts'
+import type { McpShared } from './context.ts'
+import { Exchanges, watched } from './exchange.ts'
+import type { createMcpServer } from './server.ts'
+import { Sessions } from './sessions.ts'
+import { SseSessions } from './sse.ts'
+
+export interface McpHttpOptions extends McpShared {
+  readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'>
+  /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */
+  readonly transport: 'http' | 'sse'
+  /** For tests: when a session without connections ends. */
+  readonly idleMs?: number
+  /** For tests: makes the servers. */
+  readonly server?: typeof createMcpServer
+}
+
+/** The door, as `platform/serve.ts` serves it. */
+export interface McpHttpDoor {
+  /** Never throws. */
+  fetch(request: Request): Promise<Response>
+  /** Refuses new calls and ends the waits of running ones; their answers are still written. */
+  beginShutdown(): void
+  /** Ends streams and sessions once the answers under way are written, or the time is over. */
+  close(graceMs: number): Promise<void>
+}
+
+/** Base64 of 16 MiB with room for the rest, as at the REST door. */
+const maxBodyBytes = 24 * 1024 * 1024
+
+/** @throws Error when the address is open to others and there is no token */
+export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
+  const overSse = options.transport === 'sse'
+  const guard = createGuard(options.config)
+  const waiting = new Waiting()
+  const exchanges = new Exchanges()
+  const deliver = (call: McpCall, ctx: ServerContext) => {
+    const exchange = exchanges.of(ctx.http?.req)
+    if (exchange) exchange.add(call)
+    else call.settled(false)
+  }
+  const shared: McpShared = options
+  const sessions = new Sessions({
+    server: closed =>
+      make(
+        { ...shared, local: false, era: 'legacy', lasting: true, closed },
+        { local: false, era: 'legacy', waiting, deliver },
+      ),
+    exchanges,
+    ...(options.idleMs !== undefined && { idleMs: options.idleMs }),
+  })
+  const sse = new SseSessions(
+    (closed, delivered) =>
+      make(
+        { ...shared, local: false, era: 'legacy', lasting: true, closed },
+        {
+          local: false,
+          era: 'legacy',
+          waiting,
+          deliver: (call, ctx) => delivered(ctx.mcpReq.id, call),
+        },
+      ),
+    '/messages',
+  )
+  const stateless: McpHttpHandler = createMcpHandler(
+    ({ era, requestInfo }) =>
+      make(
+        { ...shared, local: false, era, lasting: false, closed: requestInfo?.signal ?? neverAborts() },
+        { local: false, era, waiting, deliver },
+      ),
+    {
+      maxRequestBodySize: maxBodyBytes,
+      onerror: error => options.log.debug('mcp', { error }),
+      bus: {
+        publish() {},
+        subscribe: listener =>
+          options.changes.subscribe(change =>
+            listener(
+              change.kind === 'updated'
+                ? { kind: 'resource_updated', uri: change.uri }
+                : { kind: 'resources_list_changed' },
+            ),
+          ),
+      },
+    },
+  )
+
+  /** A request that stands for itself: the modern era, and plain calls of the legacy one without a session. */
+  async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
+    const exchange = exchanges.open(request)
+    // Never throws before it is closed, and then nobody waits.
+    const response = await stateless.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+    return watched(response, {
+      signal: request.signal,
+      written: () => exchange.settle(true),
+      lost: () => exchange.settle(false),
+    })
+  }
+
+  async function streamable(request: Request): Promise<Response> {
+    const id = request.headers.get('mcp-session-id')
+    if (request.method !== 'POST') {
+      if (id === null) return alone(request)
+      return (await sessions.serve(id, request)) ?? rpcError(404, -32001, 'Session not found')
+    }
+    const body = await readJson(request)
+    if (body instanceof Response) return body
+    if (!(await isLegacyRequest(request, body.value))) return alone(request, body.value)
+    if (id !== null) {
+      return (await sessions.serve(id, request, body.value)) ?? rpcError(404, -32001, 'Session not found')
+    }
+    if (!isInitializeRequest(body.value)) return alone(request, body.value)
+    return (
+      (await sessions.open(request, body.value)) ??
+      rpcError(503, -32000, 'Too many sessions are open', { 'retry-after': '60' })
+    )
+  }
+
+  async function posted(request: Request): Promise<Response> {
+    const id = new URL(request.url).searchParams.get('sessionId') ?? ''
+    const body = await readJson(request)
+    if (body instanceof Response) return body
+    switch (sse.take(id, body.value, request)) {
+      case true:
+        return new Response('Accepted', { status: 202 })
+      case false:
+        return rpcError(404, -32001, 'Session not found')
+      default:
+        return rpcError(400, -32600, 'The body is no JSON-RPC message')
+    }
+  }
+
+  async function routed(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url)
+    if (!overSse && pathname === '/mcp') return streamable(request)
+    if (overSse && pathname === '/sse') {
+      if (request.method !== 'GET') return rpcError(405, -32000, 'Method not allowed', { allow: 'GET' })
+      return (await sse.open(request)) ?? rpcError(503, -32000, 'Too many streams are open')
+    }
+    if (overSse && pathname === '/messages') {
+      if (request.method !== 'POST') return rpcError(405, -32000, 'Method not allowed', { allow: 'POST' })
+      return posted(request)
+    }
+    throw new SvcError('not_found', 'Nothing is served at this path', {
+      hint: `MCP is at ${overSse ? '/sse' : '/mcp'}.`,
+    })
+  }
+
+  return {
+    async fetch(request) {
+      const refusal = guard.refusal(request, false) ?? waiting.stopped
+      if (refusal) return problemResponse(refusal)
+      try {
+        return await routed(request)
+      } catch (error) {
+        return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
+      }
+    },
+    beginShutdown: () => waiting.stop(),
+    async close(graceMs) {
+      waiting.stop()
+      await exchanges.settled(graceMs)
+      await Promise.all([stateless.close(), sessions.close(), sse.close()])
+    },
+  }
+}
+
+const neverAborts = () => new AbortController().signal
+
+async function readJson(request: Request): Promise<{ value: unknown } | Response> {
+  if (!isJsonContentType(request.headers.get('content-type')))
+    return rpcError(415, -32000, 'Content-Type must be application/json')
+  try {
+    const body = await readRequestBody(request, maxBodyBytes)
+    if (body.tooLarge) return rpcError(413, -32000, `The body is larger than ${maxBodyBytes} bytes`)
+    return { value: JSON.parse(body.text) as unknown }
+  } catch {
+    return rpcError(400, -32700, 'The body is not valid JSON')
+  }
+}
+
+const rpcError = (status: number, code: number, message: string, headers: Record<string, string> = {}) =>
+  Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status, headers })

@@ -1,0 +1,210 @@
+/**
+ * Sessions of the legacy era over Streamable HTTP: one server each, so that a client can be asked, told of progress and of
+ * changes, and can read on after its connection broke.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  isJSONRPCRequest,
+  type McpServer,
+  type RequestId,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server'
+import { Events, streamOf } from './events.ts'
+import { Exchange, type Exchanges, watched } from './exchange.ts'
+
+export interface SessionsOptions {
+  /** Makes the server of a session; the signal aborts with the session. */
+  server(closed: AbortSignal): McpServer
+  readonly exchanges: Exchanges
+  /** For tests. */
+  readonly idleMs?: number
+}
+
+/** A session without any open connection ends after this; its client then opens a new one. */
+const usualIdleMs = 30 * 60_000
+/** Of sessions without connections the newest so many are kept; of all together, no more than `maxSessions`. */
+const maxIdle = 100
+const maxSessions = 1000
+const sweepEveryMs = 30_000
+/** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
+const retryMs = 500
+const resumeMs = 3000
+
+interface Session {
+  readonly transport: WebStandardStreamableHTTPServerTransport
+  /** Requests and streams that are open. */
+  open: number
+  idleSince: number
+  /** By stream: answers whose client may come back for them. */
+  readonly broken: Map<string, Broken>
+  close(): Promise<void>
+}
+
+interface Broken {
+  readonly exchange: Exchange
+  readonly giveUp: () => void
+  readonly timer: ReturnType<typeof setTimeout>
+}
+
+export class Sessions {
+  readonly #options: SessionsOptions
+  readonly #sessions = new Map<string, Session>()
+  #sweeping: ReturnType<typeof setInterval> | undefined
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#sessions.size
+  }
+
+  /** Opens a session for an `initialize`; `undefined` when there are too many. */
+  async open(request: Request, parsedBody: unknown): Promise<Response | undefined> {
+    this.#sweep()
+    if (this.#sessions.size >= maxSessions) return undefined
+    const closed = new AbortController()
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      eventStore: new Events(),
+      retryInterval: retryMs,
+      onsessioninitialized: id => void this.#sessions.set(id, session),
+    })
+    const server = this.#options.server(closed.signal)
+    const session: Session = {
+      transport,
+      open: 0,
+      idleSince: performance.now(),
+      broken: new Map(),
+      close: () => server.close(),
+    }
+    server.server.onclose = () => {
+      closed.abort()
+      if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
+      for (const { giveUp, timer } of session.broken.values()) {
+        clearTimeout(timer)
+        giveUp()
+      }
+      session.broken.clear()
+    }
+    await server.connect(transport)
+    if (!this.#sweeping) {
+      this.#sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
+      this.#sweeping.unref()
+    }
+    const response = await this.#serve(session, request, parsedBody)
+    // What was no proper initialize made no session.
+    if (transport.sessionId === undefined) await session.close()
+    return response
+  }
+
+  /** The answer to a request of that session; `undefined` when there is none of that id. */
+  async serve(id: string, request: Request, parsedBody?: unknown): Promise<Response | undefined> {
+    const session = this.#sessions.get(id)
+    return session && (await this.#serve(session, request, parsedBody))
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweeping)
+    this.#sweeping = undefined
+    await Promise.all([...this.#sessions.values()].map(session => session.close()))
+  }
+
+  async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
+    const { broken, transport } = session
+    const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
+    const back = lastEvent === null ? undefined : broken.get(streamOf(lastEvent) ?? '')
+    const exchange =
+      back?.exchange ?? (request.method === 'POST' ? this.#options.exchanges.open(request) : new Exchange())
+    session.open++
+    const left = () => {
+      if (--session.open === 0) session.idleSince = performance.now()
+    }
+    let response: Response
+    try {
+      response = await transport.handleRequest(request, parsedBody === undefined ? {} : { parsedBody })
+    } catch (error) {
+      left()
+      exchange.settle(false)
+      throw error
+    }
+    this.#forgetCancelled(session, parsedBody)
+    let stream = lastEvent === null ? undefined : streamOf(lastEvent)
+    if (back && stream !== undefined && response.ok) {
+      clearTimeout(back.timer)
+      broken.delete(stream)
+    }
+    const isAnswer = request.method === 'POST' || back !== undefined
+    const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
+    return watched(response, {
+      signal: request.signal,
+      // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
+      saw: chunk => {
+        stream ??= streamOf(/^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200)))?.[1] ?? '')
+      },
+      written() {
+        left()
+        exchange.settle(true)
+      },
+      lost() {
+        left()
+        if (!isAnswer) return
+        if (stream === undefined) return giveUp()
+        const key = stream
+        const timer = setTimeout(() => {
+          broken.delete(key)
+          giveUp()
+        }, resumeMs)
+        timer.unref()
+        broken.set(key, { exchange, giveUp, timer })
+      },
+    })
+  }
+
+  /** A cancelled request is never answered, so its stream would stay open: it is ended with an error nobody waits for. */
+  #forgetCancelled({ transport }: Session, parsedBody: unknown): void {
+    for (const { method, params } of messagesOf(parsedBody)) {
+      const id = method === 'notifications/cancelled' ? params?.requestId : undefined
+      if (id !== undefined) endUnanswered(transport, id as RequestId)
+    }
+  }
+
+  #sweep(): void {
+    const now = performance.now()
+    const idle = [...this.#sessions.values()].filter(({ open }) => open === 0)
+    idle.sort((a, b) => b.idleSince - a.idleSince)
+    for (const [index, session] of idle.entries()) {
+      if (index >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? usualIdleMs))
+        session.close().catch(() => {})
+    }
+  }
+}
+
+const messagesOf = (body: unknown) =>
+  (Array.isArray(body) ? body : body === undefined ? [] : [body]) as readonly ({
+    id?: unknown
+    method?: unknown
+    params?: { requestId?: unknown }
+  } & object)[]
+
+/** The client does not come back: what it asked for is cut off, and what was answered is lost. */
+function giveUpRequests(
+  transport: WebStandardStreamableHTTPServerTransport,
+  parsedBody: unknown,
+  exchange: Exchange,
+): void {
+  exchange.settle(false)
+  for (const message of messagesOf(parsedBody)) {
+    if (!isJSONRPCRequest(message)) continue
+    const params = { requestId: message.id, reason: 'the connection was lost' }
+    transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
+    endUnanswered(transport, message.id)
+  }
+}
+
+function endUnanswered(transport: WebStandardStreamableHTTPServerTransport, id: RequestId): void {
+  // After the abort, which the server handles in a microtask; an answered request is not known any more.
+  setImmediate(() => {
+    transport.send({ jsonrpc: '2.0', id, error: { code: -32000, message: 'Cancelled' } }).catch(() => {})
+  })
+}

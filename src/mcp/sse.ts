@@ -1,0 +1,161 @@
+/** The transport of 2024: GET /sse opens a stream that names an address, to which the client then posts its messages. */
+import { randomUUID } from 'node:crypto'
+import {
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  type McpServer,
+  type MessageExtraInfo,
+  parseJSONRPCMessage,
+  type RequestId,
+  type Transport,
+} from '@modelcontextprotocol/server'
+import type { McpCall } from './call.ts'
+import { flushed } from './exchange.ts'
+
+const keepAliveMs = 15_000
+const maxStreams = 1000
+
+/** What makes the server of one connection. */
+export type SseServer = (closed: AbortSignal, deliver: (id: RequestId, call: McpCall) => void) => McpServer
+
+/** The open streams by their session ids. */
+export class SseSessions {
+  readonly #server: SseServer
+  readonly #messagesPath: string
+  readonly #open = new Map<string, SseTransport>()
+
+  /** @param messagesPath where clients post */
+  constructor(server: SseServer, messagesPath: string) {
+    this.#server = server
+    this.#messagesPath = messagesPath
+  }
+
+  /** GET: the stream; `undefined` when there are too many. */
+  async open(request: Request): Promise<Response | undefined> {
+    if (this.#open.size >= maxStreams) return undefined
+    const id = randomUUID()
+    const closed = new AbortController()
+    const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, request.signal)
+    const server = this.#server(closed.signal, (requestId, call) => transport.deliver(requestId, call))
+    server.server.onclose = () => {
+      closed.abort()
+      this.#open.delete(id)
+    }
+    this.#open.set(id, transport)
+    await server.connect(transport)
+    return transport.response()
+  }
+
+  /** POST: hands the message over. @returns false when there is no such stream, undefined when it is no message */
+  take(id: string, body: unknown, request: Request): boolean | undefined {
+    const transport = this.#open.get(id)
+    if (!transport) return false
+    let message: JSONRPCMessage
+    try {
+      message = parseJSONRPCMessage(body)
+    } catch {
+      return undefined
+    }
+    transport.onmessage?.(message, { request })
+    return true
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open.values()].map(transport => transport.close()))
+  }
+}
+
+/** A frame on its way out, and who hears that the socket took it. */
+interface Frame {
+  readonly text: string
+  taken?(delivered: boolean): void
+}
+
+class SseTransport implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
+  readonly #calls = new Map<RequestId, McpCall>()
+  readonly #queue: Frame[] = []
+  readonly #signal: AbortSignal
+  readonly #gone = () => void this.close()
+  #wake: (() => void) | undefined
+  #closed = false
+  #keepAlive: ReturnType<typeof setInterval> | undefined
+
+  constructor(endpoint: string, signal: AbortSignal) {
+    this.#signal = signal
+    this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n` })
+  }
+
+  async start(): Promise<void> {
+    if (this.#signal.aborted) this.#gone()
+    else this.#signal.addEventListener('abort', this.#gone, { once: true })
+    this.#keepAlive = setInterval(() => this.#push({ text: ': keepalive\n\n' }), keepAliveMs)
+  }
+
+  /** The stream. A frame counts as taken when the runtime asks for the next one: then it has drained. */
+  response(): Response {
+    const encoder = new TextEncoder()
+    let before: Frame | undefined
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull: async controller => {
+          if (before?.taken) {
+            await flushed()
+            before.taken(!this.#closed)
+          }
+          before = undefined
+          while (this.#queue.length === 0 && !this.#closed)
+            await new Promise<void>(resolve => {
+              this.#wake = resolve
+            })
+          const frame = this.#closed ? undefined : this.#queue.shift()
+          if (!frame) return controller.close()
+          before = frame
+          controller.enqueue(encoder.encode(frame.text))
+        },
+        cancel: () => this.close(),
+      },
+      { highWaterMark: 0 },
+    )
+    return new Response(stream, {
+      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' },
+    })
+  }
+
+  /** Settles the call once its answer is taken. */
+  deliver(id: RequestId, call: McpCall): void {
+    if (this.#closed) call.settled(false)
+    else this.#calls.set(id, call)
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#closed) throw new Error('the stream is closed')
+    const id = 'method' in message ? undefined : message.id
+    const call = id === undefined ? undefined : this.#calls.get(id)
+    const text = `event: message\ndata: ${JSON.stringify(message)}\n\n`
+    if (id === undefined || !call) return this.#push({ text })
+    const taken = (delivered: boolean) => {
+      this.#calls.delete(id)
+      call.settled(delivered && isJSONRPCResultResponse(message))
+    }
+    this.#push({ text, taken })
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    clearInterval(this.#keepAlive)
+    this.#signal.removeEventListener('abort', this.#gone)
+    for (const call of this.#calls.values()) call.settled(false)
+    this.#calls.clear()
+    this.#wake?.()
+    this.onclose?.()
+  }
+
+  #push(frame: Frame): void {
+    this.#queue.push(frame)
+    this.#wake?.()
+  }
+}
