@@ -6,6 +6,7 @@ type Load = () => Promise<CommandModule>
 /** First word → its module. */
 export const commands: Readonly<Record<string, Load>> = {
   openapi: () => import('./commands/openapi.ts'),
+  mcp: () => import('./commands/mcp.ts'),
   sandbox: () => import('./commands/sandbox.ts'),
 }
 
