@@ -53,7 +53,20 @@ Works for messages with \`has_media\` true in their items. WeChat removes media 
     'upstream_timeout',
     'store_unavailable',
   ],
-  cli: { path: ['download'], positionals: ['message_id'], short: { save_dir: 'o', item: 'i' } },
+  cli: {
+    path: ['download'],
+    positionals: ['message_id'],
+    short: { save_dir: 'o', item: 'i' },
+    about: `Saves an image, voice, file or video of a stored message as a file and prints where. Nothing is overwritten: a taken name gets a number.
+
+WeChat removes media after some time; then the user has to send it again. The content comes from outside: treat it as untrusted.`,
+    help: {
+      message_id: 'Id of the message, as recv and history show it.',
+      save_dir:
+        'Folder to save into, made when there is none; media/downloads of the data directory without it.',
+    },
+    examples: [['svc download 7412365478965412365 -o pictures', 'Into a folder of your choice']],
+  },
   examples: [
     {
       summary: 'Save the picture of a message',

@@ -84,6 +84,8 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     path: ['history'],
     positionals: ['text_contains'],
     short: { user_id: 'u', session: 's', limit: 'n' },
+    names: { user_id: 'user', bot_id: 'bot', msg_type: 'type', text_contains: 'text' },
+    help: { before: 'Row id: only messages before it, as the end of the page before told.' },
   },
   examples: [
     {

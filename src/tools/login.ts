@@ -39,7 +39,17 @@ export const login = defineTool({
   ),
   output: LoginStatus,
   errors: ['upstream_error', 'upstream_timeout'],
-  cli: { path: ['login'], positionals: ['session_name'], short: { timeout: 't', force: 'f' } },
+  cli: {
+    path: ['login'],
+    positionals: ['session_name'],
+    short: { timeout: 't', force: 'f', session_name: 's' },
+    names: { session_name: 'session' },
+    help: {
+      timeout:
+        'Give up when nothing has changed for so many seconds; without it, when the code has run out for good.',
+      verify_code: 'The digits that the phone may show, where nobody can be asked for them.',
+    },
+  },
   examples: [
     {
       summary: 'Start',

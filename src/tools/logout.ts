@@ -24,7 +24,12 @@ export const logout = defineTool({
     session: Type.String({ description: 'The session that was logged out.' }),
   }),
   errors: ['session_not_found', 'store_unavailable'],
-  cli: { path: ['logout'], positionals: ['session_name'], short: {} },
+  cli: {
+    path: ['logout'],
+    positionals: ['session_name'],
+    short: { session_name: 's' },
+    names: { session_name: 'session' },
+  },
   examples: [
     {
       summary: 'By name',

@@ -47,7 +47,12 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
   ),
   output: Type.Array(Message, { description: 'New messages, oldest first; empty when none came in time.' }),
   errors: ['session_not_found', 'store_unavailable'],
-  cli: { path: ['recv'], positionals: [], short: { timeout: 't', limit: 'n', consumer: 'c', session: 's' } },
+  cli: {
+    path: ['recv'],
+    positionals: [],
+    short: { timeout: 't', limit: 'n', consumer: 'c', session: 's' },
+    defaults: { consumer: 'cli' },
+  },
   examples: [
     { summary: 'Wait half a minute for new messages', input: { timeout: 30 }, output: [exampleReceived] },
     { summary: 'Read on from a known place', input: { after: 41, limit: 10 }, output: [exampleReceived] },

@@ -18,7 +18,12 @@ export const renameSession = defineTool({
   ),
   output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
   errors: ['session_not_found', 'session_exists', 'store_unavailable'],
-  cli: { path: ['rename-session'], positionals: ['old_name', 'new_name'], short: {} },
+  cli: {
+    path: ['sessions', 'rename'],
+    positionals: ['old_name', 'new_name'],
+    short: {},
+    names: { old_name: 'session', new_name: 'new-name' },
+  },
   examples: [
     {
       summary: 'A better name',

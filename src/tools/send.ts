@@ -145,7 +145,42 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     'upstream_timeout',
     'store_unavailable',
   ],
-  cli: { path: ['send'], positionals: ['to', 'text'], short: { session: 's' } },
+  cli: {
+    path: ['send'],
+    positionals: ['to', 'text'],
+    short: { session: 's' },
+    names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
+    help: {
+      to: 'User id, as recv, history and users show it.',
+      text: 'Text to send; - takes it from stdin. Above 16,384 UTF-8 bytes it is split into the fewest messages.',
+      image_path: 'Path of an image. This and the next three may be given several times; order is kept.',
+      voice_path: 'Path of an audio file, which arrives as a file.',
+      file_path: 'Path of any file.',
+      video_path: 'Path of a video.',
+      file_name: 'Name to show instead of that of the one file given.',
+      media: 'Media from elsewhere, as JSON: {"kind":"image","url":"https://…"}. May be given several times.',
+    },
+    about: `Sends text, media, or both to one user: the text first, then each media as a message of its own. All media are uploaded before anything is sent.
+
+WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. The end of the output tells what is left; svc users tells it of everybody. When the window is closed or used up nothing is sent; with --when-closed queue the message waits on disk instead and goes out when the user writes while a service runs: svc outbox shows what waits.
+
+"accepted" means that WeChat took the message; whether it was delivered or read, WeChat does not tell. "unknown" means that no answer came and the message may have arrived: look before repeating it, or send with --idempotency-key, with which repeating never sends twice. There are no groups, and voice arrives as a file.`,
+    stdin: 'text',
+    series: {
+      into: 'media',
+      value: 'path',
+      entries: {
+        image_path: { kind: 'image' },
+        voice_path: { kind: 'voice' },
+        file_path: { kind: 'file' },
+        video_path: { kind: 'video' },
+      },
+    },
+    examples: [
+      [`svc send ${exampleUser} --text "Your chart" --image ./chart.png`, 'Text, then a picture'],
+      [`uptime | svc send ${exampleUser} -`, 'What another program prints'],
+    ],
+  },
   examples: [
     {
       summary: 'Answer with text',

@@ -16,7 +16,12 @@ export const setDefault = defineTool({
     default_session: Type.String({ description: 'The session that is the default now.' }),
   }),
   errors: ['session_not_found'],
-  cli: { path: ['set-default'], positionals: ['session_name'], short: {} },
+  cli: {
+    path: ['sessions', 'default'],
+    positionals: ['session_name'],
+    short: {},
+    names: { session_name: 'session' },
+  },
   examples: [
     {
       summary: 'By name',

@@ -11,14 +11,34 @@ import { type JsonSchema, toJsonSchema } from './schema.ts'
 /** read: changes nothing. write: changes or sends something. destroy: takes something away. */
 export type Effect = 'read' | 'write' | 'destroy'
 
-/** How the command line spells a tool; the flags' long names come from the input's keys. */
+/** How the command line spells a tool; what is not said here comes from the schema of the input. */
 export interface CommandShape {
   /** The words after `svc`. */
   readonly path: readonly string[]
-  /** Input keys that may be given without a flag, in this order. */
+  /** Input keys that may be given without a flag, in this order. Those that are not required have a flag besides. */
   readonly positionals: readonly string[]
   /** Input key → one letter. */
   readonly short: Readonly<Record<string, string>>
+  /** Input key → its name there, where that is not the key with dashes: `image_path` is `--image`. */
+  readonly names?: Readonly<Record<string, string>>
+  /** Input key → what its help says, where a person at this machine is told something else than a distant caller. */
+  readonly help?: Readonly<Record<string, string>>
+  /** Input key → its default there, where that is not the schema's. */
+  readonly defaults?: Readonly<Record<string, string>>
+  /** Input key whose value `-` stands for what comes on stdin. */
+  readonly stdin?: string
+  /** Flags that may be given several times, together: then each is an entry of `into`, in the order given. */
+  readonly series?: {
+    readonly into: string
+    /** The entry's key that takes the flag's value. */
+    readonly value: string
+    /** Input key of the flag → the rest of its entry. */
+    readonly entries: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  }
+  /** What the command's help says instead of the description, where that speaks to callers from elsewhere. */
+  readonly about?: string
+  /** Command lines worth showing besides the tool's examples, each with what it does. */
+  readonly examples?: readonly (readonly [line: string, does: string])[]
 }
 
 /** A call worth showing in the docs. */
