@@ -6,7 +6,7 @@ import { SvcError } from '../model/error.ts'
 import { version } from '../version.ts'
 import { type CommandLine, quiet } from './command.ts'
 import { commands, needed } from './commands.ts'
-import { isBadUsage, printError } from './print.ts'
+import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
 
 const epilogue = `
 Try it in a minute, without an account:
@@ -30,6 +30,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand(false)
+    .enablePositionalOptions()
     .showSuggestionAfterError()
     .addHelpText('after', epilogue)
   const line: CommandLine = { program, status: 0 }
@@ -44,31 +45,44 @@ export async function runCli(args: readonly string[]): Promise<number> {
     }
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    if (error instanceof CommanderError) {
-      if (error.exitCode === 0) return 0
-      const text = error.message
-        .replace(/^error: /, '')
-        .replace(/\n/g, ' ')
-        .replace(/[.]$/, '')
-      printError(text, `See ${help}.`)
-      return 2
-    }
-    if (!(error instanceof SvcError)) {
-      // What the system refused is nobody's bug.
-      const fromSystem = error instanceof Error && 'syscall' in error
-      printError(
-        error instanceof Error ? error.message : String(error),
-        fromSystem
-          ? 'Check the path, its permissions and the free space.'
-          : 'This is a bug in svc; please report it.',
-      )
-      if (error instanceof Error && !fromSystem && process.stderr.isTTY)
-        process.stderr.write(`${error.stack}\n`)
-      return 1
-    }
+    const status = told(error, { help, json: args.includes('--json') })
+    // A prompt hook that ends with 2 would hold the prompt back.
+    return known === 'hook-poll' ? Math.min(status, 1) : status
+  }
+  // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
+  if (line.cutBy) process.kill(process.pid, line.cutBy)
+  return line.status
+}
+
+/** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
+function told(error: unknown, { help, json }: { help: string; json: boolean }): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0
+    const text = error.message
+      .replace(/^error: /, '')
+      .replace(/\n/g, ' ')
+      .replace(/[.]$/, '')
+    if (json) printProblem(new SvcError('invalid_arguments', text, { hint: `See ${help}.` }))
+    else printError(text, `See ${help}.`)
+    return 2
+  }
+  if (error instanceof SvcError) {
     // The reader of the options does not know for which command it reads.
-    printError(error.message, error.hint.replace('svc --help', help))
+    const hint = hintOf(error).replace('svc --help', help)
+    if (json) printProblem(error, hint)
+    else printError(error.message, hint)
     return isBadUsage(error) ? 2 : 1
   }
-  return line.status
+  // Whoever read the output has had enough.
+  if ((error as { code?: string }).code === 'EPIPE') return 1
+  // What the system refused is nobody's bug.
+  const fromSystem = error instanceof Error && 'syscall' in error
+  const text = error instanceof Error ? error.message : String(error)
+  const hint = fromSystem
+    ? 'Check the path, its permissions and the free space.'
+    : 'This is a bug in svc; please report it.'
+  if (json) printProblem(new SvcError('internal', text, { hint }))
+  else printError(text, hint)
+  if (error instanceof Error && !fromSystem && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
+  return 1
 }

@@ -1,7 +1,7 @@
 /** What the commands share: how one is declared, its options from the table in config, and its exit status. */
 
 import { type Command, Option } from 'commander'
-import { type CommandName, type Config, type Flags, optionTable, readConfig } from '../config.ts'
+import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
 
 /** A command line under way. */
 export interface CommandLine {
@@ -9,12 +9,17 @@ export interface CommandLine {
   readonly program: Command
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
+  /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */
+  cutBy?: 'SIGINT' | 'SIGTERM'
 }
 
 /** A module of `commands/`: declares commands; their work is loaded when they run. */
 export interface CommandModule {
   add(line: CommandLine): void
 }
+
+/** Defaults of a command that does one thing: its output is not to drown in log lines. */
+export const toolUsual: Usual = { logLevel: 'WARNING' }
 
 /** A new command under `parent`; with a summary that also is its description. */
 export function subcommand(parent: Command, name: string, summary: string): Command {
@@ -31,21 +36,37 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
     if (!spec.flag || !spec.commands.includes(name)) continue
     const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
     const shown =
+      (name === 'tool' ? toolUsual[spec.name] : undefined) ??
       spec.shownDefault ??
       (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
     const option = new Option(flags, `${spec.help}${shown ? ` (${shown})` : ''} [${spec.env}]`)
     if (spec.repeatable)
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+    // The few that a tool's command shares with all others stand behind its own.
+    if (name === 'tool') option.helpGroup('Options of every such command:')
     command.addOption(option)
   }
   return command
+}
+
+/** Adds examples and the exit status to the end of a command's help. */
+export function addEpilogue(
+  command: Command,
+  examples: readonly (readonly [line: string, does: string])[],
+): Command {
+  const shown = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
+  return command.addHelpText(
+    'after',
+    `${shown && `\nExamples:\n${shown}`}\nExit status: 0 done, 1 failed, 2 wrong usage.`,
+  )
 }
 
 /**
  * The Config of a command's options, its environment and the defaults.
  *
  * @param preset what this command decides itself
+ * @param usual its defaults, where they are not those of the table
  * @throws SvcError `invalid_arguments` naming the option
  */
-export const configFrom = (command: Command, preset: Flags = {}): Config =>
-  readConfig({ ...(command.opts() as Flags), ...preset })
+export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
+  readConfig({ ...(command.opts() as Flags), ...preset }, undefined, usual)

@@ -3,8 +3,17 @@ import type { CommandModule } from './command.ts'
 
 type Load = () => Promise<CommandModule>
 
+const tools: Load = () => import('./commands/tools.ts')
+
 /** First word → its module. */
 export const commands: Readonly<Record<string, Load>> = {
+  recv: tools,
+  send: tools,
+  download: tools,
+  history: tools,
+  sessions: tools,
+  login: tools,
+  logout: tools,
   openapi: () => import('./commands/openapi.ts'),
   mcp: () => import('./commands/mcp.ts'),
   sandbox: () => import('./commands/sandbox.ts'),

@@ -1,29 +1,34 @@
-/** What people see in a terminal: errors in one line, the banner. */
+/** What every command prints alike: errors, results as JSON, the banner. */
 
-import { fstatSync } from 'node:fs'
-import type { SvcError } from '../model/error.ts'
+import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
-
-/** Colours where there is a terminal. Elsewhere they are not even loaded: asking the streams takes 6 ms of a start. */
-const pc = isTerminal() ? (await import('picocolors')).default : uncoloured()
-
-function isTerminal(): boolean {
-  try {
-    return fstatSync(1).isCharacterDevice()
-  } catch {
-    return false
-  }
-}
-
-function uncoloured() {
-  const same = (text: string) => text
-  return { red: same, green: same, dim: same, bold: same }
-}
+import { problemOf } from '../server/errors.ts'
+import { colours, errColours } from './terminal.ts'
 
 /** `error: … (what to do)` on stderr, one line. */
 export function printError(text: string, hint: string): void {
-  console.error(`${pc.red('error:')} ${maskText(text)}. ${pc.dim(hint)}`)
+  console.error(`${errColours.red('error:')} ${maskText(text)}. ${errColours.dim(hint)}`)
 }
+
+/** The same for machines: one JSON object, in the shape of every door. */
+export function printProblem(error: SvcError, hint = hintOf(error)): void {
+  console.error(jsonLine({ ...problemOf(error), detail: maskText(error.message), hint }))
+}
+
+/** What the catalogue says of tools and requests, said of commands. */
+const hints: Partial<Record<ErrorCode, string>> = {
+  session_not_found: 'svc sessions shows the names.',
+  message_not_found: 'svc history shows the ids.',
+  not_connected: 'Log in with svc login, then try again.',
+  session_expired: 'Log in again with svc login.',
+  no_media: 'svc history shows which messages have media.',
+  idempotency_conflict: 'Use another --idempotency-key for another message.',
+  payload_too_large: 'Send less, or raise the limit with --max-upload.',
+}
+
+/** What to do next, in the words of the command line. */
+export const hintOf = (error: SvcError): string =>
+  error.hint === errorKind(error.code).hint ? (hints[error.code] ?? error.hint) : error.hint
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'
@@ -31,8 +36,18 @@ export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_
 /** A line on stdout. By the console, which opens no stream for it and does not fail when nobody reads any more. */
 export const print = (line: string): void => console.log(line)
 
+// What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
+const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** A value as one line of JSON that does nothing to a terminal; the same value to whoever parses it. */
+export const jsonLine = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    obeyed,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
 export const banner = (version: string): string => `
-${pc.green('  ___ __   __  ___ ')}
-${pc.green(' (_-<\\ \\ / / / _| ')}  ${pc.bold('svc')} ${version}
-${pc.green(' /__/ \\_/_/  \\__| ')}  WeChat bot accounts as tools
+${colours.green('  ___ __   __  ___ ')}
+${colours.green(' (_-<\\ \\ / / / _| ')}  ${colours.bold('svc')} ${version}
+${colours.green(' /__/ \\_/_/  \\__| ')}  WeChat bot accounts as tools
 `

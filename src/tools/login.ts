@@ -44,6 +44,9 @@ export const login = defineTool({
     positionals: ['session_name'],
     short: { timeout: 't', force: 'f', session_name: 's' },
     names: { session_name: 'session' },
+    about: `Registers a WeChat account as a session: shows a QR code, follows what happens with it, and ends when the account is connected or the code has run out for good. Scan it with WeChat on the phone of the account. An expired code is renewed up to three times. The phone may show digits: they are asked for here.
+
+WeChat allows one bot per account: logging in here ends the account's bot elsewhere. The session is named default unless a name is given; a connected one is only logged in again with --force.`,
     help: {
       timeout:
         'Give up when nothing has changed for so many seconds; without it, when the code has run out for good.',

@@ -126,7 +126,7 @@ const unseen =
   /\u034f|[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /** The text with what nobody would see written by its number. A tab is seen. */
-const seen = (text: string) =>
+export const seen = (text: string): string =>
   text.replace(unseen, character => (character === '\t' ? ' ' : numbered(character)))
 
 const numbered = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`

@@ -1,0 +1,35 @@
+/** A call of a command: cut off by Ctrl-C, settled when its answer is on stdout. */
+import type { Call } from '../gateway/call.ts'
+import { onStopSignals } from '../platform/process.ts'
+
+/** The call of one command; disposing takes the signal handlers away. */
+export interface CommandCall extends Call, Disposable {
+  /** The signal that ended it, if one did. */
+  readonly cutBy: 'SIGINT' | 'SIGTERM' | undefined
+  /** The answer was written, or not. */
+  done(delivered: boolean): void
+}
+
+/** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
+export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
+  const stop = new AbortController()
+  const waiting: ((delivered: boolean) => void)[] = []
+  let cutBy: CommandCall['cutBy']
+  const forget = onStopSignals(signal => {
+    cutBy = signal
+    stop.abort()
+  })
+  return {
+    ...more,
+    signal: stop.signal,
+    local: true,
+    settle: onSettled => void waiting.push(onSettled),
+    get cutBy() {
+      return cutBy
+    },
+    done(delivered) {
+      for (const onSettled of waiting.splice(0)) onSettled(delivered)
+    },
+    [Symbol.dispose]: forget,
+  }
+}

@@ -1,0 +1,59 @@
+/** Messages as a conversation on a terminal. What a user wrote is indented, so no line of it passes for ours. */
+import type { Message, MessageItem } from '../model/message.ts'
+import { colours } from './terminal.ts'
+import { byteSize, localTime, oneLine, safeLines } from './text.ts'
+
+/** The message in a few lines; `again` are the flags that a command about it needs besides. */
+export function chatLines(message: Message, again = ''): string {
+  const lines = [head(message), ...quoteLines(message)]
+  if (message.text !== '') lines.push(...safeLines(message.text).map(line => `    ${line}`))
+  const media = message.items.filter(item => item.has_media)
+  for (const item of message.items) {
+    if (item.kind === 'TEXT') continue
+    lines.push(`    ${mediaLine(item, message, media.indexOf(item), again)}`)
+    if (item.transcript) lines.push(...safeLines(item.transcript).map(line => `    “${line}”`))
+  }
+  return `${lines.join('\n')}\n`
+}
+
+function head(message: Message): string {
+  const { cyan, dim, green, yellow } = colours
+  const session = dim(oneLine(message.session))
+  const group = message.group_id === undefined ? '' : dim(`  in group ${oneLine(message.group_id)}`)
+  const when = dim(localTime(message.timestamp))
+  if (message.direction === 'received') {
+    const again = message.redelivered ? yellow('  (again)') : ''
+    return `${when}  ${cyan(oneLine(message.from_user))} → ${session}${group}${again}`
+  }
+  const reason = message.reason === undefined ? '' : `: ${oneLine(message.reason)}`
+  const fate =
+    message.status === undefined || message.status === 'accepted'
+      ? ''
+      : yellow(`  (${message.status}${reason})`)
+  return `${when}  ${session} → ${green(oneLine(message.to_user))}${group}${fate}`
+}
+
+function quoteLines({ ref_msg }: Message): string[] {
+  if (!ref_msg) return []
+  const said = ref_msg.text
+    ? safeLines(ref_msg.text)
+    : [`[${(ref_msg.msg_type ?? 'a message').toLowerCase()}]`]
+  return said.map(line => colours.dim(`    │ ${line}`))
+}
+
+function mediaLine(item: MessageItem, message: Message, nth: number, again: string): string {
+  if (item.kind === 'UNKNOWN') return colours.dim('[something svc does not know; --json shows what there is]')
+  const facts = [
+    item.kind.toLowerCase(),
+    ...(item.file_name === undefined ? [] : [oneLine(item.file_name)]),
+    ...(item.size === undefined ? [] : [byteSize(item.size)]),
+    ...(item.kind === 'VOICE' && item.playtime !== undefined
+      ? [`${Math.max(1, Math.round(item.playtime / 1000))} s`]
+      : []),
+  ]
+  const fetch =
+    nth < 0 || message.direction === 'sent'
+      ? ''
+      : colours.dim(`  svc download ${oneLine(message.message_id)}${nth > 0 ? ` -i ${nth}` : ''}${again}`)
+  return `[${facts.join(' · ')}]${fetch}`
+}

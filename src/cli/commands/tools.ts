@@ -1,0 +1,46 @@
+/** The tools as commands, each derived from its one definition. */
+import type { Command } from 'commander'
+import { type Tool, tools } from '../../tools/index.ts'
+import { addConfigOptions, addEpilogue, type CommandLine, quiet } from '../command.ts'
+import { addToolFlags, exampleLines } from '../tool-flags.ts'
+
+/** `svc recv`, `svc send`, … `svc sessions rename`. */
+export function add(line: CommandLine): void {
+  for (const tool of tools) addTool(line, tool)
+}
+
+const groups: Readonly<Record<string, string>> = {
+  recv: 'Talk:',
+  send: 'Talk:',
+  download: 'Talk:',
+  history: 'Talk:',
+}
+
+function addTool(line: CommandLine, tool: Tool): void {
+  const { path } = tool.cli
+  const last = path.at(-1)!
+  let parent: Command = line.program
+  for (const word of path.slice(0, -1)) parent = parent.commands.find(one => one.name() === word)!
+  const summary = tool.title.charAt(0).toLowerCase() + tool.title.slice(1)
+  // The command's own options stand after its last word: those of its parent do not catch them.
+  const command = quiet(parent.command(last))
+    .summary(summary)
+    .description((tool.cli.about ?? tool.description).replaceAll('`', ''))
+    .enablePositionalOptions()
+  if (parent === line.program) command.helpGroup(groups[last] ?? 'Accounts:')
+  const flags = addToolFlags(command, tool)
+  const run = { line, command, tool, flags }
+  if (tool.name === 'recv')
+    command.option('-f, --follow', 'Go on printing messages as they come, until Ctrl-C or --limit.')
+  command.option('--json', jsonHelp[tool.name] ?? 'Print the result as one JSON value.')
+  addEpilogue(addConfigOptions(command, 'tool'), exampleLines(tool))
+  command.action(async () => {
+    const { runTool } = await import('../run-tool.ts')
+    await runTool(run)
+  })
+}
+
+const jsonHelp: Readonly<Record<string, string>> = {
+  recv: 'Print the result as one JSON value; with --follow one message per line.',
+  login: 'Print each change of the status as one line of JSON; the first has the QR code.',
+}

@@ -1,0 +1,89 @@
+/** One tool, once: what was typed goes in, the result goes to stdout, for people or as JSON. */
+import { Buffer } from 'node:buffer'
+import process from 'node:process'
+import type { Command } from 'commander'
+import type { Config } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { createLog } from '../platform/log.ts'
+import { invoke, type Tool } from '../tools/index.ts'
+import { commandCall } from './call.ts'
+import { type CommandLine, configFrom, toolUsual } from './command.ts'
+import { openForCommand } from './open.ts'
+import { jsonLine } from './print.ts'
+import { progressBar } from './progress.ts'
+import { againFlags, shownResult } from './show.ts'
+import { writeErr, writeOut } from './terminal.ts'
+import type { ToolFlags } from './tool-flags.ts'
+
+/** What every command of a tool needs to know of its command line. */
+export interface ToolRun {
+  readonly line: CommandLine
+  readonly command: Command
+  readonly tool: Tool
+  readonly flags: ToolFlags
+}
+
+/** What was typed, checked; and the settings. @throws SvcError in the words of the command line */
+export async function readToolRun(run: ToolRun): Promise<{
+  config: Config
+  input: Record<string, unknown>
+  json: boolean
+}> {
+  const { command, flags, tool } = run
+  const config = toolConfig(command)
+  try {
+    const input = await flags.input(command, readStdin)
+    // Before anything is opened or made: wrong usage leaves no trace.
+    tool.parse(input)
+    return { config, input, json: command.opts().json === true }
+  } catch (error) {
+    throw error instanceof SvcError ? flags.told(error) : error
+  }
+}
+
+/** Settings of a command that does one thing: quiet, and its own sandbox takes any free port. */
+export const toolConfig = (command: Command): Config =>
+  configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
+
+/** Runs the tool and prints its result. */
+export async function runTool(run: ToolRun): Promise<void> {
+  const { command, flags, line, tool } = run
+  const { config, input, json } = await readToolRun(run)
+  const log = createLog(config.logLevel)
+  const bar = progressBar()
+  using call = commandCall(bar && { progress: bar.step })
+  let delivered = false
+  try {
+    await using stack = new AsyncDisposableStack()
+    const { gateway } = await openForCommand(config, log, stack)
+    try {
+      const result = await invoke(tool, gateway, input, call, log)
+      bar?.clear()
+      if (json) await writeOut(`${jsonLine(result)}\n`)
+      else {
+        const { text, note, failed } = await shownResult(tool.name, result, input, againFlags(command))
+        await writeOut(text)
+        if (note) await writeErr(note)
+        if (failed) line.status = 1
+      }
+      delivered = true
+    } finally {
+      bar?.clear()
+      call.done(delivered)
+    }
+  } catch (error) {
+    // Nobody wants to be told that he pressed Ctrl-C.
+    const cut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
+    if (!cut) throw error instanceof SvcError ? flags.told(error) : error
+  }
+  if (call.cutBy) line.cutBy = call.cutBy
+}
+
+/** All of stdin as a text, without the newline that programs end with. */
+async function readStdin(): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks)
+    .toString('utf8')
+    .replace(/\r?\n$/, '')
+}

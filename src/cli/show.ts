@@ -1,0 +1,157 @@
+/** Results of the tools as people read them. */
+
+import type { Command } from 'commander'
+import type { Cancelled, Downloaded, HistoryPage } from '../gateway/face.ts'
+import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
+import type { Session, SessionUser } from '../model/session.ts'
+import { chatLines } from './chat.ts'
+import { colours, errColours } from './terminal.ts'
+import { byteSize, count, localTime, oneLine, table } from './text.ts'
+import { shellWord } from './tool-flags.ts'
+
+/** What goes to stdout, and a word about it that is no result, for stderr. */
+export interface Shown {
+  readonly text: string
+  readonly note?: string
+  /** The command did not reach what it was called for: exit status 1. */
+  readonly failed?: boolean
+}
+
+/** The flags that name the data directory, for command lines that we propose. */
+export function againFlags(command: Command): string {
+  const { sandbox, basePath } = command.opts() as { sandbox?: boolean; basePath?: string }
+  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
+}
+
+/** The result of a tool for people; `again` as of `againFlags`. */
+export function shownResult(
+  tool: string,
+  result: unknown,
+  input: Readonly<Record<string, unknown>>,
+  again: string,
+): Shown {
+  const show = shows[tool]
+  return show ? show(result as never, again, input) : { text: `${JSON.stringify(result, undefined, 2)}\n` }
+}
+
+type Show = (result: never, again: string, input: Readonly<Record<string, unknown>>) => Shown
+
+const note = (text: string) => `${errColours.dim(text)}\n`
+
+const shows: Readonly<Record<string, Show>> = {
+  recv: (messages: Message[], again) => ({
+    text: messages.map(message => chatLines(message, again)).join(''),
+    ...(messages.length === 0 && { note: note('no new messages') }),
+  }),
+  send: (result: SendResult, again, input) => ({
+    text: sendText(result, String(input.to), again),
+    failed: !result.success && result.status !== 'queued',
+  }),
+  // The path alone on its line, for `$(svc download …)`.
+  download: (saved: Downloaded) => ({
+    text: `${oneLine(saved.path)}\n`,
+    note: note(`saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}`),
+  }),
+  history: historyText,
+  sessions: (sessions: Session[], again) => sessionsText(sessions, again),
+  logout: ({ session }: { session: string }) => ({ text: `logged out: ${oneLine(session)}\n` }),
+  rename_session: ({ old_name, new_name }: { old_name: string; new_name: string }) => ({
+    text: `renamed: ${oneLine(old_name)} → ${oneLine(new_name)}\n`,
+  }),
+  set_default: ({ default_session }: { default_session: string }) => ({
+    text: `default session: ${oneLine(default_session)}\n`,
+  }),
+}
+
+function sendText(result: SendResult, to: string, again: string): string {
+  const { green, red, yellow } = colours
+  const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
+  const paint = result.success ? green : result.status === 'queued' ? yellow : red
+  const lines = [
+    `${paint(result.suspect ? 'accepted, but without an id' : result.status)}  ${oneLine(result.session)} → ${oneLine(to)}${ids}`,
+  ]
+  for (const part of result.parts) {
+    const renamed = part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''
+    if (result.parts.length > 1 || part.error || renamed)
+      lines.push(
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(part.error.hint ?? '')}` : ''}`,
+      )
+  }
+  if (result.outbox_id !== undefined)
+    lines.push(
+      `it goes out when the user writes; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
+    )
+  if (result.status === 'unknown')
+    lines.push('no answer came: it may have arrived. Look before sending it again.')
+  const until = result.window_expires_at === undefined ? '' : ` until ${localTime(result.window_expires_at)}`
+  lines.push(colours.dim(`${count(result.remaining, 'answer')} left${until}`))
+  return `${lines.join('\n')}\n`
+}
+
+/** Oldest first, as one reads a conversation; the newest are the page. */
+function historyText(page: HistoryPage, again: string): Shown {
+  const shown = page.messages.length
+  const total = `${page.total}${page.total_is_lower_bound ? ' or more' : ''}`
+  return {
+    text: page.messages
+      .toReversed()
+      .map(message => chatLines(message, again))
+      .join(''),
+    note: note(
+      shown === 0
+        ? 'no messages match'
+        : `${shown} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,
+    ),
+  }
+}
+
+/** The table of sessions. */
+export function sessionsText(sessions: readonly Session[], again: string): Shown {
+  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`) }
+  const rows = sessions.map(session => [
+    `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
+    session.status,
+    String(session.user_count),
+    localTime(session.last_poll_at),
+    localTime(session.created_at),
+    oneLine(session.bot_id ?? '–'),
+  ])
+  return {
+    text: table(['  SESSION', 'STATUS', 'USERS', 'LAST POLL', 'LOGGED IN', 'BOT'], rows, colours.bold),
+  }
+}
+
+/** The table of those who have written, and what may be answered. */
+export function usersText(users: readonly (SessionUser & { session: string })[]): Shown {
+  if (users.length === 0) return { text: '', note: note('nobody has written yet') }
+  const rows = users.map(user => [
+    oneLine(user.user_id),
+    oneLine(user.session),
+    localTime(user.last_received),
+    String(user.remaining),
+    user.remaining === 0 ? '–' : localTime(user.window_expires_at),
+  ])
+  return { text: table(['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL'], rows, colours.bold) }
+}
+
+/** The table of what waits. */
+export function outboxText(entries: readonly OutboxEntry[]): Shown {
+  if (entries.length === 0) return { text: '', note: note('nothing waits') }
+  const rows = entries.map(entry => [
+    oneLine(entry.outbox_id),
+    oneLine(entry.session),
+    oneLine(entry.to_user),
+    localTime(entry.created_at),
+    localTime(entry.expires_at),
+    entry.parts.map(part => oneLine(part.text ?? part.file_name ?? part.kind)).join(' | '),
+  ])
+  return { text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'CONTENT'], rows, colours.bold) }
+}
+
+/** What became of a cancellation. */
+export const cancelledText = ({ success, outbox_id, cancelled }: Cancelled): Shown => ({
+  text: success
+    ? `cancelled: ${oneLine(outbox_id)}, ${count(cancelled, 'message')}\n`
+    : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
+  failed: !success,
+})

@@ -1,0 +1,68 @@
+/** Words and numbers for people: made safe for a terminal, aligned, in local time. */
+import stringWidth from 'string-width'
+import { seen } from '../tools/untrusted.ts'
+
+/** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
+export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
+
+/** The lines of a text from outside, each made safe. */
+export const safeLines = (text: string): string[] =>
+  text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))
+
+/** `2026-01-31 08:00:00` in local time. */
+export function localTime(ms: number | undefined): string {
+  if (ms === undefined || !Number.isFinite(ms) || Math.abs(ms) > 8.64e15) return '–'
+  const at = new Date(ms)
+  const two = (value: number) => String(value).padStart(2, '0')
+  return (
+    `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+    `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
+  )
+}
+
+/** `48.2 kB`. */
+export function byteSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  let value = bytes
+  let unit = -1
+  while (value >= 1000 && unit < 3) {
+    value /= 1000
+    unit++
+  }
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${['kB', 'MB', 'GB', 'TB'][unit]}`
+}
+
+/** Rows in columns that line up, also where letters are twice as wide; the last column is not filled up. */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  paintHead: (text: string) => string,
+): string {
+  const widths = head.map((title, column) =>
+    Math.max(...[title, ...rows.map(row => row[column] ?? '')].map(cell => stringWidth(cell))),
+  )
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) =>
+        column === row.length - 1 ? cell : cell + ' '.repeat(widths[column]! - stringWidth(cell)),
+      )
+      .join('  ')
+      .trimEnd()
+  return [paintHead(line(head)), ...rows.map(line)].map(text => `${text}\n`).join('')
+}
+
+/** As many columns of the text as fit. */
+export function cutTo(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text
+  let cut = ''
+  let used = 1
+  for (const character of text) {
+    used += stringWidth(character)
+    if (used > width) break
+    cut += character
+  }
+  return `${cut}…`
+}
+
+/** `1 message`, `2 messages`. */
+export const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`
