@@ -155,11 +155,13 @@ export class Sender {
     context: UserContext,
     signal: AbortSignal,
   ): Promise<SendResult> {
-    const { account, clock, contexts, handOver, log, media, pace, store } = this.#ports
+    const { account, clock, contexts, handOver, log, media, pace, sessions, store } = this.#ports
     const { to, idempotency_key: key } = request
     const { name, bot } = route.session
     const reservedAt = context.received_at
-    const stopTyping = showTyping(this.#ports, account(bot), to, context.token)
+    const stopTyping = showTyping(this.#ports, account(bot), to, context.token, () =>
+      sessions.markExpired(name, bot.token, clock.now()),
+    )
     const outcomes: Outcome[] = []
     let place: Place | undefined
     try {

@@ -1,5 +1,6 @@
 /** The typing indicator while a send takes its time: best effort, never the reason for a failure. */
 import type { Account, Api } from '../ilink/api.ts'
+import { isILinkError } from '../ilink/http.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 
@@ -15,12 +16,15 @@ const lastWordMs = 1500
  * indicator is taken back, and never rejects.
  *
  * The ticket is fetched per use: a cached one may be stale, and then the cancel is lost and the indicator sticks.
+ *
+ * @param onExpired called when WeChat refuses the token
  */
 export function showTyping(
   ports: { api: Api; clock: Clock; log: Log },
   account: Account,
   user: string,
   contextToken: string | undefined,
+  onExpired: () => Promise<void>,
 ): () => Promise<void> {
   const { api, clock, log } = ports
   const stop = new AbortController()
@@ -41,7 +45,12 @@ export function showTyping(
       await api.sendTyping(account, { userId: user, ticket, typing: false }, cut.signal)
     }
   }
-  const running = run().catch(error => log.debug('typing not shown', { error }))
+  const running = run()
+    .catch(async error => {
+      log.debug('typing not shown', { error })
+      if (isILinkError(error, 'expired')) await onExpired()
+    })
+    .catch(error => log.warn('session not marked as expired', { error }))
   return async () => {
     stop.abort()
     const over = new AbortController()

@@ -1,0 +1,249 @@
+/**
+ * Every kind of trouble that upstream can make, on every endpoint: what it means for the message, the session and the
+ * others. getupdates has the same kinds in gateway/receive, "a session in trouble"; the CDN in gateway/media-*.
+ */
+import { describe, expect, test } from 'bun:test'
+import type { FaultEndpoint, FaultKind } from '../../src/sandbox/faults.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+type Trouble = { kind: FaultKind; code?: number; named: string }
+const trouble = (kind: FaultKind, code?: number): Trouble => ({
+  kind,
+  ...(code !== undefined && { code }),
+  named: code === undefined ? kind : `${kind} ${code} alone`,
+})
+const strike = (t: TestGateway, endpoint: FaultEndpoint, { kind, code }: Trouble, times = 1) =>
+  t.sandbox.fail(endpoint, kind, { times, delay_ms: 0, ...(code !== undefined && { code }) })
+
+/** No clear answer: an error page, a broken line, half an answer, something that is no answer. */
+const unclear = ['500', '502', '524', 'reset', 'truncated', 'cut', 'malformed', 'html'] as const
+const refusals = [trouble('ret', -1), trouble('errcode', -1)]
+/** Everything but the end of the login, and silence. */
+const troubles = [...unclear, 'nulls' as const, 'empty_body' as const]
+  .map(kind => trouble(kind))
+  .concat(refusals)
+const expired = [trouble('ret', -14), trouble('errcode', -14)]
+
+/** A gateway whose user has written. */
+async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  await t.sandbox.say('hi')
+  await t.until('context', async () => (await context(t))?.token)
+  return t
+}
+const context = async (t: TestGateway) =>
+  (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)
+const sent = async (t: TestGateway) =>
+  (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages
+const statusOf = async (t: TestGateway) => (await t.gateway.accounts.list())[0]?.status
+const file = { kind: 'file' as const, data: Buffer.from('12345').toString('base64'), file_name: 'a.txt' }
+/** So slow that a second send shows the typing indicator while it waits. */
+const slowPace = { config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } }
+
+/** Sends while the typing indicator is asked for, and shown if it can be. */
+async function sendTyping(t: TestGateway, endpoint: 'getconfig' | 'sendtyping') {
+  const before = t.requests(endpoint)
+  const sending = t.send({ text: 'second' })
+  await t.until(`${endpoint} asked`, () => {
+    t.clock.advance(100)
+    return t.requests(endpoint) > before
+  })
+  t.clock.advance(10_000)
+  return sending
+}
+
+describe('sendmessage', () => {
+  for (const kind of ['502', '524', 'cut', 'html'] as const) {
+    test(`${kind}: the message is unknown, kept so, asked once, and counts`, async () => {
+      await using t = await withTalk()
+      await t.sandbox.fail('sendmessage', kind)
+      expect(await t.send({ text: 'perhaps' })).toMatchObject({ status: 'unknown', remaining: 9 })
+      expect(t.requests('sendmessage')).toBe(1)
+      expect(await sent(t)).toMatchObject([{ text: 'perhaps', status: 'unknown' }])
+      expect(await statusOf(t)).toBe('connected')
+    })
+  }
+
+  for (const kind of ['nulls', 'empty_body'] as const) {
+    test(`${kind}: taken, without an id, so it is accepted and suspect`, async () => {
+      await using t = await withTalk()
+      await t.sandbox.fail('sendmessage', kind, { after: true })
+      expect(await t.send({ text: 'x' })).toMatchObject({ status: 'accepted', suspect: true })
+      expect(await sent(t)).toMatchObject([{ status: 'suspect' }])
+    })
+  }
+
+  for (const one of refusals) {
+    test(`${one.named}: refused, told, asked once`, async () => {
+      await using t = await withTalk()
+      await strike(t, 'sendmessage', one)
+      await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'upstream_error' })
+      expect(t.requests('sendmessage')).toBe(1)
+      expect(await sent(t)).toMatchObject([{ status: 'refused' }])
+    })
+  }
+})
+
+describe('getuploadurl', () => {
+  for (const one of troubles) {
+    test(`${one.named}: upstream_error, nothing sent, nothing spent, no row`, async () => {
+      await using t = await withTalk()
+      await strike(t, 'getuploadurl', one)
+      await expect(t.send({ text: 'see', media: [file] })).rejects.toMatchObject({ code: 'upstream_error' })
+      expect(t.requests('sendmessage')).toBe(0)
+      await t.until('given back', async () => (await context(t))!.used === 0)
+      expect(await sent(t)).toEqual([])
+      expect(await t.send({ media: [file] })).toMatchObject({ status: 'accepted' })
+    })
+  }
+})
+
+test('an upstream that hangs: after 15 s a message is unknown, an upload failed with nothing sent, and the next send goes', async () => {
+  const message = async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'hang')
+    const result = await t.send({ text: 'lost?' })
+    expect(result).toMatchObject({ status: 'unknown', parts: [{ error: { code: 'upstream_timeout' } }] })
+    expect(await t.send({ text: 'next' })).toMatchObject({ status: 'accepted' })
+    expect(t.requests('sendmessage')).toBe(2)
+  }
+  const upload = async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('getuploadurl', 'hang')
+    await expect(t.send({ media: [file] })).rejects.toMatchObject({ code: 'upstream_timeout' })
+    expect(t.requests('sendmessage')).toBe(0)
+    expect(await sent(t)).toEqual([])
+    expect(await t.send({ media: [file] })).toMatchObject({ status: 'accepted' })
+  }
+  await Promise.all([message(), upload()])
+}, 25_000)
+
+describe('-14', () => {
+  const on = {
+    getupdates: async () => undefined,
+    sendmessage: (t: TestGateway) => t.send({ text: 'x' }).catch(({ code }) => code),
+    getuploadurl: (t: TestGateway) => t.send({ media: [file] }).catch(({ code }) => code),
+    getconfig: (t: TestGateway) => sendTyping(t, 'getconfig').then(({ status }) => status),
+    sendtyping: (t: TestGateway) => sendTyping(t, 'sendtyping').then(({ status }) => status),
+  }
+  for (const [endpoint, act] of Object.entries(on) as [
+    FaultEndpoint & keyof typeof on,
+    typeof on.sendmessage,
+  ][]) {
+    for (const one of expired) {
+      test(`on ${endpoint}, as ${one.named}: the session is expired, its files stay, it is polled no more, and sends say so`, async () => {
+        const typing = endpoint === 'getconfig' || endpoint === 'sendtyping'
+        await using t = await withTalk(typing ? slowPace : {})
+        if (typing) await t.send({ text: 'first' })
+        await strike(t, endpoint, one)
+        // The poll that is held was asked before.
+        if (endpoint === 'getupdates') await t.sandbox.say('wakes the poll')
+        const ended = await act(t)
+        if (endpoint === 'sendmessage' || endpoint === 'getuploadurl') expect(ended).toBe('session_expired')
+        // The indicator is a courtesy: the message goes its own way.
+        if (typing) expect(ended).toBe('accepted')
+        await t.until('expired', async () => (await statusOf(t)) === 'expired')
+        await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
+        expect((await t.other.sessions.get('default'))!.bot!.token).toBe(t.bots.get('default')!.token)
+        expect((await context(t))!.token).toBeString()
+        const before = t.requests('sendmessage')
+        await expect(t.send({ text: 'y' })).rejects.toMatchObject({ code: 'session_expired' })
+        expect(t.requests('sendmessage')).toBe(before)
+      })
+    }
+  }
+})
+
+describe('getconfig and sendtyping', () => {
+  for (const endpoint of ['getconfig', 'sendtyping'] as const) {
+    test(`${endpoint} in every other trouble: the message goes all the same, and the session stays`, async () => {
+      for (const one of troubles) {
+        await using t = await withTalk(slowPace)
+        await t.send({ text: 'first' })
+        await strike(t, endpoint, one, 0)
+        expect(await sendTyping(t, endpoint)).toMatchObject({ status: 'accepted' })
+        expect(await statusOf(t)).toBe('connected')
+      }
+    }, 20_000)
+  }
+})
+
+describe('notifystart and notifystop', () => {
+  for (const one of [...troubles, trouble('hang')]) {
+    test(`${one.named}: messages come all the same, and the service stops in time`, async () => {
+      await using t = await withGateway({ start: false })
+      for (const endpoint of ['notifystart', 'notifystop'] as const) {
+        await strike(t, endpoint, one, 0)
+      }
+      await t.gateway.start()
+      await t.sandbox.say('hello')
+      expect(await t.recv()).toMatchObject([{ text: 'hello' }])
+      const began = performance.now()
+      await t.gateway.close()
+      expect(performance.now() - began).toBeLessThan(4500)
+    }, 15_000)
+  }
+})
+
+describe('login', () => {
+  for (const one of troubles) {
+    test(`get_bot_qrcode ${one.named}: upstream_error at once, and the next call starts anew`, async () => {
+      await using t = await withGateway({ sessions: [] })
+      await strike(t, 'get_bot_qrcode', one)
+      const login = () =>
+        t.gateway.logins.login({ session_name: 'x', timeout: 5, force: false }, new AbortController().signal)
+      await expect(login()).rejects.toMatchObject({ code: 'upstream_error' })
+      await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
+      expect(await login()).toMatchObject({ status: 'waiting' })
+    })
+  }
+
+  test('get_qrcode_status in every trouble, one after the other: the login goes on to its end, and does not ask in a circle', async () => {
+    await using t = await withGateway({ sessions: [] })
+    const login = (timeout: number) =>
+      t.gateway.logins.login({ session_name: 'x', timeout, force: false }, new AbortController().signal)
+    for (const one of troubles) await strike(t, 'get_qrcode_status', one)
+    const { qr_url } = await login(0)
+    await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    await t.until('confirmed', async () => {
+      t.clock.advance(500)
+      return (await statusOf(t)) === 'connected'
+    })
+    expect(await login(0)).toMatchObject({ status: 'confirmed' })
+    expect(t.requests('get_qrcode_status')).toBe(troubles.length + 1)
+  }, 15_000)
+})
+
+describe('getupdates for long', () => {
+  /** Lets time pass in steps, with a breath for the network after each. */
+  async function pass(t: TestGateway, ms: number, stepMs: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      t.clock.advance(stepMs)
+      await new Promise(resolve => setTimeout(resolve, 2))
+    }
+  }
+  for (const one of [...troubles, trouble('empty'), trouble('401')]) {
+    test(`${one.named}: asked less than once a second, well again within 5 s after a short outage, within 60 s after a long one, nothing lost`, async () => {
+      await using t = await withGateway({ start: false })
+      await strike(t, 'getupdates', one, 0)
+      await t.gateway.start()
+      await t.until('the first poll', () => t.requests('getupdates') > 0)
+      // After 3 s the back-off stands at 4 s at most.
+      await pass(t, 3000, 100)
+      expect(t.requests('getupdates')).toBeLessThanOrEqual(4)
+      await t.sandbox.say('after a short one')
+      await t.sandbox.mend()
+      await pass(t, 5000, 100)
+      expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a short one' }])
+
+      await strike(t, 'getupdates', one, 0)
+      const before = t.requests('getupdates')
+      await t.sandbox.say('after a long one')
+      await pass(t, 600_000, 2000)
+      expect(t.requests('getupdates') - before).toBeLessThan(100)
+      await t.sandbox.mend()
+      await pass(t, 60_000, 1000)
+      expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a long one' }])
+    }, 20_000)
+  }
+})
