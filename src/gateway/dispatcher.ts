@@ -76,7 +76,7 @@ export class Dispatcher {
     using ended = linked(signal, this.#lock.lost)
     this.#stalled = false
     const beating = this.#heartbeat.beat(ended.signal)
-    await this.#poller.run(ended.signal)
+    await this.#poller.run(ended.signal, { mayPoll: () => this.#lock.sure })
     await beating
     await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
   }

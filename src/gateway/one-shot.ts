@@ -69,8 +69,8 @@ export class OneShot {
       }
       if (this.#halted) continue
       if (!shared) return []
-      // Read by row id, which asks for no position and is not about what is recent.
-      if (request.after !== undefined) return inbox.recv(request, call)
+      // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
+      if (request.after !== undefined || request.onward) return inbox.recv(request, call)
       const seen = inbox.end
       const messages = await this.#recent(request)
       const over = leftMs <= 0 || call.signal.aborted || inbox.closed
@@ -196,6 +196,6 @@ class Cycle {
 
   async #poll(): Promise<void> {
     using ended = linked(this.#stop.signal, this.#lock.lost)
-    await this.#poller.run(ended.signal, { oneCycle: true })
+    await this.#poller.run(ended.signal, { oneCycle: true, mayPoll: () => this.#lock.sure })
   }
 }

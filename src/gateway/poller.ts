@@ -42,6 +42,8 @@ const lookEveryMs = 1000
 const briskMs = 1000
 /** A poll that is answered later than this was held: nothing waited for it. */
 const heldMs = 500
+/** Whether polling is ours is known so soon, when it is doubtful. */
+const tryAgainMs = 50
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 
@@ -84,6 +86,7 @@ export class Poller {
   /** The session files have been looked at in this run. */
   #begun = false
   #oneCycle = false
+  #mayPoll = () => true
   #nudge = new AbortController()
 
   constructor(ports: PollerPorts) {
@@ -119,10 +122,15 @@ export class Poller {
    *
    * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
    *   brought messages is asked again only at the next look, so that no poll is begun to be cut off
+   * @param options.mayPoll asked before each poll: whether the right to poll is surely ours at this moment
    */
-  async run(signal: AbortSignal, options: { oneCycle?: boolean } = {}): Promise<void> {
+  async run(
+    signal: AbortSignal,
+    options: { oneCycle?: boolean; mayPoll?: () => boolean } = {},
+  ): Promise<void> {
     const { clock, log, sessions } = this.#ports
     this.#oneCycle = options.oneCycle ?? false
+    this.#mayPoll = options.mayPoll ?? (() => true)
     this.#begun = false
     this.#stopping = signal
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
@@ -248,6 +256,8 @@ export class Poller {
         // Best effort, as the official client does; never a reason to wait with the first poll.
         api.notifyStart(account(bot), signal).catch(error => log.debug('notifystart failed', { error }))
       }
+      while (!this.#mayPoll() && !signal.aborted) await this.#pause(follower, tryAgainMs)
+      if (signal.aborted) break
       const askedAt = clock.monotonic()
       let updates: Updates
       try {

@@ -1,23 +1,15 @@
 /** The two ways to hold a lock file between processes: the kernel's flock, and proper-lockfile where there is none. */
-import { closeSync, fstatSync, openSync, statSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { readFile, unlink, writeFile } from 'node:fs/promises'
 import process from 'node:process'
+import { openLockFolder, staleMs } from './lock-folder.ts'
+import { type LockEngine, type LockKind, leaveNote } from './lock-form.ts'
 
-export type LockKind = 'flock' | 'lockfile'
-
-/** One lock file, opened. The file exists already, with its kind in the first line. */
-export interface LockEngine {
-  /** Takes the lock if it is free; `note` is left in the file for the messages of other processes. */
-  take(note: string): Promise<boolean>
-  release(): Promise<void>
-  /** Whether the lock that was taken still excludes others. */
-  intact(): boolean
-  close(): Promise<void>
-}
+export type { LockEngine, LockKind } from './lock-form.ts'
 
 /** @throws Error when the kind cannot be used here */
 export async function openEngine(kind: LockKind, path: string): Promise<LockEngine> {
-  if (kind === 'lockfile') return openLockfileEngine(path)
+  if (kind === 'lockfile') return openLockFolder(path)
   const file = await openFlockFile(path)
   if (!file) throw new Error('this runtime has no flock')
   return openFlockEngine(path, file)
@@ -39,9 +31,23 @@ export async function flockWorks(probe: string): Promise<boolean> {
   }
 }
 
-/** Puts who took the lock behind the first line; fixed width, so that no older text shows behind it. */
-const leaveNote = (fd: number, kind: LockKind, note: string) =>
-  void writeSync(fd, `${kind}\n${note.padEnd(62)}\n`, 0)
+/**
+ * Whether somebody holds the lock file, by asking for a share of it and giving that back at once; undefined when the
+ * recorded kind cannot be used here. The file is not changed.
+ */
+export async function isTaken(kind: LockKind, path: string): Promise<boolean | undefined> {
+  if (kind === 'lockfile') {
+    const { check } = await import('proper-lockfile')
+    return check(path, { stale: staleMs, realpath: false })
+  }
+  const file = await openFlockFile(path, 'r')
+  if (!file) return undefined
+  try {
+    return !(await file.tryLock())
+  } finally {
+    file.close()
+  }
+}
 
 /** An open file that the kernel can lock. Closing it, or the death of the process, frees the lock. */
 interface FlockFile {
@@ -51,7 +57,7 @@ interface FlockFile {
 }
 
 interface DenoRuntime {
-  open(path: string, options: { read: true; write: true }): Promise<FlockDenoFile>
+  open(path: string, options: { read: true; write: boolean }): Promise<FlockDenoFile>
 }
 interface FlockDenoFile {
   tryLock(exclusive: boolean): Promise<boolean>
@@ -59,26 +65,30 @@ interface FlockDenoFile {
   close(): void
 }
 
-/** Opens for locking, close-on-exec; undefined where the runtime has no flock. */
-async function openFlockFile(path: string): Promise<FlockFile | undefined> {
+/** Opens for locking, close-on-exec; undefined where the runtime has no flock. `r`: only for a share of the lock. */
+async function openFlockFile(path: string, mode: 'r' | 'r+' = 'r+'): Promise<FlockFile | undefined> {
+  const shared = mode === 'r'
   // Windows locks are mandatory: nobody else could read the kind in the first line.
   if (process.platform === 'win32') return undefined
   if (process.versions.bun) {
     const flock = await loadFlock()
     if (!flock) return undefined
-    const fd = openSync(path, 'r+')
+    const fd = openSync(path, mode)
     return {
-      tryLock: async () => flock(fd, exclusive | nonBlocking) === 0,
+      tryLock: async () => flock(fd, (shared ? share : exclusive) | nonBlocking) === 0,
       unlock: async () => void flock(fd, free),
       close: () => closeSync(fd),
     }
   }
   const { Deno } = globalThis as { Deno?: DenoRuntime }
-  const file = await Deno?.open(path, { read: true, write: true })
-  return file && { tryLock: () => file.tryLock(true), unlock: () => file.unlock(), close: () => file.close() }
+  const file = await Deno?.open(path, { read: true, write: !shared })
+  return (
+    file && { tryLock: () => file.tryLock(!shared), unlock: () => file.unlock(), close: () => file.close() }
+  )
 }
 
 // sys/file.h, the same on Linux and macOS.
+const share = 1
 const exclusive = 2
 const nonBlocking = 4
 const free = 8
@@ -133,46 +143,9 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
       return false
     },
     release: () => file.unlock(),
+    sure: () => true,
+    // The kernel takes no lock away; a file that was removed is found by looking.
+    whenLost: () => {},
     close: async () => close(),
-  }
-}
-
-async function openLockfileEngine(path: string): Promise<LockEngine> {
-  const { lock } = await import('proper-lockfile')
-  const fd = openSync(path, 'r+')
-  let release: (() => Promise<void>) | undefined
-  let compromised = false
-  const free = async () => {
-    const held = release
-    release = undefined
-    // A lock that was lost is not ours to remove.
-    if (held && !compromised) await held()
-  }
-  return {
-    async take(note) {
-      try {
-        compromised = false
-        release = await lock(path, {
-          stale: 15_000,
-          update: 3000,
-          realpath: false,
-          retries: 0,
-          onCompromised: () => {
-            compromised = true
-          },
-        })
-      } catch (error) {
-        if (error instanceof Error && 'code' in error && error.code === 'ELOCKED') return false
-        throw error
-      }
-      leaveNote(fd, 'lockfile', note)
-      return true
-    },
-    release: free,
-    intact: () => !compromised,
-    async close() {
-      await free()
-      closeSync(fd)
-    },
   }
 }

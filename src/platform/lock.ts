@@ -33,6 +33,11 @@ export interface FileLock {
   run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T>
   /** Whether this process holds the lock, as far as it knows. */
   readonly held: boolean
+  /**
+   * Looks whether this process surely holds it now: a lock of the second kind may be another's after a long sleep,
+   * before that is known here. For whatever only one may do at a time.
+   */
+  readonly sure: boolean
   /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
   readonly lost: AbortSignal
   /** Gives the lock back and refuses whoever waits. */
@@ -47,7 +52,7 @@ const breathMs = 8
  * Opens (and creates) a lock file.
  *
  * @param options.kind the kind to record in a new file; by default flock where it works
- * @param options.checkEveryMs how often a held lock is looked after, 5 s
+ * @param options.checkEveryMs how often a held lock is looked after, 1 s
  * @throws SvcError `store_unavailable` when the file's recorded kind cannot be used here
  */
 export async function openLock(
@@ -68,7 +73,7 @@ export async function openLock(
     throw refuse(`records the lock kind "${recorded}", and "${options.kind}" was asked for`)
   }
   try {
-    return new SharedLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 5000)
+    return new SharedLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
     throw refuse(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
@@ -134,10 +139,16 @@ class SharedLock implements FileLock {
     this.#engine = engine
     this.#watch = setInterval(() => this.#check(), checkEveryMs)
     this.#watch.unref?.()
+    engine.whenLost(() => this.#check())
   }
 
   get held(): boolean {
     return this.#held
+  }
+
+  get sure(): boolean {
+    this.#check()
+    return this.#held && this.#engine.sure()
   }
 
   get lost(): AbortSignal {

@@ -3,6 +3,8 @@
  *
  * - count <file> <turns>: adds 1 to the number in the file that many times, each under the lock
  * - hold: takes the lock, says "held", and lives on (with a child of its own) until killed
+ * - block <ms>: takes the lock, does nothing at all for that long, and says how it stands then and a second
+ *   later; with `unlock` it gives the lock back in between
  * - try: says whether the lock can be taken
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -31,6 +33,20 @@ if (job === 'count') {
   const child = Bun.spawn(['cat'], { stdin: 'pipe', stdout: 'ignore' })
   console.log(JSON.stringify({ taken, child: child.pid }))
   setInterval(() => {}, 1000)
+} else if (job === 'block') {
+  console.log(JSON.stringify({ taken: await lock.tryLock() }))
+  let lostAfterMs: number | undefined
+  let wokeAt = 0
+  lock.lost.addEventListener('abort', () => {
+    lostAfterMs = performance.now() - wokeAt
+  })
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(rest[0]))
+  wokeAt = performance.now()
+  const atOnce = lock.sure
+  if (rest[1] === 'unlock') await lock.unlock()
+  await new Promise(resolve => setTimeout(resolve, 1000))
+  console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs }))
+  await lock.close()
 } else {
   console.log(JSON.stringify({ taken: await lock.tryLock() }))
   await lock.close()

@@ -1,0 +1,149 @@
+/**
+ * proper-lockfile as a lock engine, for where there is no flock: a folder `<file>.lock` that its holder touches every
+ * 2 s. A holder that was killed leaves it behind, so others must tell a dead holder from a live one.
+ *
+ * They watch: a folder that nobody touches while they look on for 8 s is nobody's. proper-lockfile compares its time
+ * with the clock on the wall instead, so that a clock set forward takes the lock from a live holder, and one set back
+ * leaves it with a dead one. One that is old by the clock is watched for a shorter time, and at once: callers may try
+ * only once.
+ */
+import * as fs from 'node:fs'
+import { rmdir, stat } from 'node:fs/promises'
+import { systemClock } from './clock.ts'
+import { type LockEngine, leaveNote } from './lock-form.ts'
+
+const touchEveryMs = 2000
+/** A lock that was not touched for so long is free; by the clock on the wall, that is a first guess. */
+export const staleMs = 8000
+/** Of a folder that is stale by the clock: long enough to see a live holder touch it. */
+const surelyTouchedMs = 3000
+/** What one look adds to the watch at most: who was asleep between two looks has not watched. */
+const longestLookMs = 1500
+const lookEveryMs = 250
+/** proper-lockfile's own judgement, switched off: no folder is so old. */
+const never = 1e15
+
+export async function openLockFolder(path: string): Promise<LockEngine> {
+  const { lock } = await import('proper-lockfile')
+  const folder = `${path}.lock`
+  const fd = fs.openSync(path, 'r+')
+  const watch = new Watch()
+  let release: (() => Promise<void>) | undefined
+  let compromised = false
+  let touchedAt = 0
+  /** As proper-lockfile uses it, so that we know when the folder was last touched. */
+  const watchedFs = {
+    ...fs,
+    utimes(folder: string, accessed: Date, modified: Date, done: (error: Error | null) => void) {
+      const now = performance.now()
+      fs.utimes(folder, accessed, modified, error => {
+        if (!error) touchedAt = now
+        done(error)
+      })
+    },
+  }
+  let tell = () => {}
+
+  const tryOnce = async () => {
+    try {
+      compromised = false
+      const now = performance.now()
+      release = await lock(path, {
+        fs: watchedFs,
+        stale: never,
+        update: touchEveryMs,
+        realpath: false,
+        retries: 0,
+        onCompromised: () => {
+          compromised = true
+          tell()
+        },
+      })
+      touchedAt = Math.max(touchedAt, now)
+      return true
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ELOCKED') return false
+      throw error
+    }
+  }
+  // Others may take it once they have seen nothing for so long. The next touch tells whether they did.
+  const sure = () => performance.now() - touchedAt < staleMs
+  const free = async () => {
+    const held = release
+    release = undefined
+    // A lock that was lost is not ours to remove.
+    if (held && !compromised && (sure() || (await touchedLongAgo(folder)))) await held()
+  }
+  return {
+    async take(note) {
+      if (!(await tryOnce())) {
+        if (!(await abandoned(folder, watch))) return false
+        await rmdir(folder).catch(() => {})
+        if (!(await tryOnce())) return false
+      }
+      watch.forget()
+      leaveNote(fd, 'lockfile', note)
+      return true
+    },
+    release: free,
+    intact: () => !compromised,
+    sure,
+    whenLost(told) {
+      tell = told
+    },
+    async close() {
+      await free()
+      fs.closeSync(fd)
+    },
+  }
+}
+
+/** Of a holder that slept for longer than that: whether the folder is still as he left it. */
+const touchedLongAgo = (folder: string) =>
+  stat(folder).then(
+    info => Date.now() - info.mtimeMs >= staleMs,
+    () => false,
+  )
+
+/** Whether a lock folder is nobody's; looks on for some seconds if it is old. */
+async function abandoned(folder: string, watch: Watch): Promise<boolean> {
+  for (;;) {
+    const touchedAt = await stat(folder).then(
+      info => info.mtimeMs,
+      () => undefined,
+    )
+    if (touchedAt === undefined) return false
+    const touched = !watch.look(touchedAt)
+    const old = Date.now() - touchedAt > staleMs
+    if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) return true
+    if (!old || (touched && watch.looks > 1)) return false
+    await systemClock.sleep(lookEveryMs)
+  }
+}
+
+/** How long a folder has been looked at without a touch. */
+class Watch {
+  watchedMs = 0
+  looks = 0
+  #touchedAt: number | undefined
+  #lookedAt = 0
+
+  /**
+   * @param touchedAt when the folder was touched, by whatever clock its holder has
+   * @returns whether it is as the look before saw it
+   */
+  look(touchedAt: number): boolean {
+    const now = performance.now()
+    const same = touchedAt === this.#touchedAt
+    this.watchedMs = same ? this.watchedMs + Math.min(now - this.#lookedAt, longestLookMs) : 0
+    this.#touchedAt = touchedAt
+    this.#lookedAt = now
+    this.looks += 1
+    return same
+  }
+
+  forget(): void {
+    this.#touchedAt = undefined
+    this.looks = 0
+  }
+}

@@ -1,0 +1,129 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type FileLock, openLock } from '../../src/platform/lock.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+let files = 0
+const newPath = () => join(folder, `lock-${files++}`)
+const dayMs = 24 * 3_600_000
+
+function worker(path: string, kind: string, ...args: string[]) {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'lock-worker.ts'), path, ...args], {
+    env: { ...process.env, LOCK_KIND: kind },
+    stdout: 'pipe',
+  })
+  const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  return { child, said: async () => JSON.parse((await lines.read()).value ?? 'null') }
+}
+
+/** Tries as a watcher does. @returns ms until it was taken; undefined when it was not within `withinMs` */
+async function takenAfter(lock: FileLock, withinMs: number): Promise<number | undefined> {
+  for (const began = performance.now(); performance.now() - began < withinMs; ) {
+    if (await lock.tryLock()) return performance.now() - began
+    await Bun.sleep(500)
+  }
+  return undefined
+}
+
+// Each waits for seconds, by the real clock of real files: side by side.
+describe.concurrent('locks', () => {
+  test('a lock folder whose holder was killed with -9 is taken within 10 s, not before it is surely nobody’s', async () => {
+    const path = newPath()
+    const holder = worker(path, 'lockfile', 'hold')
+    const { taken, child } = await holder.said()
+    expect(taken).toBe(true)
+    await using lock = await opened(path)
+    holder.child.kill('SIGKILL')
+    await holder.child.exited
+    process.kill(child, 'SIGKILL')
+    const after = await takenAfter(lock.lock, 10_000)
+    expect(after).toBeGreaterThan(3000)
+    expect(existsSync(`${path}.lock`)).toBe(true)
+  }, 30_000)
+
+  test('a lock folder whose holder was blocked for too long is another’s: the holder does nothing more, and hears of it', async () => {
+    const path = newPath()
+    const holder = worker(path, 'lockfile', 'block', '12000')
+    expect(await holder.said()).toEqual({ taken: true })
+    await using lock = await opened(path)
+    expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
+    const { atOnce, later, lostAfterMs } = await holder.said()
+    expect({ atOnce, later }).toEqual({ atOnce: false, later: false })
+    expect(lostAfterMs).toBeLessThan(500)
+    await holder.child.exited
+    // What the other one holds was not taken down by the one who lost it.
+    expect(lock.lock.sure).toBe(true)
+    expect(existsSync(`${path}.lock`)).toBe(true)
+  }, 40_000)
+
+  test('a lock folder that became another’s is not taken down by a holder who wakes up and gives it back', async () => {
+    const path = newPath()
+    const holder = worker(path, 'lockfile', 'block', '11000', 'unlock')
+    expect(await holder.said()).toEqual({ taken: true })
+    await using lock = await opened(path)
+    expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
+    await holder.said()
+    await holder.child.exited
+    expect(existsSync(`${path}.lock`)).toBe(true)
+    expect(lock.lock.sure).toBe(true)
+  }, 40_000)
+
+  test('a lock folder whose holder was blocked while nobody wanted it is still his, once he has made sure', async () => {
+    const holder = worker(newPath(), 'lockfile', 'block', '9000')
+    expect(await holder.said()).toEqual({ taken: true })
+    expect(await holder.said()).toEqual({ atOnce: false, later: true })
+    await holder.child.exited
+  }, 30_000)
+
+  test('a lock folder that a crash left long ago is taken by whoever tries once', async () => {
+    const path = newPath()
+    await using lock = await opened(path)
+    mkdirSync(`${path}.lock`)
+    utimesSync(`${path}.lock`, new Date(), new Date(Date.now() - 60_000))
+    expect(await lock.lock.tryLock()).toBe(true)
+  }, 10_000)
+
+  test('a lock folder is not taken from a live holder when the clock is set a day forward', async () => {
+    const path = newPath()
+    await using lock = await opened(path)
+    mkdirSync(`${path}.lock`)
+    // A holder whose touches look a day old by the clock of today.
+    const touch = () => utimesSync(`${path}.lock`, new Date(), new Date(Date.now() - dayMs))
+    touch()
+    const touching = setInterval(touch, 2000)
+    try {
+      expect(await takenAfter(lock.lock, 9500)).toBeUndefined()
+    } finally {
+      clearInterval(touching)
+    }
+    expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
+  }, 30_000)
+
+  test('the lock folder of a dead holder is taken within 10 s though the clock was set a day back', async () => {
+    const path = newPath()
+    await using lock = await opened(path)
+    mkdirSync(`${path}.lock`)
+    utimesSync(`${path}.lock`, new Date(), new Date(Date.now() + dayMs))
+    expect(await takenAfter(lock.lock, 10_000)).toBeGreaterThan(7000)
+  }, 30_000)
+
+  test('with the kernel’s lock a holder that is blocked for long loses nothing', async () => {
+    const path = newPath()
+    const holder = worker(path, 'flock', 'block', '12000')
+    expect(await holder.said()).toEqual({ taken: true })
+    const lock = await openLock(path)
+    expect(await takenAfter(lock, 11_000)).toBeUndefined()
+    expect(await holder.said()).toEqual({ atOnce: true, later: true })
+    await holder.child.exited
+    expect(await lock.tryLock()).toBe(true)
+    await lock.close()
+  }, 40_000)
+})
+
+async function opened(path: string) {
+  const lock = await openLock(path, { kind: 'lockfile' })
+  return { lock, [Symbol.asyncDispose]: () => lock.close() }
+}
