@@ -20,7 +20,7 @@ import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
-import type { createMcpServer } from './server.ts'
+import { createMcpServer } from './server.ts'
 import { Sessions } from './sessions.ts'
 import { SseSessions } from './sse.ts'
 
@@ -50,6 +50,7 @@ const maxBodyBytes = 24 * 1024 * 1024
 /** @throws Error when the address is open to others and there is no token */
 export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const overSse = options.transport === 'sse'
+  const make = options.server ?? createMcpServer
   const guard = createGuard(options.config)
   const waiting = new Waiting()
   const exchanges = new Exchanges()
