@@ -228,9 +228,9 @@ describe('getupdates for long', () => {
       await strike(t, 'getupdates', one, 0)
       await t.gateway.start()
       await t.until('the first poll', () => t.requests('getupdates') > 0)
-      // After 3 s the back-off stands at 4 s at most.
+      // Three empty answers may come at once before it slows down. After 3 s the back-off stands at 4 s at most.
       await pass(t, 3000, 100)
-      expect(t.requests('getupdates')).toBeLessThanOrEqual(4)
+      expect(t.requests('getupdates')).toBeLessThanOrEqual(6)
       await t.sandbox.say('after a short one')
       await t.sandbox.mend()
       await pass(t, 5000, 100)
