@@ -102,11 +102,17 @@ export class Media {
   }
 
   /**
-   * Encrypts and uploads a file for `to`, reading it as it goes.
+   * Encrypts and uploads a file for `to`, reading it as it goes; `progress` hears of every block that the network took.
    *
    * @throws SvcError or ILinkError; nothing was sent to the user then
    */
-  async upload(account: Account, to: string, file: HomeFile, signal: AbortSignal): Promise<UploadedMedia> {
+  async upload(
+    account: Account,
+    to: string,
+    file: HomeFile,
+    signal: AbortSignal,
+    progress?: Call['progress'],
+  ): Promise<UploadedMedia> {
     const { api, cdn, cdnUrl } = this.#ports
     const aes_key_hex = randomHexKey()
     const key = parseAesKey(aes_key_hex)
@@ -130,7 +136,10 @@ export class Media {
       cdnUrl,
       filekey,
       cipherSize: cipher_size,
-      body: () => encryptStream(file.read(), key),
+      body: () => {
+        const cipher = encryptStream(file.read(), key)
+        return progress ? counted(cipher, `upload ${file.file_name}`, cipher_size, progress) : cipher
+      },
       signal,
     })
     await file.unchanged()
@@ -218,9 +227,12 @@ export class Media {
     const { signal } = either
     this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
-    const { stream, file_name, content_type } = await this.open(request, signal)
+    const { stream, file_name, content_type, size } = await this.open(request, signal)
     const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
-    const written = await keepStream(stream, partial, { digests: ['sha256'], signal, durable: true })
+    const source = call.progress
+      ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
+      : stream
+    const written = await keepStream(source, partial, { digests: ['sha256'], signal, durable: true })
     try {
       const target = await createUnique(folder, file_name)
       await target.handle.close()
@@ -435,6 +447,23 @@ export class Media {
       throw diskError(error)
     }
     return join(folder, id)
+  }
+}
+
+/** The same bytes; `progress` is told how many have been taken. */
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  what: string,
+  total: number | undefined,
+  progress: NonNullable<Call['progress']>,
+): AsyncGenerator<Uint8Array> {
+  const step = (done: number) => progress({ what, done, ...(total !== undefined && { total }) })
+  let done = 0
+  step(0)
+  for await (const chunk of chunks) {
+    yield chunk
+    done += chunk.length
+    step(done)
   }
 }
 

@@ -51,6 +51,8 @@ export interface SenderPorts {
 /** One request to upstream: one item, since mixed messages are not shown (protocol notes 3.5). */
 type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: HomeFile }
 
+type Caller = Pick<Call, 'signal' | 'local' | 'progress'>
+
 export class Sender {
   readonly #ports: SenderPorts
   readonly #keyed: KeyedCalls
@@ -77,7 +79,9 @@ export class Sender {
     if (closing.aborted) throw stopped(closing)
     using either = linked(call.signal, closing)
     const { signal } = either
-    const run = () => this.#send(request, { signal, local: call.local })
+    const { local } = call
+    const progress = call.progress?.bind(call)
+    const run = () => this.#send(request, { signal, local, ...(progress && { progress }) })
     const running = request.idempotency_key === undefined ? run() : this.#keyed.once(request, signal, run)
     this.#running.add(running)
     try {
@@ -101,7 +105,7 @@ export class Sender {
     }
   }
 
-  async #send(request: SendRequest, call: Pick<Call, 'signal' | 'local'>): Promise<SendResult> {
+  async #send(request: SendRequest, call: Caller): Promise<SendResult> {
     const { clock, contexts, media, outbox, pace, store } = this.#ports
     const queues = request.when_closed === 'queue'
     if (queues && !store.durable) {
@@ -142,7 +146,7 @@ export class Sender {
         if (!queues || !mayWait(closed, texts.length)) throw closed
         return await this.#queueAll(route, request, pieces, call.signal)
       }
-      return await this.#sendPieces(route, request, pieces, reserved.context, call.signal)
+      return await this.#sendPieces(route, request, pieces, reserved.context, call)
     } finally {
       await Promise.all(files.map(file => file.release()))
     }
@@ -153,7 +157,7 @@ export class Sender {
     request: SendRequest,
     pieces: Piece[],
     context: UserContext,
-    signal: AbortSignal,
+    { signal, progress }: Caller,
   ): Promise<SendResult> {
     const { account, clock, contexts, handOver, log, media, pace, sessions, store } = this.#ports
     const { to, idempotency_key: key } = request
@@ -167,7 +171,8 @@ export class Sender {
     try {
       const uploaded = new Map<Piece, UploadedMedia>()
       for (const piece of pieces) {
-        if ('file' in piece) uploaded.set(piece, await media.upload(account(bot), to, piece.file, signal))
+        if ('file' in piece)
+          uploaded.set(piece, await media.upload(account(bot), to, piece.file, signal, progress))
       }
       place = await pace.line(name, to, pieces.length, signal)
       if (key !== undefined) this.#keyed.plan(key, name, pieces)
