@@ -53,3 +53,9 @@ export function sameSettings(a: unknown, b: unknown): boolean {
 export const lineEndOf = (text: string): string => (/\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n')
 
 export const byteOrderMark = '\ufeff'
+
+/** The text after its byte order mark, and that mark. */
+export function unmarked(text: string): [mark: string, bare: string] {
+  const mark = text.startsWith(byteOrderMark) ? byteOrderMark : ''
+  return [mark, text.slice(mark.length)]
+}

@@ -6,26 +6,25 @@
  * when it is empty again; one that `put` made has it on a line of its own and goes with it.
  */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
-import { byteOrderMark, type Edit, type Format, lineEndOf, type Step, Unreadable } from './edit.ts'
+import { type Edit, type Format, lineEndOf, type Step, Unreadable, unmarked } from './edit.ts'
 
 /** The format. */
 export const json: Format = {
   name: 'JSON',
-  parse: text => plain(treeOf(text.startsWith(byteOrderMark) ? text.slice(1) : text)),
+  parse: text => plain(treeOf(unmarked(text)[1])),
   put(text, edit) {
-    const bom = text?.startsWith(byteOrderMark) ? byteOrderMark : ''
-    const bare = text?.slice(bom.length) ?? ''
+    const [mark, bare] = unmarked(text ?? '')
     if (bare.trim() === '') {
       // What was a file, if an empty one, gets no line end: so it is known from one that was not there.
       const end = text === undefined ? '\n' : ''
-      return `${bom}${bare}${pretty(nested(edit.path, edit.value), { indent: '', unit: '  ', eol: lineEndOf(bare) })}${end}`
+      return `${mark}${bare}${pretty(nested(edit.path, edit.value), { indent: '', unit: '  ', eol: lineEndOf(bare) })}${end}`
     }
-    return bom + put(bare, edit)
+    return mark + put(bare, edit)
   },
   take(text, path) {
-    const bom = text.startsWith(byteOrderMark) ? byteOrderMark : ''
-    const left = take(text.slice(bom.length), path)
-    return left === undefined ? undefined : bom + left
+    const [mark, bare] = unmarked(text)
+    const left = take(bare, path)
+    return left === undefined ? undefined : mark + left
   },
   snippet: edits =>
     edits.reduce<string | undefined>((text, edit) => json.put(text, edit), undefined)?.trimEnd() ?? '',

@@ -155,7 +155,8 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
 
 /** The first that exists, else the first. */
 async function existing(paths: readonly string[]): Promise<string> {
-  for (const path of paths) if (await fileExists(path)) return path
+  // What cannot even be looked at is there, and is refused when it is read.
+  for (const path of paths) if (await fileExists(path).catch(() => true)) return path
   return paths[0] ?? ''
 }
 

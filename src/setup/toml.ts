@@ -5,13 +5,13 @@
  */
 import { parse, TomlError } from 'smol-toml'
 import {
-  byteOrderMark,
   type Edit,
   type Format,
   lineEndOf,
   type Step,
   sameSettings,
   Unreadable,
+  unmarked,
   valueAt,
 } from './edit.ts'
 
@@ -20,20 +20,23 @@ export const toml: Format = {
   name: 'TOML',
   parse: parsed,
   put(text, edit) {
-    const before = text === undefined ? {} : parsed(text)
-    const eol = lineEndOf(text ?? '')
+    const [mark, bare] = unmarked(text ?? '')
+    const eol = lineEndOf(bare)
     const block = tableOf(edit, eol)
-    const after = text === undefined ? block + eol : placed(text, edit, block, eol)
-    if (!says(after, withValue(before, edit))) throw new Unreadable(unsafe)
-    return after
+    const expected = withValue(parsed(bare), edit)
+    const after = text === undefined ? block + eol : placed(bare, edit, block, eol)
+    if (!says(after, expected)) throw new Unreadable(unsafe)
+    return mark + after
   },
   take(text, path) {
-    if (valueAt(parsed(text), path) === undefined) return text
-    const found = blockOf(text, namesOf(path))
-    const after = found && without(text, found)
-    const expected = withValue(parsed(text), { path, value: undefined })
-    if (!found || !says(after ?? '', expected)) throw new Unreadable(unsafe)
-    return after
+    const [mark, bare] = unmarked(text)
+    const settings = parsed(bare)
+    if (valueAt(settings, path) === undefined) return text
+    const found = blockOf(bare, namesOf(path))
+    const after = found && without(bare, found)
+    if (!found || !says(after ?? '', withValue(settings, { path, value: undefined })))
+      throw new Unreadable(unsafe)
+    return after === undefined ? undefined : mark + after
   },
   snippet: edits => edits.map(edit => tableOf(edit, '\n')).join('\n\n'),
 }
@@ -44,7 +47,7 @@ const says = (text: string, settings: unknown) => isWhole(text) && sameSettings(
 
 function parsed(text: string): unknown {
   try {
-    return parse(text.startsWith(byteOrderMark) ? text.slice(1) : text)
+    return parse(unmarked(text)[1])
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const reason = error.message.split('\n')[0]?.replace('Invalid TOML document: ', '') ?? ''
@@ -61,8 +64,7 @@ function tableOf({ path, value }: Edit, eol: string): string {
 function placed(text: string, { path }: Edit, block: string, eol: string): string {
   const found = blockOf(text, namesOf(path))
   if (found) return text.slice(0, found.start) + block + text.slice(found.end)
-  const bare = text.replace(byteOrderMark, '')
-  if (bare === '') return text + block
+  if (text === '') return block
   // A file whose last line does not end gets none after the table either: so `take` knows.
   return text.endsWith('\n') ? text + eol + block + eol : text + eol + eol + block
 }

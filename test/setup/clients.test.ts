@@ -1,0 +1,453 @@
+/** Every client's own file: made from nothing, merged into one that is lived in, taken back, and left alone. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { clientNames } from '../../src/cli/commands/setup.ts'
+import type { UserFolders } from '../../src/config.ts'
+import { SvcError } from '../../src/model/error.ts'
+import { type Client, clients, type Server } from '../../src/setup/clients.ts'
+import { valueAt } from '../../src/setup/edit.ts'
+import { lastingCommand, preview, type SetupRequest, setUp, takeBack } from '../../src/setup/setup.ts'
+
+let home = ''
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-setup-'))
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+const local: Server = { command: ['/opt/my tools/svc', 'mcp', '-t', 'stdio', '-d', '/data'] }
+const remote: Server = { url: 'http://10.0.0.5:8000/mcp', tokenVariable: 'MY_TOKEN' }
+
+const foldersOf = (more: Partial<UserFolders> = {}): UserFolders => ({
+  home,
+  platform: 'linux',
+  project: join(home, 'project'),
+  appData: join(home, 'AppData', 'Roaming'),
+  localAppData: join(home, 'AppData', 'Local'),
+  xdgConfig: join(home, '.config'),
+  path: [],
+  ...more,
+})
+
+const request = (client: Client, more: Partial<SetupRequest> = {}): SetupRequest => ({
+  ...{ client, scope: 'user', name: 'svc', server: local, force: false, folders: foldersOf() },
+  ...more,
+})
+const clientOf = (name: string) => clients.find(client => client.name === name)!
+const fileOf = async (client: Client, more: Partial<SetupRequest> = {}) =>
+  (await preview(request(client, more)))[0]!.path
+
+async function place(path: string, text: string) {
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, text)
+}
+
+/** The error of what must fail. */
+async function failure(work: Promise<unknown>): Promise<SvcError> {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof SvcError)) throw new Error(`expected a SvcError, got ${String(error)}`)
+  return error
+}
+
+/** Where each client keeps its servers, per system, and what it writes down: as its documentation says. */
+const known: Record<
+  string,
+  { paths: [linux: string, mac: string, windows: string]; project?: string; local: object; remote?: object }
+> = {
+  'claude-code': {
+    paths: ['.claude.json', '.claude.json', '.claude.json'],
+    project: '.mcp.json',
+    local: {
+      mcpServers: {
+        svc: { type: 'stdio', command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] },
+      },
+    },
+    remote: {
+      mcpServers: {
+        svc: {
+          type: 'http',
+          url: 'http://10.0.0.5:8000/mcp',
+          headers: { Authorization: `Bearer \${MY_TOKEN}` },
+        },
+      },
+    },
+  },
+  'claude-desktop': {
+    paths: [
+      '.config/Claude/claude_desktop_config.json',
+      'Library/Application Support/Claude/claude_desktop_config.json',
+      'AppData/Roaming/Claude/claude_desktop_config.json',
+    ],
+    local: {
+      mcpServers: { svc: { command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] } },
+    },
+  },
+  cursor: {
+    paths: ['.cursor/mcp.json', '.cursor/mcp.json', '.cursor/mcp.json'],
+    project: '.cursor/mcp.json',
+    local: {
+      mcpServers: { svc: { command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] } },
+    },
+    remote: {
+      mcpServers: {
+        svc: { url: 'http://10.0.0.5:8000/mcp', headers: { Authorization: `Bearer \${env:MY_TOKEN}` } },
+      },
+    },
+  },
+  vscode: {
+    paths: [
+      '.config/Code/User/mcp.json',
+      'Library/Application Support/Code/User/mcp.json',
+      'AppData/Roaming/Code/User/mcp.json',
+    ],
+    project: '.vscode/mcp.json',
+    local: {
+      servers: {
+        svc: { type: 'stdio', command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] },
+      },
+    },
+    remote: {
+      servers: {
+        svc: {
+          type: 'http',
+          url: 'http://10.0.0.5:8000/mcp',
+          headers: { Authorization: `Bearer \${input:svc-token}` },
+        },
+      },
+      inputs: [
+        {
+          type: 'promptString',
+          id: 'svc-token',
+          description: 'Token of svc, as in MY_TOKEN',
+          password: true,
+        },
+      ],
+    },
+  },
+  codex: {
+    paths: ['.codex/config.toml', '.codex/config.toml', '.codex/config.toml'],
+    project: '.codex/config.toml',
+    local: {
+      mcp_servers: { svc: { command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] } },
+    },
+    remote: { mcp_servers: { svc: { url: 'http://10.0.0.5:8000/mcp', bearer_token_env_var: 'MY_TOKEN' } } },
+  },
+  opencode: {
+    paths: [
+      '.config/opencode/opencode.json',
+      '.config/opencode/opencode.json',
+      '.config/opencode/opencode.json',
+    ],
+    project: 'opencode.json',
+    local: {
+      mcp: { svc: { type: 'local', command: ['/opt/my tools/svc', 'mcp', '-t', 'stdio', '-d', '/data'] } },
+    },
+    remote: {
+      mcp: {
+        svc: {
+          type: 'remote',
+          url: 'http://10.0.0.5:8000/mcp',
+          oauth: false,
+          headers: { Authorization: 'Bearer {env:MY_TOKEN}' },
+        },
+      },
+    },
+  },
+  gemini: {
+    paths: ['.gemini/settings.json', '.gemini/settings.json', '.gemini/settings.json'],
+    project: '.gemini/settings.json',
+    local: {
+      mcpServers: { svc: { command: '/opt/my tools/svc', args: ['mcp', '-t', 'stdio', '-d', '/data'] } },
+    },
+    remote: {
+      mcpServers: {
+        svc: { httpUrl: 'http://10.0.0.5:8000/mcp', headers: { Authorization: `Bearer \${MY_TOKEN}` } },
+      },
+    },
+  },
+}
+
+/** A file with a life of its own, with other servers and comments. */
+function livedIn({ format, name }: Client): string {
+  if (format.name === 'TOML')
+    return '# mine\nmodel = "o9"\n\n[mcp_servers.files]\ncommand = "files" # keep\n\n[[profiles]]\nname = "a"\n'
+  const servers = name === 'vscode' ? 'servers' : name === 'opencode' ? 'mcp' : 'mcpServers'
+  return `{\r\n    // mine\r\n    "theme": "dark",\r\n    "${servers}": {\r\n        "files": { "type": "stdio", "command": "files" }, // keep\r\n    },\r\n    "inputs": [\r\n        { "id": "other" }\r\n    ],\r\n}\r\n`
+}
+
+test('the command line knows the same clients as the table', () => {
+  expect(clients.map(({ name }) => name)).toEqual([...clientNames])
+  expect(Object.keys(known)).toEqual([...clientNames])
+})
+
+for (const client of clients) {
+  const { paths, project, ...values } = known[client.name]!
+  describe(client.title, () => {
+    test('its file is found on every system', async () => {
+      for (const [index, platform] of (['linux', 'darwin', 'win32'] as const).entries())
+        expect(await fileOf(client, { folders: foldersOf({ platform }) })).toBe(join(home, paths[index]!))
+      if (project) expect(await fileOf(client, { scope: 'project' })).toBe(join(home, 'project', project))
+      else
+        expect((await failure(preview(request(client, { scope: 'project' })))).code).toBe('invalid_arguments')
+    })
+
+    for (const [kind, server] of [
+      ['local', local],
+      ['remote', remote],
+    ] as const) {
+      const value = values[kind]
+      if (!value) {
+        test(`a ${kind} server is refused before anything is written`, async () => {
+          expect((await failure(setUp(request(client, { server })))).code).toBe('invalid_arguments')
+          expect(await readdir(home)).toEqual([])
+        })
+        continue
+      }
+
+      test(`a ${kind} server: made from nothing, private, as its documentation has it, and taken back`, async () => {
+        const path = await fileOf(client)
+        expect(await setUp(request(client, { server }))).toEqual([{ path, what: 'server', did: 'added' }])
+        expect(client.format.parse(await readFile(path, 'utf8'))).toEqual(value)
+        expect((await stat(path)).mode & 0o777).toBe(0o600)
+        expect(await takeBack(request(client, { server: local }))).toMatchObject([{ did: 'removed' }])
+        expect(await readdir(dirname(path))).toEqual([])
+      })
+
+      test(`a ${kind} server: merged into a lived-in file, twice is once, and taken back to the byte`, async () => {
+        const path = await fileOf(client)
+        const text = livedIn(client)
+        await place(path, text)
+        await chmod(path, 0o640)
+        await setUp(request(client, { server }))
+        const after = await readFile(path, 'utf8')
+        expect(client.format.parse(after)).toMatchObject(
+          client.name === 'vscode' && kind === 'remote' ? { servers: {} } : value,
+        )
+        for (const line of text.split('\n')) expect(after.split('\n')).toContain(line)
+        expect((await stat(path)).mode & 0o777).toBe(0o640)
+        expect(await setUp(request(client, { server }))).toMatchObject([{ did: 'nothing' }])
+        expect(await readFile(path, 'utf8')).toBe(after)
+        await takeBack(request(client))
+        expect(await readFile(path, 'utf8')).toBe(text)
+        expect(await takeBack(request(client))).toMatchObject([{ did: 'nothing' }])
+      })
+    }
+
+    test('a file that does not parse is left as it is, with the line', async () => {
+      const path = await fileOf(client)
+      const text = `${livedIn(client)}\n}{`
+      await place(path, text)
+      for (const work of [setUp, takeBack]) {
+        const { code, message } = await failure(work(request(client)))
+        expect(code).toBe('forbidden')
+        expect(message).toStartWith(`${path} is not valid ${client.format.name} (line `)
+      }
+      expect(await readFile(path, 'utf8')).toBe(text)
+    })
+
+    test('another one of that name is replaced and removed by force alone', async () => {
+      const path = await fileOf(client)
+      const settings = client.format.put(livedIn(client), {
+        path: [...client.at(undefined), 'svc'],
+        value: { command: 'something-else' },
+      })
+      await place(path, settings)
+      for (const work of [setUp, takeBack])
+        expect((await failure(work(request(client)))).message).toContain('that svc did not write')
+      expect(await readFile(path, 'utf8')).toBe(settings)
+      await setUp(request(client, { name: 'svc2' }))
+      await takeBack(request(client, { name: 'svc2' }))
+      expect(await readFile(path, 'utf8')).toBe(settings)
+      expect(await setUp(request(client, { force: true }))).toMatchObject([{ did: 'changed' }])
+      await takeBack(request(client))
+      expect(await readFile(path, 'utf8')).toBe(livedIn(client))
+    })
+
+    test('one of ours is brought up to date', async () => {
+      const path = await fileOf(client)
+      await place(path, livedIn(client))
+      await setUp(request(client, { server: { command: ['/old/svc', 'mcp', '-t', 'stdio'] } }))
+      expect(await setUp(request(client))).toMatchObject([{ did: 'changed' }])
+      expect(client.format.parse(await readFile(path, 'utf8'))).toMatchObject(values.local)
+      await takeBack(request(client))
+      expect(await readFile(path, 'utf8')).toBe(livedIn(client))
+    })
+  })
+}
+
+describe('files', () => {
+  const cursor = clientOf('cursor')
+
+  test('a link stays a link, also one to a file that is not there yet', async () => {
+    const path = await fileOf(cursor)
+    const target = join(home, 'dotfiles', 'cursor.json')
+    await mkdir(dirname(path), { recursive: true })
+    await mkdir(dirname(target))
+    await symlink('../dotfiles/cursor.json', path)
+    await setUp(request(cursor))
+    expect((await lstat(path)).isSymbolicLink()).toBe(true)
+    expect(await readlink(path)).toBe('../dotfiles/cursor.json')
+    expect(await readFile(target, 'utf8')).toContain('"svc"')
+    await writeFile(target, '{"a":1}')
+    await setUp(request(cursor))
+    expect((await lstat(path)).isSymbolicLink()).toBe(true)
+    expect(cursor.format.parse(await readFile(target, 'utf8'))).toMatchObject({
+      a: 1,
+      ...known.cursor!.local,
+    })
+    await takeBack(request(cursor))
+    expect(await readFile(target, 'utf8')).toBe('{"a":1}')
+  })
+
+  test('links that lead round, read-only files, folders and other encodings are refused and left alone', async () => {
+    const path = await fileOf(cursor)
+    await mkdir(dirname(path), { recursive: true })
+    await symlink('mcp.json', path)
+    expect((await failure(setUp(request(cursor)))).message).toContain('round in a circle')
+    await rm(path)
+
+    await writeFile(path, '{}')
+    await chmod(path, 0o444)
+    expect((await failure(setUp(request(cursor)))).message).toContain('is read-only; it was left as it is')
+    expect(await readFile(path, 'utf8')).toBe('{}')
+    expect((await stat(path)).mode & 0o777).toBe(0o444)
+    await rm(path)
+
+    await writeFile(path, new Uint8Array([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00]))
+    expect((await failure(setUp(request(cursor)))).message).toContain('is not text in UTF-8')
+    await rm(path)
+
+    await mkdir(path)
+    expect((await failure(setUp(request(cursor)))).message).toContain('is a folder')
+    expect(await readdir(path)).toEqual([])
+  })
+
+  test('nothing is left beside the file', async () => {
+    const path = await fileOf(cursor)
+    await setUp(request(cursor))
+    await setUp(request(cursor, { server: remote }))
+    expect(await readdir(dirname(path))).toEqual(['mcp.json'])
+  })
+
+  test('OpenCode: the file that exists, and the form it has', async () => {
+    const opencode = clientOf('opencode')
+    const path = join(home, '.config', 'opencode', 'opencode.jsonc')
+    const text =
+      '{\n  "mcp": {\n    "timeout": 5, // all\n    "servers": { "a": { "type": "local", "command": ["a"] } }\n  }\n}\n'
+    await place(path, text)
+    expect(await setUp(request(opencode))).toEqual([{ path, what: 'server', did: 'added' }])
+    const after = opencode.format.parse(await readFile(path, 'utf8'))
+    expect(valueAt(after, ['mcp', 'servers', 'svc', 'type'])).toBe('local')
+    await takeBack(request(opencode))
+    expect(await readFile(path, 'utf8')).toBe(text)
+  })
+
+  test('Claude Desktop as a packaged app on Windows: its own folder', async () => {
+    const desktop = clientOf('claude-desktop')
+    const folders = foldersOf({ platform: 'win32' })
+    const path = join(
+      folders.localAppData,
+      'Packages',
+      'Claude_pzs8sxrjxfjjc',
+      'LocalCache',
+      'Roaming',
+      'Claude',
+      'claude_desktop_config.json',
+    )
+    await place(path, '{}')
+    await mkdir(join(folders.localAppData, 'Packages', 'Other_app'), { recursive: true })
+    expect(await fileOf(desktop, { folders })).toBe(path)
+  })
+
+  test('programs that were told to keep their settings elsewhere', async () => {
+    const folders = foldersOf({
+      claudeCode: join(home, 'c'),
+      codex: join(home, 'x'),
+      geminiHome: join(home, 'g'),
+    })
+    expect(await fileOf(clientOf('claude-code'), { folders })).toBe(join(home, 'c', '.claude.json'))
+    expect(await fileOf(clientOf('codex'), { folders })).toBe(join(home, 'x', 'config.toml'))
+    expect(await fileOf(clientOf('gemini'), { folders })).toBe(join(home, 'g', '.gemini', 'settings.json'))
+  })
+
+  test('a command is named as the shell finds it, if that is the same program', async () => {
+    const real = join(home, 'cellar', 'svc')
+    await place(real, '')
+    for (const dir of ['bin', 'other']) await mkdir(join(home, dir))
+    await writeFile(join(home, 'other', 'svc'), '')
+    await symlink(real, join(home, 'bin', 'svc'))
+    const path = [join(home, 'none'), join(home, 'other'), join(home, 'bin')]
+    expect(lastingCommand([real, 'x'], path)).toEqual([join(home, 'bin', 'svc'), 'x'])
+    expect(lastingCommand([real], path.slice(0, 2))).toEqual([real])
+  })
+})
+
+describe('the prompt hook of Claude Code', () => {
+  const claudeCode = clientOf('claude-code')
+  const hook = ["/opt/it's/svc", 'hook-poll', '-d', '/data']
+  const settings = () => join(home, '.claude', 'settings.json')
+
+  test('goes into its settings beside others, once, and out again to the byte', async () => {
+    const text =
+      '{\n  "model": "x",\n  "hooks": {\n    "UserPromptSubmit": [\n      { "hooks": [{ "type": "command", "command": "date" }] }\n    ]\n  }\n}\n'
+    await place(settings(), text)
+    await place(join(home, '.claude.json'), '{"numStartups": 7}')
+    expect((await setUp(request(claudeCode, { hook }))).map(({ did }) => did)).toEqual(['added', 'added'])
+    const groups = valueAt(claudeCode.format.parse(await readFile(settings(), 'utf8')), [
+      'hooks',
+      'UserPromptSubmit',
+    ])
+    expect(groups).toEqual([
+      { hooks: [{ type: 'command', command: "'/opt/it'\\''s/svc' hook-poll -d /data", timeout: 15 }] },
+      { hooks: [{ type: 'command', command: 'date' }] },
+    ])
+    expect((await setUp(request(claudeCode, { hook }))).map(({ did }) => did)).toEqual(['nothing', 'nothing'])
+    const moved = ['/new/svc', 'hook-poll']
+    expect((await setUp(request(claudeCode, { hook: moved }))).map(({ did }) => did)).toEqual([
+      'nothing',
+      'changed',
+    ])
+    expect((await takeBack(request(claudeCode, { hook }))).map(({ did }) => did)).toEqual([
+      'removed',
+      'removed',
+    ])
+    expect(await readFile(settings(), 'utf8')).toBe(text)
+    expect(await readFile(join(home, '.claude.json'), 'utf8')).toBe('{"numStartups": 7}')
+  })
+
+  test('from nothing to nothing; of a project, in its own folder', async () => {
+    await setUp(request(claudeCode, { hook, scope: 'project' }))
+    const path = join(home, 'project', '.claude', 'settings.json')
+    expect(
+      valueAt(JSON.parse(await readFile(path, 'utf8')), ['hooks', 'UserPromptSubmit', () => true]),
+    ).toBeDefined()
+    await takeBack(request(claudeCode, { hook, scope: 'project' }))
+    expect(await readdir(dirname(path))).toEqual([])
+  })
+
+  test('on Windows with slashes; other clients are refused', async () => {
+    const folders = foldersOf({ platform: 'win32' })
+    const [, shown] = await preview(
+      request(claudeCode, { hook: ['C:\\Tools\\svc.exe', 'hook-poll'], folders }),
+    )
+    expect(shown!.snippet).toContain('"C:/Tools/svc.exe hook-poll"')
+    expect((await failure(setUp(request(clientOf('cursor'), { hook })))).code).toBe('invalid_arguments')
+    expect(await readdir(home)).toEqual([])
+  })
+})
