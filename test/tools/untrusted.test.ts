@@ -97,13 +97,21 @@ describe('messages as untrusted text', () => {
   })
 
   test('a long text is cut between characters and says so', () => {
-    const text = untrustedText([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], { boundary, maxTextLength: 10 })
+    const text = untrustedText([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], { boundary, maxTextLength: 12 })
     expect(text).toContain('> xxxxxxxxx\n(cut here: 92 more characters; history gives all of it)\n')
+  })
+
+  test('what is shown by numbers or in many lines is cut as shown', () => {
+    for (const text of ['\u{e0041}'.repeat(1000), '\n'.repeat(5000)]) {
+      const shown = untrustedText([said(text), said(text)], { maxTotalLength: 1000 })
+      expect(shown).toContain('(cut here: ')
+      expect(shown.length).toBeLessThan(2000)
+    }
   })
 
   test('together they keep to a total, and the short ones stay whole', () => {
     const text = untrustedText([said('short'), said('l'.repeat(5000)), said('m'.repeat(5000))], {
-      maxTotalLength: 1005,
+      maxTotalLength: 1011,
     })
     expect(text).toContain('> short\n')
     expect(text).toContain(`> ${'l'.repeat(500)}\n(cut here: 4500 more`)
