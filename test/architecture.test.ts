@@ -17,7 +17,7 @@ const steps: readonly (readonly string[])[] = [
   ['tools', 'migrate'],
   ['server', 'sandbox'],
   // MCP over HTTP goes through the HTTP door's own checks.
-  ['mcp'],
+  ['mcp', 'doctor'],
   ['library'],
   ['cli', 'index'],
   ['main'],

@@ -5,9 +5,10 @@
 import { stat, utimes } from 'node:fs/promises'
 import type { Clock } from '../platform/clock.ts'
 
-const beatEveryMs = 4000
+/** A poller beats this often. */
+export const beatEveryMs = 4000
 /** Without a beat for this long, the poller counts as stalled. */
-const stalledMs = 15_000
+export const stalledMs = 15_000
 
 export class Heartbeat {
   readonly #path: string

@@ -17,9 +17,7 @@ export const commandArguments = (): string[] => process.argv.slice(2)
 export function ownCommand(): string[] {
   if (isCompiled) return [process.execPath]
   const script = resolve(process.argv[1] ?? '')
-  return 'Deno' in globalThis
-    ? [process.execPath, 'run', '--allow-all', script]
-    : [process.execPath, script]
+  return 'Deno' in globalThis ? [process.execPath, 'run', '--allow-all', script] : [process.execPath, script]
 }
 
 const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
@@ -71,10 +69,11 @@ export function onStopSignals(stop: (signal: 'SIGINT' | 'SIGTERM') => void): () 
 
 /** Where requests to `url` go instead of to its server, as the environment says; fetch follows the same rules. */
 export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | undefined {
-  const name = url.protocol === 'https:' ? 'https_proxy' : 'http_proxy'
-  const proxy = env[name] || env[name.toUpperCase()]
+  const names = [url.protocol === 'https:' ? 'https_proxy' : 'http_proxy', 'all_proxy']
+  const proxy = names.flatMap(name => [env[name], env[name.toUpperCase()]]).find(Boolean)
   if (!proxy) return undefined
-  const spared = (env.no_proxy ?? env.NO_PROXY ?? '').split(',').map(host => host.trim().replace(/^\./, ''))
+  const { no_proxy, NO_PROXY } = env
+  const spared = (no_proxy ?? NO_PROXY ?? '').split(',').map(host => host.trim().replace(/^\./, ''))
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isSpared = spared.some(
     name => name === '*' || name === url.host || name === host || (name !== '' && host.endsWith(`.${name}`)),

@@ -3,6 +3,7 @@
  * Integers that may exceed 2^53 are kept as TEXT by their owners, so neither engine's number limits matter.
  */
 import process from 'node:process'
+import { pathToFileURL } from 'node:url'
 
 export type SqlValue = string | number | null | Uint8Array
 export type Row = Record<string, SqlValue>
@@ -37,10 +38,22 @@ interface Compiled extends Statement {
 /** Compiled statements kept at most: texts are few, but nothing should grow without end. */
 const statementLimit = 200
 
-async function openEngine(path: string, readonly: boolean): Promise<Engine> {
+interface OpenOptions {
+  readonly?: boolean
+  /** Read-only, of a file that nobody has open: no lock is taken and no -wal or -shm file appears beside it. */
+  immutable?: boolean
+}
+
+async function openEngine(
+  path: string,
+  { readonly = false, immutable = false }: OpenOptions,
+): Promise<Engine> {
+  const unchanging = new URL(`${pathToFileURL(path).href}?immutable=1`)
   if (process.versions.bun) {
-    const { Database: BunDatabase } = await import('bun:sqlite')
-    const db = new BunDatabase(path, readonly ? { readonly: true } : { create: true, readwrite: true })
+    const { Database: BunDatabase, constants } = await import('bun:sqlite')
+    const db = immutable
+      ? new BunDatabase(unchanging.href, constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI)
+      : new BunDatabase(path, readonly ? { readonly: true } : { create: true, readwrite: true })
     return {
       exec: sql => void db.run(sql),
       prepare(sql) {
@@ -59,7 +72,9 @@ async function openEngine(path: string, readonly: boolean): Promise<Engine> {
     }
   }
   const { DatabaseSync } = await import('node:sqlite')
-  const db = new DatabaseSync(path, { readOnly: readonly })
+  const db = immutable
+    ? new DatabaseSync(unchanging, { readOnly: true })
+    : new DatabaseSync(path, { readOnly: readonly })
   return {
     exec: sql => db.exec(sql),
     prepare(sql) {
@@ -78,8 +93,8 @@ async function openEngine(path: string, readonly: boolean): Promise<Engine> {
 }
 
 /** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
-export async function openDatabase(path: string, options: { readonly?: boolean } = {}): Promise<Database> {
-  const engine = await openEngine(path, options.readonly ?? false)
+export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
+  const engine = await openEngine(path, options)
   const statements = new Map<string, Compiled>()
   let depth = 0
   /** Whether a rollback failed too: then the engine may still be inside the transaction. */

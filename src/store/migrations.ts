@@ -136,6 +136,9 @@ const steps: readonly ((db: Database) => void)[] = [
   },
 ]
 
+/** The form that this version writes. */
+export const newestForm: number = steps.length
+
 /**
  * Brings the tables to the newest form.
  *

@@ -1,0 +1,59 @@
+/** `svc doctor`: the report, for people and for programs. */
+import type { Config } from '../config.ts'
+import { examine, type Report } from '../doctor/examine.ts'
+import { type Severity, subjects } from '../doctor/finding.ts'
+import { counted } from '../doctor/words.ts'
+import { SvcError } from '../model/error.ts'
+import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { version } from '../version.ts'
+import { jsonLine } from './print.ts'
+import { colours, writeOut } from './terminal.ts'
+import { oneLine } from './text.ts'
+
+/** Runs the command. @returns its exit status: 1 when a finding is an error */
+export async function runDoctor(config: Config, flags: { json?: boolean; timeout: string }): Promise<0 | 1> {
+  const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
+  if (seconds <= 0 || seconds > 60) {
+    throw new SvcError('invalid_arguments', '--timeout: expected seconds, above 0 and up to 60', {
+      hint: 'See svc doctor --help.',
+    })
+  }
+  spareLoopbackTheProxy()
+  const report = await examine({ config, version, deadlineMs: seconds * 1000 })
+  await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
+  return report.ok ? 0 : 1
+}
+
+const signs: Readonly<Record<Severity, { sign: string; word: string; paint: (text: string) => string }>> = {
+  ok: { sign: '✓', word: 'ok', paint: colours.green },
+  note: { sign: '·', word: 'note', paint: colours.cyan },
+  warning: { sign: '!', word: 'warning', paint: colours.yellow },
+  error: { sign: '✗', word: 'error', paint: colours.red },
+}
+const wordWidth = 'warning'.length
+
+/** Grouped by subject; signs and colours on a terminal that has them, words elsewhere. */
+function reportText({ findings, counts, base_path }: Report): string {
+  const mark = (severity: Severity) => {
+    const { sign, word, paint } = signs[severity]
+    return paint(colours.shown ? sign : word.padEnd(wordWidth))
+  }
+  const indent = ' '.repeat(colours.shown ? 4 : wordWidth + 4)
+  const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
+  for (const subject of subjects) {
+    const own = findings.filter(finding => finding.subject === subject)
+    if (own.length === 0) continue
+    lines.push('', colours.bold(subject))
+    for (const { severity, what, fix } of own) {
+      lines.push(`  ${mark(severity)} ${oneLine(what)}`)
+      if (fix !== undefined) lines.push(`${indent}${colours.dim('fix:')} ${oneLine(fix)}`)
+    }
+  }
+  const bad = [
+    ...(counts.error > 0 ? [colours.red(counted(counts.error, 'error'))] : []),
+    ...(counts.warning > 0 ? [colours.yellow(counted(counts.warning, 'warning'))] : []),
+    ...(counts.note > 0 ? [counted(counts.note, 'note')] : []),
+  ]
+  lines.push('', bad.length > 0 ? bad.join(', ') : colours.green('everything is as it should be'))
+  return `${lines.join('\n')}\n`
+}

@@ -1,0 +1,80 @@
+/** `svc health`: one question to a running service, one line, one exit status. */
+import { httpUrl } from '../config/values.ts'
+import { readConfig } from '../config.ts'
+import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
+import { SvcError } from '../model/error.ts'
+import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { jsonLine } from './print.ts'
+import { writeOut } from './terminal.ts'
+import { oneLine } from './text.ts'
+
+const deadlineMs = 2000
+
+/** What was typed. */
+export interface HealthFlags {
+  host?: string
+  port?: string
+  url?: string
+  json?: boolean
+}
+
+/** Runs the command. @returns its exit status: 0 when the service works */
+export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
+  spareLoopbackTheProxy()
+  const url = flags.url === undefined ? configured(flags) : given(flags.url)
+  const answer = await askHealth(url, deadlineMs)
+  const healthy = answer.kind === 'svc' && answer.status === 200
+  const what = said(answer)
+  await writeOut(
+    flags.json
+      ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.health }) })}\n`
+      : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})\n`,
+  )
+  return healthy ? 0 : 1
+}
+
+function configured({ host, port }: HealthFlags): string {
+  const config = readConfig({ ...(host !== undefined && { host }), ...(port !== undefined && { port }) })
+  if (config.port === 0) {
+    throw new SvcError('invalid_arguments', '--port: expected the port the service listens on, got 0', {
+      hint: 'It stands in the line "listening on …" that the service prints.',
+    })
+  }
+  return addressOf(config.host, config.port)
+}
+
+function given(text: string): string {
+  const url = httpUrl(text)
+  if (url !== undefined) return url
+  throw new SvcError(
+    'invalid_arguments',
+    '--url: expected an http or https URL without user name and query',
+    {
+      hint: 'As in --url http://127.0.0.1:8000.',
+    },
+  )
+}
+
+function said(answer: HealthAnswer): string {
+  switch (answer.kind) {
+    case 'svc': {
+      const { version, role, stalled, sessions, connected, store } = answer.health
+      const work =
+        role === 'poller'
+          ? 'polls'
+          : stalled
+            ? 'follows a process that is stalled'
+            : 'follows another process'
+      const trouble = store === 'ok' ? '' : ', its message store does not work'
+      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${trouble}`
+    }
+    case 'stranger':
+      return 'what answers there is not svc'
+    case 'silent':
+      return `no answer within ${deadlineMs / 1000} s`
+    case 'nobody':
+      return 'nothing listens there'
+    default:
+      return `it cannot be reached, ${answer.code}`
+  }
+}

@@ -1,0 +1,50 @@
+/** `svc status`: a data directory at a glance, for people and for programs. */
+import type { Config } from '../config.ts'
+import { type Glance, glance } from '../doctor/glance.ts'
+import { bytes, counted, svcCommand } from '../doctor/words.ts'
+import { version } from '../version.ts'
+import { jsonLine } from './print.ts'
+import { colours, writeOut } from './terminal.ts'
+import { localTime, oneLine, table } from './text.ts'
+
+/** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
+export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {
+  const seen = await glance({ basePath: config.basePath, version })
+  await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
+  return seen.ok ? 0 : 1
+}
+
+function statusText(seen: Glance): string {
+  const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
+  const { green, red, yellow, bold, dim } = colours
+  const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
+  const service = polling.active
+    ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
+    : polling.stalled
+      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${svcCommand('doctor', base_path)}`
+      : `${yellow('nobody polls')}: ${svcCommand(seen.sandbox ? 'openapi --sandbox' : 'openapi', base_path)}`
+  const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
+  const connected = `${connected_count} of ${session_count} connected`
+  const lines = [
+    `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
+    `${dim('service')}    ${service}`,
+    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${svcCommand('login', base_path)}` : (connected_count === session_count ? green : red)(connected)}`,
+    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
+    ...seen.trouble.map(
+      what => `${red('trouble')}    ${oneLine(what)}; see ${svcCommand('doctor', base_path)}`,
+    ),
+  ]
+  const rows = sessions.map(session => [
+    `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
+    session.status,
+    String(session.user_count),
+    localTime(session.created_at),
+    session.expired_at === undefined ? '–' : localTime(session.expired_at),
+    oneLine(session.bot_id ?? '–'),
+  ])
+  const listed =
+    rows.length === 0
+      ? ''
+      : `\n${table(['  SESSION', 'STATUS', 'USERS', 'LOGGED IN', 'EXPIRED', 'BOT'], rows, bold)}`
+  return `${lines.join('\n')}\n${listed}`
+}

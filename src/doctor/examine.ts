@@ -1,0 +1,94 @@
+/** The whole look: every subject, each for itself, so that one that cannot be looked at keeps no other from its word. */
+import type { Config } from '../config.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { maskText } from '../platform/log.ts'
+import { lookAtStore } from '../store/look.ts'
+import { examineClock } from './clock.ts'
+import { examineDirectory } from './directory.ts'
+import { examineDisk } from './disk.ts'
+import { examineExposure } from './exposure.ts'
+import { bad, type Finding, type Found, type Severity, type Subject, subjects } from './finding.ts'
+import { examineLocks } from './locks.ts'
+import { examineNetwork, type NetworkSight } from './network.ts'
+import type { Patient } from './patient.ts'
+import { lookAround } from './place.ts'
+import { lookAtPolling } from './polling.ts'
+import { examineRuntime } from './runtime.ts'
+import { lookAtSessions } from './session-look.ts'
+import { examineSessions } from './sessions.ts'
+import { examineStore, type StoreLook } from './store.ts'
+import { troubleOf } from './words.ts'
+
+export interface ExamineOptions {
+  /** As of the service that is looked at. */
+  config: Config
+  version: string
+  clock?: Clock
+  /** Longest wait for any answer from the network, 5 s. */
+  deadlineMs?: number
+}
+
+export interface Report {
+  /** Nothing is an error. */
+  ok: boolean
+  version: string
+  base_path: string
+  /** Unix ms. */
+  examined_at: number
+  counts: Record<Severity, number>
+  /** In the order of the subjects. */
+  findings: Finding[]
+}
+
+/** Looks at everything, changes nothing, and never throws for what it finds. */
+export async function examine(options: ExamineOptions): Promise<Report> {
+  const { config, version, clock = systemClock, deadlineMs = 5000 } = options
+  const place = await lookAround(config.basePath)
+  // First and alone: reading the whole file keeps this process from looking at any clock.
+  const store = await lookAtStore(config.basePath, { check: true }).then(
+    (sight): StoreLook => ({ sight }),
+    (error): StoreLook => ({ error }),
+  )
+  const sight = 'sight' in store ? store.sight : undefined
+  const [polling, sessions] = await Promise.all([
+    lookAtPolling(config.basePath, clock).catch(() => undefined),
+    lookAtSessions(place).catch(() => ({ sessions: [], others: [] })),
+  ])
+  const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions }
+
+  const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
+  const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {
+    runtime: () => examineRuntime(patient),
+    directory: () => examineDirectory(patient),
+    locks: () => examineLocks(patient),
+    clock: async () => examineClock(patient, sight, (await network).upstream),
+    disk: () => examineDisk(patient, sight),
+    sessions: () => examineSessions(patient),
+    store: () => examineStore(patient, store),
+    network: async () => (await network).found,
+    exposure: () => examineExposure(patient),
+  }
+  const found = await Promise.all(
+    subjects.map(async (subject): Promise<Finding[]> => {
+      const list = await (async () => looks[subject]())().catch(error => [unexamined(error)])
+      return list.map(({ check, severity, what, fix }) => ({
+        ...{ subject, check, severity, what: maskText(what) },
+        ...(fix !== undefined && { fix: maskText(fix) }),
+      }))
+    }),
+  )
+  const findings = found.flat()
+  const count = (severity: Severity) => findings.filter(finding => finding.severity === severity).length
+  const counts = { ok: count('ok'), note: count('note'), warning: count('warning'), error: count('error') }
+  return {
+    ok: counts.error === 0,
+    ...{ version, base_path: config.basePath, examined_at: clock.now(), counts, findings },
+  }
+}
+
+const unexamined = (error: unknown): Found =>
+  bad(
+    'examined',
+    `this could not be looked at: ${troubleOf(error)}`,
+    'Check the path and its permissions; else report this as a bug of svc.',
+  )

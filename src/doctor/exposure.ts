@@ -1,0 +1,219 @@
+/** The door: what listens on the configured port, who can reach it, and whether the token can be guessed or seen. */
+
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { apiFetch } from '../platform/fetch.ts'
+import { readText, statOf } from '../platform/files.ts'
+import { processArguments } from '../platform/other-process.ts'
+import { isLoopback } from '../server/auth.ts'
+import { bad, type Found, note, ok, warning } from './finding.ts'
+import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
+import type { Patient } from './patient.ts'
+import { connectsTo } from './reach.ts'
+import { quoted, svcCommand, troubleOf } from './words.ts'
+
+const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
+
+/** Looks at the port and at the token. */
+export async function examineExposure(patient: Patient): Promise<Found[]> {
+  const { config, deadlineMs } = patient
+  const deadline = Math.min(deadlineMs, 2000)
+  const found: Found[] = []
+  if (config.port !== 0) {
+    const url = addressOf(config.host, config.port)
+    const answer = await askHealth(url, deadline)
+    found.push(...listenerOf(patient, url, answer))
+    if (answer.kind === 'svc') found.push(...(await exposureOf(patient, deadline)))
+  }
+  return [...found, ...(await tokenOf(patient))]
+}
+
+function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[] {
+  const { config, place, polling, version } = patient
+  const { port } = config
+  const other = `Give doctor the --port of the service; a free one for it: ${svcCommand('openapi --port 0', place.dir)}`
+  switch (answer.kind) {
+    case 'nobody':
+      return [
+        polling?.held
+          ? note(
+              'port',
+              `nothing listens on ${url}, though a process polls`,
+              'If it serves on another port, give doctor the same --host and --port.',
+            )
+          : ok('port', `port ${port} is free for the service`),
+      ]
+    case 'svc': {
+      const { health } = answer
+      const says = `svc ${health.version} answers on ${url} as ${health.role}`
+      if (answer.status !== 200) {
+        return [
+          bad(
+            'port',
+            `${says}: its message store does not work`,
+            'Look at its log; disk and store are judged here too.',
+          ),
+        ]
+      }
+      if (!polling?.held && health.role === 'poller') {
+        return [
+          note(
+            'port',
+            `${says}, for another data directory`,
+            'Name that one with --base-path, or give this one a port of its own.',
+          ),
+        ]
+      }
+      if (health.version !== version) {
+        return [
+          warning(
+            'port',
+            `${says}; this is ${version}`,
+            'Restart the service, so that both are of one version.',
+          ),
+        ]
+      }
+      return [ok('port', says)]
+    }
+    case 'silent':
+      return [
+        bad(
+          'port',
+          `something on ${url} takes connections and does not answer`,
+          polling?.pid === undefined ? other : `If that is svc, it hangs: kill ${polling.pid}`,
+        ),
+      ]
+    case 'stranger':
+      return [
+        polling?.held
+          ? note('port', `another program listens on ${url}`, other)
+          : bad(
+              'port',
+              `another program listens on ${url}: svc cannot start there`,
+              svcCommand('openapi --port 0', place.dir),
+            ),
+      ]
+    default:
+      return [
+        bad(
+          'port',
+          `${url} is no address of this machine, or is closed off (${answer.code})`,
+          'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+        ),
+      ]
+  }
+}
+
+/** Whether the service answers under the addresses by which other machines see this one, and to whom. */
+async function exposureOf({ config }: Patient, deadlineMs: number): Promise<Found[]> {
+  const addresses = Object.values(networkInterfaces())
+    .flatMap(list => list ?? [])
+    .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
+    .map(({ address }) => address)
+    .slice(0, 4)
+  const open = (
+    await Promise.all(
+      addresses.map(async address => {
+        if (!(await connectsTo(address, config.port, Math.min(deadlineMs, 1000)))) return undefined
+        const url = addressOf(address, config.port)
+        return (await askHealth(url, deadlineMs)).kind === 'svc' ? url : undefined
+      }),
+    )
+  ).find(url => url !== undefined)
+  if (open === undefined) return [ok('exposure', 'only this machine can reach the service')]
+  const status = await apiFetch(`${open}/tools`, { timeoutMs: deadlineMs }).then(
+    async response => {
+      await response.body?.cancel()
+      return response.status
+    },
+    () => 0,
+  )
+  if (status !== 401) {
+    return [
+      bad(
+        'exposure',
+        `other machines can reach the service on ${open}, and it asks for no token`,
+        'Start it with --host 127.0.0.1, or with SVC_TOKEN set.',
+      ),
+    ]
+  }
+  return [
+    note(
+      'exposure',
+      `other machines can reach the service on ${open}; it asks for the token, and token and messages travel unencrypted`,
+      'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
+    ),
+  ]
+}
+
+async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
+  const found: Found[] = []
+  const isOpen = !isLoopback(config.host)
+  const path = join(place.dir, 'api_token')
+  let kept: string | undefined
+  try {
+    kept = (await readText(path))?.trim()
+  } catch (error) {
+    if (place.state === 'ours') {
+      found.push(
+        bad(
+          'token',
+          `api_token cannot be read: ${troubleOf(error)}`,
+          `sudo chown "$(id -un)" ${quoted(path)} && chmod 600 ${quoted(path)}`,
+        ),
+      )
+    }
+  }
+  const info = await statOf(path).catch(() => undefined)
+  if (info && process.platform !== 'win32' && (info.mode & 0o077) !== 0) {
+    found.push(
+      warning(
+        'token',
+        'other users of this machine may read api_token',
+        `chmod 600 ${quoted(path)}, then make a new one: rm ${quoted(path)} and restart svc`,
+      ),
+    )
+  }
+  if (config.token !== undefined && isGuessable(config.token)) {
+    const what = 'the token that was given can be guessed'
+    found.push(isOpen ? bad('token', what, strong) : warning('token', what, strong))
+  } else if (config.token === undefined && kept && isGuessable(kept)) {
+    const anew = `rm ${quoted(path)}, and restart svc: it makes a new one`
+    found.push(
+      isOpen
+        ? bad('token', 'the token in api_token can be guessed', anew)
+        : warning('token', 'the token in api_token can be guessed', anew),
+    )
+  }
+  const args = polling?.held && polling.pid !== undefined ? await processArguments(polling.pid) : undefined
+  if (args?.some(arg => /^--token(=|$)/.test(arg))) {
+    found.push(
+      warning(
+        'token',
+        'the token stands in the process list, where every user of this machine sees it',
+        'Give it as SVC_TOKEN instead of --token.',
+      ),
+    )
+  }
+  if (found.length > 0) return found
+  if (config.token !== undefined) return [ok('token', 'a token is given, and cannot be guessed')]
+  if (kept) return [ok('token', 'a token is kept in api_token')]
+  return [
+    ok(
+      'token',
+      isOpen
+        ? 'a token is made and kept in api_token when svc starts'
+        : 'no token is needed: svc serves this machine alone',
+    ),
+  ]
+}
+
+const commonWords =
+  /(pass(word|wd)?|secret|token|change.?me|admin|letmein|qwert[yz]|1234|abcd|test|svc|wechat|weixin|default|example)/gi
+
+/** Whether somebody could try it out: too short, too uniform, or made of the words that everybody takes. */
+export function isGuessable(token: string): boolean {
+  const rest = token.replace(commonWords, '')
+  return rest.length < 12 || new Set(rest).size < 8
+}

@@ -1,0 +1,50 @@
+/** What a look at one thing brought to light, and what to do about it. */
+
+/**
+ * - ok: as it should be
+ * - note: worth knowing, nothing is wrong
+ * - warning: works now, and may not for long
+ * - error: something does not work, or is open to others
+ */
+export type Severity = 'ok' | 'note' | 'warning' | 'error'
+
+/** The subjects, in the order of the report. */
+export const subjects = [
+  'runtime',
+  'directory',
+  'locks',
+  'clock',
+  'disk',
+  'sessions',
+  'store',
+  'network',
+  'exposure',
+] as const
+export type Subject = (typeof subjects)[number]
+
+export interface Found {
+  /** Which look this is, one word for programs; the same one may bring several findings. */
+  check: string
+  severity: Severity
+  /** In one sentence, without secrets. */
+  what: string
+  /** A command, or a sentence that says what to do. */
+  fix?: string
+}
+
+/** A finding with where it belongs. */
+export interface Finding extends Found {
+  subject: Subject
+}
+
+export const ok = (check: string, what: string): Found => ({ check, severity: 'ok', what })
+export const note = (check: string, what: string, fix?: string): Found => ({
+  ...{ check, severity: 'note', what },
+  ...(fix !== undefined && { fix }),
+})
+export const warning = (check: string, what: string, fix: string): Found => ({
+  ...{ check, severity: 'warning', what, fix },
+})
+export const bad = (check: string, what: string, fix: string): Found => ({
+  ...{ check, severity: 'error', what, fix },
+})

@@ -1,0 +1,94 @@
+/** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { lookAtStore } from '../store/look.ts'
+import { lookAround } from './place.ts'
+import { lookAtPolling, type Polling } from './polling.ts'
+import { lookAtSessions } from './session-look.ts'
+import { troubleOf } from './words.ts'
+
+export interface SessionGlance {
+  name: string
+  status: 'connected' | 'expired' | 'disconnected'
+  connected: boolean
+  is_default: boolean
+  bot_id?: string
+  user_id?: string
+  /** Unix ms, like every time here. */
+  created_at?: number
+  expired_at?: number
+  user_count: number
+}
+
+export interface Glance {
+  /** There is a session, every one is connected, and somebody polls. */
+  ok: boolean
+  version: string
+  base_path: string
+  /** Whether the directory is a sandbox's. */
+  sandbox: boolean
+  polling: {
+    /** Whether some process polls; one that is stalled does not. */
+    active: boolean
+    /** A process holds the poll lock and shows no life. */
+    stalled: boolean
+    pid?: number
+    since?: number
+  }
+  session_count: number
+  connected_count: number
+  /** The default one first, then the oldest first. */
+  sessions: SessionGlance[]
+  /** Absent without a store, or when it cannot be read: then `trouble` says why. */
+  store?: { messages: number; size_bytes: number }
+  outbox: { messages: number; users: number; oldest_at?: number }
+  /** What could not be read. */
+  trouble: string[]
+}
+
+/** Looks, takes no lock for longer than a moment, changes nothing; what cannot be read is told, not thrown. */
+export async function glance(options: { basePath: string; version: string; clock?: Clock }): Promise<Glance> {
+  const { basePath, version, clock = systemClock } = options
+  const trouble: string[] = []
+  const told = (what: string) => (error: unknown) => {
+    trouble.push(`${what}: ${troubleOf(error)}`)
+    return undefined
+  }
+  const place = await lookAround(basePath)
+  if (place.state === 'unreadable') told(basePath)(place.error)
+  const [polling, sight, store] = await Promise.all([
+    lookAtPolling(basePath, clock).catch(told('.poll.lock')),
+    lookAtSessions(place).catch(told('sessions')),
+    lookAtStore(basePath).catch(told('messages.db')),
+  ])
+  const sessions = (sight?.sessions ?? []).map((session, at): SessionGlance => {
+    const { name, status, bot, users } = session
+    return {
+      ...{ name, status, connected: status === 'connected', is_default: at === 0 },
+      ...(bot && { bot_id: bot.bot_id, created_at: bot.created_at }),
+      ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
+      ...(bot?.expired_at !== undefined && { expired_at: bot.expired_at }),
+      user_count: users.size,
+    }
+  })
+  const connected = sessions.filter(session => session.connected).length
+  const polls = polledBy(polling)
+  const { messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
+  return {
+    ok: polls.active && sessions.length > 0 && connected === sessions.length,
+    ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
+    ...{ session_count: sessions.length, connected_count: connected, sessions },
+    ...(store && { store: { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes } }),
+    outbox: { messages, users, ...(oldestAt !== undefined && { oldest_at: oldestAt }) },
+    trouble,
+  }
+}
+
+function polledBy(polling: Polling | undefined): Glance['polling'] {
+  if (!polling?.held) return { active: false, stalled: false }
+  const { stalled, pid, since } = polling
+  return {
+    ...{ active: !stalled, stalled },
+    ...(pid !== undefined && { pid }),
+    ...(since !== undefined && { since }),
+  }
+}

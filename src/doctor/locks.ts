@@ -1,0 +1,93 @@
+/** The locks: which kind, whether this machine can use it, and who polls. */
+import { join } from 'node:path'
+import process from 'node:process'
+import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
+import { bad, type Found, note, ok, warning } from './finding.ts'
+import type { Patient } from './patient.ts'
+import { moment, quoted, span, svcCommand, troubleOf } from './words.ts'
+
+/** Looks at both lock files. */
+export async function examineLocks(patient: Patient): Promise<Found[]> {
+  const { place } = patient
+  if (place.state !== 'ours') return []
+  const data = await lookAtLock(join(place.dir, '.data.lock')).catch(error => ({ error: error as unknown }))
+  const poll = patient.polling?.lock
+  return [
+    ...kindsOf(place.dir, data && 'error' in data ? undefined : data, poll),
+    ...(data && 'error' in data
+      ? [bad('kind', `.data.lock cannot be read: ${troubleOf(data.error)}`, rightsFix(place.dir))]
+      : []),
+    ...pollerOf(patient),
+  ]
+}
+
+const rightsFix = (dir: string) => `sudo chown -R "$(id -un)" ${quoted(dir)} && chmod -R u+rwX ${quoted(dir)}`
+
+function kindsOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
+  const kinds = new Set(locks.flatMap(lock => (lock?.kind ? [lock.kind] : [])))
+  const anew = `Stop every svc of this directory, then: rm ${quoted(join(dir, '.data.lock'))} ${quoted(join(dir, '.poll.lock'))}`
+  if (kinds.size === 0) return []
+  if (kinds.size > 1) return [bad('kind', 'the two lock files record different kinds of lock', anew)]
+  const [kind = ''] = kinds
+  if (kind !== 'flock' && kind !== 'lockfile') {
+    return [bad('kind', 'the lock files record a kind of lock that this version does not know', anew)]
+  }
+  if (locks.some(lock => lock !== undefined && lock.held === undefined)) {
+    return [
+      bad(
+        'kind',
+        `the directory is locked with ${kind}, which cannot be used here`,
+        `Use the machine and the program it was made with. ${anew}`,
+      ),
+    ]
+  }
+  if (kind === 'lockfile' && process.platform !== 'win32') {
+    return [
+      note(
+        'kind',
+        'locked with lock files, since the kernel’s locks did not work where it was made: a dead process is noticed after 15 s',
+      ),
+    ]
+  }
+  return [ok('kind', `locked with ${kind}, which works here`)]
+}
+
+function pollerOf({ place, polling, sessions, clock }: Patient): Found[] {
+  const { dir } = place
+  if (!polling) return [bad('poller', '.poll.lock cannot be read', rightsFix(dir))]
+  const { held, pid, process: state, since, stalled, seenAt } = polling
+  if (held === undefined) return []
+  if (!held) {
+    const start = svcCommand(place.isSandbox ? 'openapi --sandbox' : 'openapi', dir)
+    const connected = sessions.sessions.some(({ status }) => status === 'connected')
+    return [
+      connected
+        ? warning('poller', 'nobody polls: messages wait at WeChat until somebody does', start)
+        : note('poller', 'nobody polls', start),
+    ]
+  }
+  const who = pid === undefined ? 'a process' : `process ${pid}`
+  if (state === 'stopped') {
+    return [
+      bad(
+        'poller',
+        `${who} polls and has been stopped (SIGSTOP or Ctrl-Z): no message comes in, and nobody else may poll`,
+        `kill -CONT ${pid}`,
+      ),
+    ]
+  }
+  if (stalled) {
+    const last = seenAt === undefined ? '' : ` since ${span(clock.now() - seenAt)}`
+    return [
+      bad(
+        'poller',
+        `${who} holds the poll lock and has shown no life${last}: no message comes in, and nobody else may poll`,
+        state === 'gone'
+          ? 'It runs in another container or on another machine: restart it there.'
+          : `kill ${pid}; another svc of this directory takes over, or: ${svcCommand('openapi', dir)}`,
+      ),
+    ]
+  }
+  const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
+  return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${moment(since)}`}${elsewhere}`)]
+}

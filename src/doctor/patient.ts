@@ -1,0 +1,19 @@
+/** What every subject looks at: gathered once, changed by nobody. */
+import type { Config } from '../config.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Place } from './place.ts'
+import type { Polling } from './polling.ts'
+import type { SessionsSight } from './session-look.ts'
+
+export interface Patient {
+  readonly config: Config
+  /** Of this program. */
+  readonly version: string
+  readonly clock: Clock
+  /** Longest wait for any answer from the network. */
+  readonly deadlineMs: number
+  readonly place: Place
+  /** Undefined when the lock file cannot be read. */
+  readonly polling: Polling | undefined
+  readonly sessions: SessionsSight
+}

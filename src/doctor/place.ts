@@ -1,0 +1,63 @@
+/** The data directory as it lies there: what it is, what is in it, and whose it is. Looks only. */
+import type { Dirent } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileExists } from '../platform/files.ts'
+
+/** A data directory, there or not. */
+export interface Place {
+  dir: string
+  /** `foreign`: a folder with files, none of them svc's. */
+  state: 'missing' | 'unreadable' | 'foreign' | 'empty' | 'ours'
+  /** Of an unreadable one, why. */
+  error?: unknown
+  entries: readonly Dirent[]
+  /** It belongs to the sandbox. */
+  isSandbox: boolean
+}
+
+const ourFiles =
+  /^(\.default_session|api_token|messages\.db(-wal|-shm|-journal)?|\.(data|poll)\.lock(\.lock)?)$/
+/** What a file system, or the desktop, puts into any folder. */
+const nobodys = /^(lost\+found|\.DS_Store)$/
+/** A file that was being written, and one that did not parse. */
+export const leftoverName = /\.[0-9a-f]{12}\.tmp$/
+export const setAsideName = /\.corrupt-\d+$/
+
+/** Whether svc gives files of this name into the directory itself. */
+export const isOurFile = (name: string): boolean =>
+  ourFiles.test(name) || leftoverName.test(name) || setAsideName.test(name)
+
+/** Whether it is no concern of ours. */
+export const isNobodys = (name: string): boolean => nobodys.test(name)
+
+/** Looks at the directory. */
+export async function lookAround(dir: string): Promise<Place> {
+  let entries: Dirent[]
+  try {
+    entries = await readdir(dir, { withFileTypes: true })
+  } catch (error) {
+    const missing = (error as { code?: string }).code === 'ENOENT'
+    return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: false }
+  }
+  const isSandbox = entries.some(entry => entry.isDirectory() && entry.name === 'sandbox')
+  const known = entries.filter(({ name }) => !isNobodys(name))
+  if (known.length === 0) return { dir, state: 'empty', entries, isSandbox }
+  const isOurs = isSandbox || known.some(({ name }) => ourFiles.test(name)) || (await hasSession(dir, known))
+  return { dir, state: isOurs ? 'ours' : 'foreign', entries, isSandbox }
+}
+
+/** The folders that may be a session's. */
+export const sessionFolders = ({ entries }: Pick<Place, 'entries'>): string[] =>
+  entries.flatMap(entry =>
+    entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'media' && entry.name !== 'sandbox'
+      ? [entry.name]
+      : [],
+  )
+
+async function hasSession(dir: string, entries: readonly Dirent[]): Promise<boolean> {
+  const found = await Promise.all(
+    sessionFolders({ entries }).map(name => fileExists(join(dir, name, 'token.json')).catch(() => true)),
+  )
+  return found.includes(true)
+}

@@ -1,0 +1,97 @@
+/** One server asked for one answer, and where it failed if it did: name, connection, certificate, answer. */
+import { lookup } from 'node:dns/promises'
+import { connect, isIP } from 'node:net'
+import { systemClock } from '../platform/clock.ts'
+import { apiFetch } from '../platform/fetch.ts'
+import { errorCodeOf } from '../platform/files.ts'
+
+export type Step = 'name' | 'connection' | 'certificate' | 'answer'
+
+export type Reached =
+  | {
+      ok: true
+      status: number
+      /** Unix ms of the server's clock, where it told. */
+      date?: number
+      /** Unix ms of our own clock at the middle of the exchange. */
+      localAt: number
+      tookMs: number
+    }
+  | { ok: false; step: Step; code: string }
+
+/** Asks for `url` with GET; any answer counts. At most about twice the deadline. */
+export async function reach(
+  url: string,
+  options: { deadlineMs: number; proxied?: boolean },
+): Promise<Reached> {
+  const { deadlineMs, proxied = false } = options
+  const { hostname, protocol, port } = new URL(url)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (!proxied && isIP(host) === 0) {
+    const code = await resolves(host, deadlineMs)
+    if (code !== undefined) return { ok: false, step: 'name', code }
+  }
+  const begunAt = Date.now()
+  const begun = performance.now()
+  try {
+    const response = await apiFetch(url, { timeoutMs: deadlineMs })
+    const tookMs = performance.now() - begun
+    await response.body?.cancel().catch(() => {})
+    const date = Date.parse(response.headers.get('date') ?? '')
+    return {
+      ok: true,
+      status: response.status,
+      ...(Number.isFinite(date) && { date }),
+      ...{ localAt: begunAt + tookMs / 2, tookMs },
+    }
+  } catch (error) {
+    const code = codeOf(error)
+    if (isAboutCertificate(error)) return { ok: false, step: 'certificate', code }
+    if (/^(ECONNREFUSED|ConnectionRefused|EHOSTUNREACH|ENETUNREACH|FailedToOpenSocket)$/.test(code)) {
+      return { ok: false, step: 'connection', code: code === 'ConnectionRefused' ? 'ECONNREFUSED' : code }
+    }
+    if (code !== 'timeout' || proxied) return { ok: false, step: 'answer', code }
+    const connects = await connectsTo(host, Number(port || (protocol === 'https:' ? 443 : 80)), deadlineMs)
+    return { ok: false, step: connects ? 'answer' : 'connection', code }
+  }
+}
+
+async function resolves(host: string, deadlineMs: number): Promise<string | undefined> {
+  const waiting = new AbortController()
+  const late = systemClock.sleep(deadlineMs, waiting.signal).then(() => 'timeout')
+  const answer = lookup(host).then(
+    () => undefined,
+    error => codeOf(error),
+  )
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    waiting.abort()
+  }
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return 'timeout'
+  const cause = error instanceof Error ? error.cause : undefined
+  return errorCodeOf(error) ?? errorCodeOf(cause) ?? (error instanceof Error ? error.message : String(error))
+}
+
+const isAboutCertificate = (error: unknown): boolean =>
+  /CERT|TLS|SSL|SIGNATURE|certificate/i.test(
+    `${codeOf(error)} ${error instanceof Error ? error.message : ''}`,
+  )
+
+/** Whether a TCP connection comes about. */
+export function connectsTo(host: string, port: number, deadlineMs: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ host, port })
+    const done = (connected: boolean) => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve(connected)
+    }
+    const timer = setTimeout(() => done(false), deadlineMs)
+    socket.once('connect', () => done(true))
+    socket.once('error', () => done(false))
+  })
+}

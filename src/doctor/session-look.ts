@@ -1,0 +1,97 @@
+/** The session folders as they lie there. Unlike the state, which mends what it meets, this changes nothing. */
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import type { BotInfo, UserContext } from '../model/session.ts'
+import { readText } from '../platform/files.ts'
+import type { FileLock } from '../platform/lock.ts'
+import { silentLog } from '../platform/log.ts'
+import { JsonFiles } from '../state/json-file.ts'
+import { openState } from '../state/state.ts'
+import { type Place, sessionFolders } from './place.ts'
+
+/** One session folder. */
+export interface SessionSight {
+  name: string
+  status: 'connected' | 'expired' | 'disconnected'
+  /** Its credentials, when they can be read: never to be shown. */
+  bot?: BotInfo
+  isDefault: boolean
+  /** Why it is disconnected: its token.json does not parse, or the system refuses to show it. */
+  trouble?: { kind: 'damaged' } | { kind: 'unreadable'; error: unknown }
+  /** Its contexts.json: nobody can be answered whose token stands there. */
+  contexts: 'read' | 'absent' | 'damaged' | 'unreadable'
+  users: ReadonlyMap<string, UserContext>
+}
+
+export interface SessionsSight {
+  /** The default one first, then the oldest first. */
+  sessions: SessionSight[]
+  /** What `.default_session` says, when that is no session. */
+  lostDefault?: string
+  /** Folders without credentials: leftovers of a logout, or somebody else's. */
+  others: string[]
+}
+
+/** Whoever only looks has no lock, and so mends nothing. */
+const lookOnly: FileLock = {
+  tryLock: () => Promise.resolve(false),
+  lock: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
+  run: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
+  unlock: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+  held: false,
+  sure: false,
+  lost: new AbortController().signal,
+}
+
+/** Looks at every session. */
+export async function lookAtSessions(place: Place): Promise<SessionsSight> {
+  const { dir } = place
+  const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
+  const plain = new JsonFiles(fields => fields)
+  const found: SessionSight[] = []
+  const others: string[] = []
+  const wanted = await sessions.defaultName().catch(() => undefined)
+  for (const name of sessionFolders(place)) {
+    const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
+    try {
+      const record = await sessions.get(name)
+      if (record?.name !== name) others.push(name)
+      else {
+        const kind = kindOf(plain, sessions.contextsPath(name))
+        found.push({
+          ...sight,
+          status: !record.bot
+            ? 'disconnected'
+            : record.bot.expired_at === undefined
+              ? 'connected'
+              : 'expired',
+          ...(record.bot && { bot: record.bot }),
+          ...(record.damaged && { trouble: { kind: 'damaged' } }),
+          contexts: kind,
+          users: kind === 'read' ? contexts.known(name) : new Map(),
+        })
+      }
+    } catch (error) {
+      found.push({ ...sight, status: 'disconnected', trouble: { kind: 'unreadable', error } })
+    }
+  }
+  const age = ({ bot }: SessionSight) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
+  found.sort(
+    (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
+  )
+  const said = wanted === undefined ? await saidDefault(dir) : undefined
+  return { sessions: found, others, ...(said && { lostDefault: said }) }
+}
+
+function kindOf(files: JsonFiles<unknown>, path: string): SessionSight['contexts'] {
+  try {
+    return files.read(path).kind
+  } catch {
+    return 'unreadable'
+  }
+}
+
+async function saidDefault(dir: string): Promise<string | undefined> {
+  return (await readText(join(dir, '.default_session')).catch(() => undefined))?.trim()
+}

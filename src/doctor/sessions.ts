@@ -1,0 +1,127 @@
+/** The sessions: which can be polled and sent from, and whose windows close next. */
+import { join } from 'node:path'
+import { rightToAnswer } from '../model/session.ts'
+import { bad, type Found, note, ok, warning } from './finding.ts'
+import type { Patient } from './patient.ts'
+import type { SessionSight } from './session-look.ts'
+import { counted, listed, moment, quoted, span, svcCommand, troubleOf } from './words.ts'
+
+/** A window that closes within this, or so few answers left, is worth a word. */
+const soonMs = 60 * 60_000
+const fewAnswers = 2
+const shownUsers = 3
+
+/** Looks at every session's files. */
+export function examineSessions(patient: Patient): Found[] {
+  const { place, sessions: sight, config, clock } = patient
+  const { dir } = place
+  const { sessions, lostDefault } = sight
+  if (place.state === 'unreadable') return []
+  if (sessions.length === 0) {
+    return [note('sessions', 'no session yet', svcCommand('login', dir))]
+  }
+  const found = sessions.flatMap(session => sessionOf(session, dir))
+  if (lostDefault !== undefined) {
+    const next = sessions[0]?.name ?? 'default'
+    found.push(
+      warning(
+        'default',
+        `the default session is "${lostDefault}", which does not exist; "${next}" stands in for it`,
+        svcCommand(`sessions default ${quoted(next)}`, dir),
+      ),
+    )
+  }
+  if (!place.isSandbox) {
+    const plain = sessions.filter(({ bot }) => bot && isPlainHttp(bot.base_url))
+    if (plain.length > 0 && !isPlainHttp(config.upstreamUrl)) {
+      found.push(
+        warning(
+          'address',
+          `${listed(plain.map(({ name }) => `"${name}"`))} ${plain.length === 1 ? 'talks' : 'talk'} to upstream without encryption: the bot token can be read on the way`,
+          svcCommand(`login ${quoted(plain[0]!.name)} --force`, dir),
+        ),
+      )
+    }
+  }
+  return [...found, ...windowsOf(sessions, clock.now())]
+}
+
+const isPlainHttp = (url: string) => /^http:\/\/(?!127\.|localhost|\[::1\])/i.test(url)
+
+function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight, dir: string): Found[] {
+  const login = svcCommand(`login ${quoted(name)}`, dir)
+  const found: Found[] = []
+  if (trouble?.kind === 'unreadable') {
+    const folder = quoted(join(dir, name))
+    return [
+      bad(
+        'session',
+        `"${name}" cannot be read: ${troubleOf(trouble.error)}`,
+        `sudo chown -R "$(id -un)" ${folder} && chmod -R u+rwX ${folder}`,
+      ),
+    ]
+  }
+  if (status === 'disconnected') {
+    found.push(bad('session', `"${name}" is disconnected: its token.json is damaged`, login))
+  } else if (status === 'expired') {
+    found.push(
+      bad(
+        'session',
+        `"${name}" is expired since ${moment(bot?.expired_at ?? Number.NaN)}: WeChat no longer accepts its token`,
+        login,
+      ),
+    )
+  } else {
+    const since = bot && bot.created_at > 0 ? ` since ${moment(bot.created_at)}` : ''
+    found.push(ok('session', `"${name}" is connected${since}, ${counted(users.size, 'user')}`))
+  }
+  if (contexts === 'damaged' || contexts === 'unreadable') {
+    found.push(
+      warning(
+        'contexts',
+        `contexts.json of "${name}" ${contexts === 'damaged' ? 'is damaged' : 'cannot be read'}: nobody can be answered before he writes again`,
+        contexts === 'damaged'
+          ? 'Nothing to do: svc sets it aside at the next message.'
+          : `sudo chown "$(id -un)" ${quoted(join(dir, name, 'contexts.json'))}`,
+      ),
+    )
+  }
+  return found
+}
+
+/** The open windows that close next. */
+function windowsOf(sessions: readonly SessionSight[], now: number): Found[] {
+  const open = sessions
+    .filter(({ status }) => status === 'connected')
+    .flatMap(({ name, users }) =>
+      [...users].flatMap(([user, context]) => {
+        const { remaining, window_expires_at: end } = rightToAnswer(context)
+        return end !== undefined && end > now ? [{ name, user, remaining, leftMs: end - now }] : []
+      }),
+    )
+    .sort((a, b) => a.leftMs - b.leftMs)
+  if (open.length === 0) return []
+  const close = open.filter(({ leftMs, remaining }) => leftMs < soonMs || remaining <= fewAnswers)
+  if (close.length === 0) {
+    const { user, name, leftMs, remaining } = open[0]!
+    return [
+      ok(
+        'windows',
+        `${counted(open.length, 'user')} can be answered; the first window to close is that of ${user} ("${name}") in ${span(leftMs)}, with ${counted(remaining, 'answer')} left`,
+      ),
+    ]
+  }
+  const said = close
+    .slice(0, shownUsers)
+    .map(
+      ({ user, name, leftMs, remaining }) =>
+        `${user} ("${name}"): ${span(leftMs)}, ${counted(remaining, 'answer')}`,
+    )
+  return [
+    note(
+      'windows',
+      `about to close, or nearly used up: ${listed(said, shownUsers)}${close.length > shownUsers ? ` and ${close.length - shownUsers} more` : ''}`,
+      'Only the user can open the window again, by writing; send with when_closed "queue" what may wait.',
+    ),
+  ]
+}

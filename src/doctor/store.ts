@@ -1,0 +1,131 @@
+/** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
+import { join } from 'node:path'
+import { errorCodeOf } from '../platform/files.ts'
+import type { ConsumerSight, StoreSight } from '../store/look.ts'
+import { unavailable } from '../store/unavailable.ts'
+import { bad, type Found, note, ok, warning } from './finding.ts'
+import type { Patient } from './patient.ts'
+import { bytes, counted, listed, moment, quoted, span, svcCommand } from './words.ts'
+
+/** journal_size_limit of the store: beyond it somebody keeps the file from being written back. */
+const largeWalBytes = 2 * 64 * 1024 * 1024
+const dayMs = 24 * 60 * 60_000
+/** A consumer that has not read for this long no longer counts as a reader, for retention too. */
+const liveMs = 30 * dayMs
+/** So near to what retention removes, an unread message is in danger. */
+const dangerShare = 0.8
+
+/** What was read of the store, or why it could not be. */
+export type StoreLook = { sight: StoreSight | undefined } | { error: unknown }
+
+/** Judges what was read of the store. */
+export function examineStore(patient: Patient, look: StoreLook): Found[] {
+  const { place, config, clock } = patient
+  if (place.state === 'missing' || place.state === 'unreadable' || place.state === 'foreign') return []
+  const { dir } = place
+  if ('error' in look) return [unreadable(look.error, dir)]
+  const { sight } = look
+  if (!sight) return [note('integrity', 'there is no messages.db yet', svcCommand('openapi', dir))]
+  if (sight.damage && sight.damage.length > 0) {
+    return [bad('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAside(dir))]
+  }
+  if (sight.form > sight.newest) {
+    return [
+      bad(
+        'form',
+        `messages.db was written by a newer version of svc (form ${sight.form}; this one knows ${sight.newest})`,
+        'Use that version or a newer one, or another data directory.',
+      ),
+    ]
+  }
+  const found: Found[] = [
+    ok(
+      'integrity',
+      `messages.db is whole: ${counted(sight.messages, 'message')}, ${bytes(sight.sizeBytes)}${sight.walBytes > 0 ? ` and ${bytes(sight.walBytes)} not yet written back` : ''}`,
+    ),
+  ]
+  if (sight.form < sight.newest) {
+    found.push(
+      note(
+        'form',
+        `messages.db is of an older form (${sight.form} of ${sight.newest})`,
+        'It is brought up to date when svc starts next; an older version cannot read it then.',
+      ),
+    )
+  }
+  if (sight.walBytes > largeWalBytes) {
+    found.push(
+      warning(
+        'wal',
+        `messages.db-wal has grown to ${bytes(sight.walBytes)}: a reader that never ends keeps it from being written back`,
+        'Restart the programs that have messages.db open: lsof shows which.',
+      ),
+    )
+  }
+  if (sight.outbox.messages > 0) found.push(outboxOf(sight, dir, clock.now()))
+  const rules = { maxCount: config.storeMaxCount, maxAgeDays: config.storeMaxAgeDays, now: clock.now() }
+  for (const consumer of sight.consumers) found.push(...lagOf(consumer, sight, rules))
+  return found
+}
+
+function unreadable(error: unknown, dir: string): Found {
+  const code = errorCodeOf(error) ?? ''
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) {
+    return bad('integrity', `messages.db is damaged (${code})`, setAside(dir))
+  }
+  if (/^SQLITE_(BUSY|LOCKED)/.test(code)) {
+    return warning(
+      'integrity',
+      'messages.db is being written to and could not be looked at',
+      `${svcCommand('doctor', dir)} again in a moment; if it lasts, look for a process that hangs.`,
+    )
+  }
+  const told = unavailable(error, 'messages.db cannot be read')
+  const what = told instanceof Error ? told.message : 'messages.db cannot be read'
+  const path = quoted(join(dir, 'messages.db'))
+  return bad('integrity', what, `sudo chown "$(id -un)" ${path}* && chmod 600 ${path}*`)
+}
+
+/** Beside the directory, since in it another folder would look like a session's. */
+const setAside = (dir: string): string =>
+  `Stop svc, then: mkdir ${quoted(`${dir}-damaged`)} && mv ${quoted(join(dir, 'messages.db'))}* ${quoted(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
+
+function outboxOf({ outbox }: StoreSight, dir: string, now: number): Found {
+  const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
+  const expiry =
+    outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${moment(outbox.firstExpiryAt)}`
+  return note(
+    'outbox',
+    `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} for ${counted(outbox.users, 'user')} to write${oldest}${expiry}`,
+    `They go out by themselves while somebody polls; ${svcCommand('history --direction sent', dir)} shows them.`,
+  )
+}
+
+function lagOf(
+  { name, position, seenAt, unread, oldestUnreadAt }: ConsumerSight,
+  { messages, firstId }: StoreSight,
+  { maxCount, maxAgeDays, now }: { maxCount: number; maxAgeDays: number; now: number },
+): Found[] {
+  if (now - seenAt > liveMs || unread === 0) return []
+  const behind: string[] = []
+  if (maxCount > 0 && messages > maxCount * dangerShare) {
+    // Ids have no gaps: so many rows stand before the first unread one.
+    const before = Math.max(0, position + 1 - firstId)
+    if (before < maxCount * (1 - dangerShare)) behind.push('the count of messages that are kept')
+  }
+  if (
+    maxAgeDays > 0 &&
+    oldestUnreadAt !== undefined &&
+    now - oldestUnreadAt > maxAgeDays * dayMs * dangerShare
+  ) {
+    behind.push('the age up to which they are kept')
+  }
+  if (behind.length === 0) return []
+  return [
+    warning(
+      'consumer',
+      `the consumer "${name}" has ${counted(unread, 'unread message')} and is nearly overtaken by ${listed(behind)}`,
+      'Let it read on, or keep more: --store-max-count, --store-max-age-days.',
+    ),
+  ]
+}

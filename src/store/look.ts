@@ -1,0 +1,156 @@
+/** The message store, read beside whoever has it open: no lock that a writer waits for, and no file made or changed. */
+import { join } from 'node:path'
+import { errorCodeOf, fileExists, statOf } from '../platform/files.ts'
+import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
+import { newestForm } from './migrations.ts'
+
+export interface ConsumerSight {
+  name: string
+  position: number
+  /** Unix ms of its last read, to the hour. */
+  seenAt: number
+  /** Received messages it has not read. */
+  unread: number
+  /** Unix ms when the oldest of those was stored. */
+  oldestUnreadAt?: number
+}
+
+export interface StoreSight {
+  /** Of the tables; `newest` is the one this version writes. */
+  form: number
+  newest: number
+  sizeBytes: number
+  walBytes: number
+  messages: number
+  /** Row id of the oldest message; 0 when there is none. */
+  firstId: number
+  /** Unix ms when the newest message was stored. */
+  newestAt?: number
+  outbox: { messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
+  consumers: ConsumerSight[]
+  /** What the check of the whole file found wrong; absent when it was not asked for. */
+  damage?: string[]
+}
+
+const busyMs = 2000
+const lines = 5
+
+/**
+ * Reads what there is to know.
+ *
+ * @param check whether to read the whole file for damage: about a second for a gigabyte
+ * @returns undefined when there is no store
+ * @throws the engine's error when it cannot be read
+ */
+export async function lookAtStore(
+  dir: string,
+  options: { check?: boolean } = {},
+): Promise<StoreSight | undefined> {
+  const path = join(dir, 'messages.db')
+  const file = await statOf(path)
+  if (!file) return undefined
+  const wal = () => fileExists(`${path}-wal`)
+  const sizes = async () => ({ sizeBytes: file.size, walBytes: (await statOf(`${path}-wal`))?.size ?? 0 })
+  if (!(await wal())) {
+    // Without a -wal file nobody has it open. An ordinary reader would make one.
+    try {
+      const sight = await read(path, { immutable: true }, options.check)
+      if (!(await wal()) && !sight.damage?.length) return { ...(await sizes()), ...sight }
+    } catch (error) {
+      if (!(await wal())) throw error
+    }
+    // Somebody has opened it meanwhile, and what was read is not to be trusted; or it is damaged, and stays so.
+    if (!(await wal()))
+      return { ...(await sizes()), ...(await read(path, { immutable: true }, options.check)) }
+  }
+  return { ...(await sizes()), ...(await read(path, { readonly: true }, options.check)) }
+}
+
+type Read = Omit<StoreSight, 'sizeBytes' | 'walBytes'>
+
+async function read(
+  path: string,
+  how: { readonly?: boolean; immutable?: boolean },
+  check = false,
+): Promise<Read> {
+  const db = await openDatabase(path, how)
+  try {
+    db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+    const form = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
+    const sight: Read = {
+      ...{ form, newest: newestForm, messages: 0, firstId: 0 },
+      ...{ outbox: { messages: 0, users: 0 }, consumers: [] },
+    }
+    if (check) sight.damage = damageOf(db)
+    // The tables of a newer version are not ours to judge.
+    if (form === 0 || form > newestForm || sight.damage?.length) return sight
+    const messages = db
+      .prepare('SELECT count(*) AS count, min(id) AS first, max(id) AS last FROM message')
+      .get()
+    const newest = numberOf(
+      db.prepare('SELECT stored_at FROM message WHERE id = ?').get(messages?.last ?? 0),
+      'stored_at',
+    )
+    return {
+      ...sight,
+      messages: Number(messages?.count ?? 0),
+      firstId: Number(messages?.first ?? 0),
+      ...(newest !== undefined && { newestAt: newest }),
+      consumers: consumersOf(db),
+      ...(form >= 2 && { outbox: outboxOf(db) }),
+    }
+  } finally {
+    db.close()
+  }
+}
+
+function damageOf(db: Database): string[] {
+  try {
+    const found = db.prepare(`PRAGMA quick_check(${lines})`).all()
+    const said = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
+    return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
+  } catch (error) {
+    // Pages so broken that the check itself cannot go on.
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) return [String((error as Error).message)]
+    throw error
+  }
+}
+
+function consumersOf(db: Database): ConsumerSight[] {
+  return db
+    .prepare('SELECT name, position, seen_at FROM consumer ORDER BY name')
+    .all()
+    .map(row => {
+      const position = Number(row.position)
+      const unread = db
+        .prepare('SELECT count(*) AS count, min(stored_at) AS oldest FROM message WHERE id > ? AND sent = 0')
+        .get(position)
+      const oldest = numberOf(unread, 'oldest')
+      return {
+        name: String(row.name),
+        ...{ position, seenAt: Number(row.seen_at), unread: Number(unread?.count ?? 0) },
+        ...(oldest !== undefined && { oldestUnreadAt: oldest }),
+      }
+    })
+}
+
+function outboxOf(db: Database): StoreSight['outbox'] {
+  const waiting = db
+    .prepare(
+      `SELECT count(*) AS messages, count(DISTINCT part.lane) AS users, min(outbox.created_at) AS oldest,
+        min(outbox.expires_at) AS expiry
+       FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry WHERE part.status = 'queued'`,
+    )
+    .get()
+  const oldest = numberOf(waiting, 'oldest')
+  const expiry = numberOf(waiting, 'expiry')
+  return {
+    messages: Number(waiting?.messages ?? 0),
+    users: Number(waiting?.users ?? 0),
+    ...(oldest !== undefined && { oldestAt: oldest }),
+    ...(expiry !== undefined && { firstExpiryAt: expiry }),
+  }
+}
+
+const numberOf = (row: Row | undefined, name: string): number | undefined =>
+  row?.[name] === null || row?.[name] === undefined ? undefined : Number(row[name])
