@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pollLockNote, runSvc, until } from './support/program.ts'
+import { openSite, roleOf, type Site, type SiteOptions } from './support/upstream.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+/** svc in a process that has one of these modules loaded before. */
+const preloaded = (name: string) => ({
+  command: [process.execPath, '--preload', join(import.meta.dir, 'support', name), main],
+})
+
+/** A site whose processes must do without the kernel's flock. */
+async function openFallbackSite(options: SiteOptions = {}): Promise<Site> {
+  const site = await openSite(options)
+  for (const name of ['.poll.lock', '.data.lock'])
+    writeFileSync(join(site.dir, name), 'lockfile\n', { mode: 0o600 })
+  return site
+}
+const atOnce = (site: Site) => site.sandbox.world.core.stats.polls_at_once[site.bot]
+/** Polls that are over before anybody may take over: a sleeping process cannot hang up. */
+const brief = { hold_ms: 2000, longpolling_timeout_ms: 2000 }
+
+// Each waits for real seconds: side by side.
+describe.concurrent('takeover', () => {
+  test('with lock folders, a poller killed with SIGKILL: a watcher polls within 10 s and nothing is lost or doubled', async () => {
+    await using site = await openFallbackSite()
+    const poller = await site.start()
+    await site.asked('getupdates', 1)
+    const watcher = await site.start()
+    expect(await roleOf(watcher)).toBe('watcher')
+    await site.say('before')
+    await site.stored(1)
+    const polls = site.requests('getupdates')
+    await poller.kill('SIGKILL')
+    const killedAt = Date.now()
+    await site.say('meanwhile')
+    await site.asked('getupdates', polls + 1)
+    expect(Date.now() - killedAt).toBeLessThan(10_000)
+    expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
+    expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
+    expect(readFileSync(join(site.dir, '.poll.lock'), 'utf8')).toStartWith('lockfile\n')
+    expect(atOnce(site)).toBe(1)
+  }, 40_000)
+
+  test('with lock folders, a poller whose event loop is blocked loses the lock, and follows when it wakes: never two polls', async () => {
+    await using site = await openFallbackSite({ switches: brief })
+    const blocked = await site.start(preloaded('blocks.ts'))
+    await site.asked('getupdates', 1)
+    const watcher = await site.start()
+    await site.say('before')
+    await site.stored(1)
+    process.kill(blocked.pid, 'SIGUSR2')
+    await site.say('meanwhile')
+    expect(await site.stored(2, 11_000)).toEqual(['before', 'meanwhile'])
+    expect(await roleOf(watcher)).toBe('poller')
+    await until('it woke up and gave polling up', 15_000, () => blocked.log().includes('poll lock lost'))
+    expect(await roleOf(blocked)).toBe('watcher')
+    const polls = site.requests('getupdates')
+    await site.say('after')
+    await site.stored(3)
+    await site.asked('getupdates', polls + 2)
+    expect(site.texts()).toEqual(['before', 'meanwhile', 'after'])
+    expect(await roleOf(watcher)).toBe('poller')
+    expect(atOnce(site)).toBe(1)
+  }, 60_000)
+
+  test('with the kernel’s lock, a poller whose event loop is blocked keeps it, and goes on: nobody else polls', async () => {
+    await using site = await openSite({ switches: brief })
+    const blocked = await site.start(preloaded('blocks.ts'))
+    await site.asked('getupdates', 1)
+    const watcher = await site.start()
+    await site.say('before')
+    await site.stored(1)
+    process.kill(blocked.pid, 'SIGUSR2')
+    const blockedAt = Date.now()
+    await site.say('meanwhile')
+    await until('it answers again', 20_000, () => roleOf(blocked))
+    expect(Date.now() - blockedAt).toBeGreaterThan(9000)
+    expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
+    expect(await Promise.all([roleOf(blocked), roleOf(watcher)])).toEqual(['poller', 'watcher'])
+    expect(pollLockNote(site.dir)?.pid).toBe(blocked.pid)
+    expect(watcher.log()).not.toContain('polling from here')
+    expect(atOnce(site)).toBe(1)
+  }, 60_000)
+
+  test('a poller stopped (SIGSTOP) for longer than its poll may last loses nothing of an upstream that says it once', async () => {
+    await using site = await openSite({ switches: { ...brief, replay: 'never' } })
+    const poller = await site.start()
+    await site.asked('getupdates', 2)
+    // The hold and 8 s: its deadline passes while it sleeps.
+    await until('a poll is held', 5000, () => site.sandbox.world.core.stats.polls_now === 1)
+    process.kill(poller.pid, 'SIGSTOP')
+    await site.say('while it sleeps')
+    await Bun.sleep(12_000)
+    await site.say('when it wakes')
+    process.kill(poller.pid, 'SIGCONT')
+    expect(await site.stored(2)).toEqual(['while it sleeps', 'when it wakes'])
+    expect(atOnce(site)).toBe(1)
+  }, 40_000)
+
+  test('a poll lock deleted by hand: who starts now polls, the other one notices within 2 s, and nothing is lost', async () => {
+    await using site = await openSite()
+    const poller = await site.start()
+    await site.asked('getupdates', 1)
+    await site.say('before')
+    await site.stored(1)
+    unlinkSync(join(site.dir, '.poll.lock'))
+    const deletedAt = Date.now()
+    const other = site.launch()
+    await until('the loss is noticed', 5000, () => poller.log().includes('poll lock lost'))
+    expect(Date.now() - deletedAt).toBeLessThan(2500)
+    await other.ready
+    await site.say('after')
+    expect(await site.stored(2)).toEqual(['before', 'after'])
+    await until('one polls and one follows', 10_000, async () => {
+      const roles = await Promise.all([roleOf(poller), roleOf(other)])
+      return roles.sort().join() === 'poller,watcher'
+    })
+    expect(existsSync(join(site.dir, '.poll.lock'))).toBe(true)
+  }, 30_000)
+})
+
+describe('a directory whose lock kind this process cannot use', () => {
+  for (const [what, recorded, options, words] of [
+    ['flock, on a machine without it', 'flock', preloaded('windows.ts'), 'records the lock kind "flock"'],
+    ['one of a later version', 'quantum', {}, 'records the lock kind "quantum"'],
+  ] as const) {
+    test(`svc refuses to start, says why and what to do, and leaves it as it is: ${what}`, async () => {
+      const dir = await mkdtemp(join(tmpdir(), 'svc-kind-'))
+      try {
+        for (const name of ['.poll.lock', '.data.lock'])
+          writeFileSync(join(dir, name), `${recorded}\n`, { mode: 0o600 })
+        await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', dir], {
+          ...('command' in options && { command: [...options.command] }),
+        })
+        expect(await program.exited).toBe(1)
+        expect(program.url).toBe('')
+        expect(program.log()).toContain(words)
+        expect(program.log()).toContain('Use one kind of machine for one data directory')
+        for (const name of ['.poll.lock', '.data.lock'])
+          expect(readFileSync(join(dir, name), 'utf8')).toBe(`${recorded}\n`)
+      } finally {
+        await rm(dir, { recursive: true, force: true })
+      }
+    })
+  }
+})
