@@ -153,7 +153,8 @@ export class History {
         widest = firstWidth * 4
       }
     }
-    if (filter.direction !== undefined) add('m.sent = ?', filter.direction === 'sent' ? 1 : 0)
+    // What another program received is neither 0 nor 1.
+    if (filter.direction !== undefined) match.push(filter.direction === 'sent' ? 'm.sent = 1' : 'm.sent <> 1')
     if (filter.bot_id !== undefined) add('m.bot_id = ?', filter.bot_id)
     if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
     if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)

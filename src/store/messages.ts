@@ -112,7 +112,7 @@ export class Messages {
         text,
         message.raw,
       )
-    this.#index(lastInsertRowid, text)
+    this.index(lastInsertRowid, text)
     return lastInsertRowid
   }
 
@@ -144,7 +144,7 @@ export class Messages {
         text,
         message.raw,
       )
-    this.#index(lastInsertRowid, text)
+    this.index(lastInsertRowid, text)
     return lastInsertRowid
   }
 
@@ -161,7 +161,7 @@ export class Messages {
       .run(`local:${message.client_id}`, botId, status, message.timestamp, text, message.raw, id)
     if (String(before.text) !== text) {
       this.#db.prepare('DELETE FROM gram WHERE rowid = ?').run(id)
-      this.#index(id, text)
+      this.index(id, text)
     }
     return true
   }
@@ -298,7 +298,8 @@ export class Messages {
     return known === null || known === undefined ? undefined : Number(known)
   }
 
-  #index(id: number, text: string): void {
+  /** Makes a row's text findable. Inside a transaction. */
+  index(id: number, text: string): void {
     const body = gramsOf(text)
     if (body !== '') this.#db.prepare('INSERT INTO gram (rowid, body) VALUES (?, ?)').run(id, body)
   }

@@ -18,6 +18,7 @@ import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } 
 import { migrate } from './migrations.ts'
 import { Outbox } from './outbox.ts'
 import { Owner } from './owner.ts'
+import { Past } from './past.ts'
 import { pruneStep, shrinkStep } from './prune.ts'
 import { Turns } from './turns.ts'
 import { unavailable } from './unavailable.ts'
@@ -27,6 +28,7 @@ export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { KeyedCall } from './idempotency.ts'
 export type { ReceivedMessage, SentMessage, Settled, StoredMessage } from './messages.ts'
 export type { KeptFile, Lane, NewPart, OutboxEntry, OutboxPart } from './outbox.ts'
+export type { PastMessage } from './past.ts'
 export type { TurnRules, TurnsTaken } from './turns.ts'
 
 /** The path of a log that only this process has, gone with it. */
@@ -58,6 +60,7 @@ export class Store {
   readonly #consumers: Consumers
   readonly #history: History
   readonly #outbox: Outbox
+  readonly #past: Past
   readonly #keys: Idempotency
   readonly #turns: Turns
   readonly #options: StoreOptions
@@ -79,6 +82,7 @@ export class Store {
     this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
     this.#history = new History(db, this.#messages, options.clock)
     this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
+    this.#past = new Past(db, this.#messages, options.clock)
     this.#keys = new Idempotency(db, options.clock, owner)
     this.#turns = new Turns(db, this.#messages, options.clock)
   }
@@ -194,6 +198,14 @@ export class Store {
   /** What waits for users to write. */
   outbox<T>(work: (outbox: Outbox) => T): T {
     return this.#guarded(() => work(this.#outbox))
+  }
+
+  /** What other programs received and sent before: history that no reader is given. */
+  past<T>(work: (past: Past) => T): T {
+    return this.#guarded(() => {
+      this.#refuseWhenReplaced()
+      return work(this.#past)
+    })
   }
 
   /** Calls that bear a key. */
