@@ -1,0 +1,130 @@
+/**
+ * Does what a plan says: history first, then session by session its contexts and its login, then the default session.
+ * Each step can be repeated: a move that was cut off anywhere is finished by the same move again.
+ */
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { claimDirectory } from '../gateway/directory.ts'
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import { openLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { type Adopted, adopt } from '../state/adopt.ts'
+import { openState } from '../state/state.ts'
+import { Store } from '../store/store.ts'
+import type { Plan, PlannedSession } from './plan.ts'
+import type { Finding, HistoryTally } from './source.ts'
+
+/** What became of a plan. */
+export interface Applied {
+  /** By name in svc. */
+  sessions: Map<string, Adopted | { failed: string }>
+  history: {
+    /** New in svc. */
+    added: number
+    /** Left out, since svc would remove them at once. */
+    leftOut: number
+  }
+  findings: Finding[]
+}
+
+/**
+ * Carries a plan out.
+ *
+ * @throws SvcError `invalid_arguments`, `store_unavailable` when the data directory cannot be used; `poll_lock_held` when
+ *   the other program polls
+ */
+export async function applyMove(
+  plan: Plan,
+  { config, clock, log }: { config: Config; clock: Clock; log: Log },
+): Promise<Applied> {
+  if (plan.running && plan.program === 'weilink') {
+    throw new SvcError('poll_lock_held', `WeiLink runs on ${plan.from}: it polls at this moment`, {
+      hint: 'Stop it, then try again; --dry-run works meanwhile.',
+    })
+  }
+  await claimDirectory({ basePath: config.basePath, sandbox: false })
+  const lock = await openLock(join(config.basePath, '.data.lock'))
+  try {
+    const applied: Applied = { sessions: new Map(), history: { added: 0, leftOut: 0 }, findings: [] }
+    await moveHistory(plan, applied, { config, clock, log })
+    const state = openState({ dir: config.basePath, lock, log: log.child('state') })
+    for (const planned of plan.sessions) {
+      applied.sessions.set(planned.name, await moveSession(planned, applied))
+    }
+    if (plan.defaultSession !== undefined && (await state.sessions.defaultName()) === undefined) {
+      await state.sessions.setDefault(plan.defaultSession).catch(error => {
+        if (!(error instanceof SvcError && error.code === 'session_not_found')) throw error
+      })
+    }
+    return applied
+
+    async function moveSession(planned: PlannedSession, { findings }: Applied) {
+      const { name, action, source } = planned
+      const { bot_id, token, base_url, user_id, cursor, created_at = clock.now() } = source
+      const bot = { bot_id, token, base_url, ...(user_id !== undefined && { user_id }), cursor, created_at }
+      try {
+        return await adopt(state, lock, { name, bot, renews: action === 'renew', users: source.users })
+      } catch (error) {
+        if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
+        findings.push({ level: 'problem', text: error.message, hint: error.hint })
+        return { failed: error.message }
+      }
+    }
+  } finally {
+    await lock.close()
+  }
+}
+
+async function moveHistory(
+  { history, sessionOf }: Plan,
+  applied: Applied,
+  { config, clock, log }: { config: Config; clock: Clock; log: Log },
+): Promise<void> {
+  if (!history || history.rows === 0) return
+  const store = await Store.open({
+    path: join(config.basePath, 'messages.db'),
+    clock,
+    log: log.child('store'),
+    maxAgeDays: 0,
+    maxCount: 0,
+  })
+  const read = () => history.read(sessionOf, ignored())
+  try {
+    // Retention keeps the newest by number: rows too many would push out messages that nobody has read yet.
+    const room = config.storeMaxCount === 0 ? Number.POSITIVE_INFINITY : config.storeMaxCount
+    const free = Math.max(0, room - store.past(past => past.count()))
+    let tooMany = 0
+    if (history.rows > free) {
+      let fresh = 0
+      for (const page of read()) fresh += store.past(past => page.filter(one => !past.isKnown(one)).length)
+      tooMany = Math.max(0, fresh - free)
+    }
+    for (const page of read()) {
+      let batch = page
+      if (applied.history.leftOut < tooMany) {
+        batch = store.past(past =>
+          page.filter(one => {
+            if (applied.history.leftOut >= tooMany || past.isKnown(one)) return true
+            applied.history.leftOut += 1
+            return false
+          }),
+        )
+      }
+      applied.history.added += store.past(past => past.add(batch))
+      // Whoever else has work in this process goes between two pages.
+      await clock.sleep(0)
+    }
+  } finally {
+    store.close()
+  }
+  if (applied.history.leftOut > 0) {
+    applied.findings.push({
+      level: 'problem',
+      text: `oldest messages that stay behind: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
+      hint: 'To have them, move again with --store-max-count 0, and start svc with the same option.',
+    })
+  }
+}
+
+const ignored = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })

@@ -1,0 +1,83 @@
+/**
+ * A database of another program, read without leaving a trace beside it: SQLite would create or change -wal and -shm
+ * files even for a reader. So the file and its -wal are copied to a private folder, and the copy is opened.
+ */
+import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import { errorCodeOf } from '../platform/files.ts'
+import { type Database, openDatabase } from '../platform/sqlite.ts'
+
+/** A copy under which the program writes is torn; so often another one is tried. */
+const copies = 5
+
+/** The database as it was at one moment. */
+export interface Snapshot {
+  db: Database
+  close(): Promise<void>
+}
+
+/**
+ * Copies and opens the database at `path`.
+ *
+ * @returns undefined when there is none
+ * @throws SvcError `store_unavailable` when the program writes all the time; the system's or the engine's error
+ */
+export async function snapshotOf(path: string): Promise<Snapshot | undefined> {
+  if ((await stampOf(path)) === 'absent') return undefined
+  // Made 0700: nobody else reads the chats meanwhile.
+  const dir = await mkdtemp(join(tmpdir(), 'svc-migrate-'))
+  const remove = () => rm(dir, { recursive: true, force: true }).catch(() => {})
+  try {
+    const copy = join(dir, 'messages.db')
+    await copyStill(path, copy)
+    const db = await openDatabase(copy)
+    try {
+      // What stands in the -wal goes into the file, so that nothing is looked up by name any more.
+      db.exec('PRAGMA temp_store = MEMORY')
+      db.exec('PRAGMA journal_mode = DELETE')
+    } catch {
+      // A damaged one is read as far as it goes.
+    }
+    // An open file needs no name, except on Windows; without one a killed process leaves nothing behind.
+    await remove()
+    return {
+      db,
+      async close() {
+        db.close()
+        await remove()
+      },
+    }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+/** Copies the file and its -wal until neither changed meanwhile. */
+async function copyStill(path: string, copy: string): Promise<void> {
+  const state = async () => `${await stampOf(path)} ${await stampOf(`${path}-wal`)}`
+  for (let tries = 0; tries < copies; tries++) {
+    const before = await state()
+    await copyFile(path, copy)
+    await rm(`${copy}-wal`, { force: true })
+    await copyFile(`${path}-wal`, `${copy}-wal`).catch(error => {
+      if (errorCodeOf(error) !== 'ENOENT') throw error
+    })
+    if ((await state()) === before) return
+  }
+  throw new SvcError('store_unavailable', `${path} is being written to`, {
+    hint: 'Stop the program that uses it, then try again.',
+  })
+}
+
+async function stampOf(path: string): Promise<string> {
+  try {
+    const { ino, size, mtimeNs } = await stat(path, { bigint: true })
+    return `${ino}:${size}:${mtimeNs}`
+  } catch (error) {
+    if (errorCodeOf(error) === 'ENOENT') return 'absent'
+    throw error
+  }
+}

@@ -1,0 +1,124 @@
+/** What was found in the folder of another program: its sessions, its history, and what is to be told of it. */
+import { readdir, readFile } from 'node:fs/promises'
+import type { UserContext } from '../model/session.ts'
+import { errorCodeOf } from '../platform/files.ts'
+import type { PastMessage } from '../store/store.ts'
+
+/** The programs that can be moved from. */
+export type Program = 'weilink' | 'openclaw'
+
+/** As people know them. */
+export const programNames: Readonly<Record<Program, string>> = { weilink: 'WeiLink', openclaw: 'OpenClaw' }
+
+/**
+ * Something a person should know. `problem`: not all came over; `warning`: something to do or to watch; `note`: how it
+ * was done.
+ */
+export interface Finding {
+  level: 'problem' | 'warning' | 'note'
+  text: string
+  /** What to do about it. */
+  hint?: string
+}
+
+/** A session with its credentials. Secret. */
+export interface SourceSession {
+  /** As the program calls it; not necessarily a name of ours. */
+  name: string
+  bot_id: string
+  token: string
+  /** '' when the program did not say. */
+  base_url: string
+  user_id?: string
+  /** '' when there is none, or none that is certainly this session's. */
+  cursor: string
+  /** Unix ms; undefined when unknown. */
+  created_at?: number
+  users: ReadonlyMap<string, UserContext>
+}
+
+/** A session whose credentials cannot be read; who wrote to it may be known all the same. */
+export interface LostSession {
+  name: string
+  users: ReadonlyMap<string, UserContext>
+}
+
+/** What could not be carried as it was, by kind. */
+export interface HistoryTally {
+  received: number
+  sent: number
+  /** The stored form cannot be read: what the row's columns say came over, without media and quotes. */
+  damaged: number
+  /** Received without any content that the program kept. */
+  empty: number
+  /** Media whose place on the CDN the program did not keep: never to be downloaded. */
+  mediaLost: number
+}
+
+/** Who wrote with which bot, and how often. */
+export interface Conversation {
+  bot_id: string
+  user_id: string
+  messages: number
+}
+
+/** Messages of the program, readable more than once. */
+export interface SourceHistory {
+  /** Rows as the program counts them. */
+  readonly rows: number
+  readonly conversations: readonly Conversation[]
+  /** Oldest first, some hundred at a time. `sessionOf`: the session of ours that a bot's messages belong to. */
+  read(sessionOf: (botId: string) => string, tally: HistoryTally): Iterable<PastMessage[]>
+  close(): Promise<void>
+}
+
+/** The content of another program's folder. */
+export interface Source {
+  program: Program
+  from: string
+  sessions: SourceSession[]
+  lost: LostSession[]
+  /** By the program's name of it. */
+  defaultSession?: string
+  history?: SourceHistory
+  findings: Finding[]
+}
+
+/** A JSON file of the source. `trouble`: why it cannot be used, for people. */
+export type Read = { value: unknown } | { trouble: string } | 'absent'
+
+/** Reads a JSON file; nothing of its content stands in the trouble. */
+export async function readJson(path: string): Promise<Read> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    const code = errorCodeOf(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return 'absent'
+    return { trouble: `cannot be read (${code ?? 'unknown reason'})` }
+  }
+  try {
+    // Some editors begin a file with a byte order mark.
+    return { value: JSON.parse(text.replace(/^\ufeff/, '')) }
+  } catch {
+    return { trouble: text.trim() === '' ? 'is empty' : 'does not parse' }
+  }
+}
+
+/** The names in a folder; undefined when there is no such folder. @throws the system's error when it cannot be read */
+export async function namesIn(path: string): Promise<string[] | undefined> {
+  try {
+    return (await readdir(path)).sort()
+  } catch (error) {
+    const code = errorCodeOf(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+/** Unix seconds of another program, as it may have a fraction, as ours; none when it is no time, and never later than now. */
+export function msOfSeconds(value: unknown, now: number): number | undefined {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) return undefined
+  // Beyond the year 5000 they are milliseconds already.
+  return Math.min(now, Math.round(value > 1e11 ? value : value * 1000))
+}

@@ -1,0 +1,88 @@
+/** What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet. */
+import type { Stats } from 'node:fs'
+import { realpath } from 'node:fs/promises'
+import { join, relative, resolve, sep } from 'node:path'
+import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
+import { SvcError } from '../model/error.ts'
+import { sessionKey } from '../model/session.ts'
+import { readText, statOf } from '../platform/files.ts'
+import { namesIn, readJson } from './source.ts'
+
+/** A session of ours. Secret. */
+export interface TargetSession {
+  name: string
+  bot_id: string
+  token: string
+  created_at: number
+  expired: boolean
+}
+
+export interface Target {
+  /** Whether the directory is there. */
+  exists: boolean
+  sessions: TargetSession[]
+  /** `sessionKey` of every name in the directory: none of them is free. */
+  taken: Set<string>
+  /** The chosen default session. */
+  defaultSession?: string
+}
+
+/**
+ * Looks at the data directory.
+ *
+ * @throws SvcError `invalid_arguments` when it belongs to the sandbox, or is or lies in the source; the system's error
+ */
+export async function lookAtTarget(into: string, from: string): Promise<Target> {
+  await refuseOverlap(into, from)
+  const names = await namesIn(into)
+  const target: Target = { exists: names !== undefined, sessions: [], taken: new Set() }
+  for (const name of names ?? []) {
+    target.taken.add(sessionKey(name))
+    const found = await statOf(join(into, name)).catch(() => undefined)
+    if (!found?.isDirectory()) continue
+    if (name === 'sandbox') throw isSandbox(into)
+    const read = await readJson(join(into, name, 'token.json'))
+    const fields = read !== 'absent' && 'value' in read ? objectOf(read.value) : undefined
+    const [bot_id, token] = [filledOf(fields?.bot_id), filledOf(fields?.token)]
+    if (!bot_id || !token || name.startsWith('.')) continue
+    target.sessions.push({
+      name,
+      bot_id,
+      token,
+      created_at: countOf(fields?.created_at) ?? 0,
+      expired: fields?.expired_at !== undefined,
+    })
+  }
+  const chosen = (await readText(join(into, '.default_session')).catch(() => undefined))?.trim() ?? ''
+  const found = target.sessions.find(({ name }) => sessionKey(name) === sessionKey(chosen))
+  if (found) target.defaultSession = found.name
+  return target
+}
+
+const isSandbox = (into: string) =>
+  new SvcError('invalid_arguments', `--base-path: ${into} belongs to the sandbox`, {
+    hint: 'Real accounts and pretend ones never mix: choose another folder.',
+  })
+
+/** Nothing in the source is to change, so the target cannot lie in it. */
+async function refuseOverlap(into: string, from: string): Promise<void> {
+  const source = await realpath(from)
+  const way = relative(source, await nearestReal(into))
+  if (way === '' || !(way === '..' || way.startsWith(`..${sep}`) || resolve(way) === way)) {
+    throw new SvcError(
+      'invalid_arguments',
+      `--base-path: ${into} is the folder to move from, or lies in it`,
+      {
+        hint: 'Choose another data directory for svc.',
+      },
+    )
+  }
+}
+
+/** The path after symlinks, also of one that does not exist yet. */
+async function nearestReal(path: string): Promise<string> {
+  const found: Stats | undefined = await statOf(path).catch(() => undefined)
+  if (found) return realpath(path)
+  const parent = resolve(path, '..')
+  return parent === path ? path : join(await nearestReal(parent), relative(parent, path))
+}
