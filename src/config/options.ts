@@ -44,7 +44,7 @@ export type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
 /** Commands that take options; `tool` is every one-shot tool command. */
-export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup'
+export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup' | 'migrate'
 
 /** One option, for whoever reads, shows or documents it. */
 export interface OptionSpec<Name extends keyof Config = keyof Config> {
@@ -133,7 +133,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
-    commands: [...everywhere, 'setup'],
+    commands: [...everywhere, 'setup', 'migrate'],
     expected: 'a path',
     parse: folder,
   }),
@@ -243,7 +243,7 @@ export const optionTable: readonly OptionSpec[] = [
     placeholder: '<days>',
     default: '30',
     help: 'remove messages older than this; 0 keeps all',
-    commands: working,
+    commands: [...working, 'migrate'],
     expected: 'a number of days from 0 to 36500',
     parse(text) {
       const days = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
@@ -257,7 +257,7 @@ export const optionTable: readonly OptionSpec[] = [
     placeholder: '<count>',
     default: '100000',
     help: 'keep at most this many messages; 0 keeps all',
-    commands: working,
+    commands: [...working, 'migrate'],
     expected: 'a whole number from 0',
     parse: whole(0, Number.MAX_SAFE_INTEGER),
   }),

@@ -1,0 +1,164 @@
+/** `svc migrate`: what comes over from another program, for people and for programs. */
+
+import { folder } from '../config/values.ts'
+import type { Config } from '../config.ts'
+import { type Applied, applyMove } from '../migrate/apply.ts'
+import { type Plan, planMove } from '../migrate/plan.ts'
+import { type Finding, type Program, programNames } from '../migrate/source.ts'
+import { SvcError } from '../model/error.ts'
+import { systemClock } from '../platform/clock.ts'
+import { createLog } from '../platform/log.ts'
+import { jsonLine } from './print.ts'
+import { colours, writeOut } from './terminal.ts'
+import { oneLine, table } from './text.ts'
+
+/** Runs the command. @returns its exit status: 1 when something could not come over */
+export async function runMigrate(
+  program: Program,
+  config: Config,
+  flags: { from: string; dryRun?: true; json?: true },
+): Promise<0 | 1> {
+  const from = folder(flags.from)
+  if (from === undefined) throw new SvcError('invalid_arguments', '--from: expected a path')
+  const clock = systemClock
+  await using plan = await planMove({
+    ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },
+    storeMaxAgeDays: config.storeMaxAgeDays,
+  })
+  const log = createLog(config.logLevel)
+  const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
+  const report = reportOf(plan, applied)
+  await writeOut(flags.json ? `${jsonLine(report)}\n` : textOf(report))
+  return report.complete ? 0 : 1
+}
+
+/** What is said of a move: no secrets in it. */
+interface Report {
+  program: Program
+  from: string
+  into: string
+  dry_run: boolean
+  /** Nothing was, or would be, left behind. */
+  complete: boolean
+  /** The other program works at this moment, as far as one can see. */
+  running: boolean
+  default_session?: string
+  sessions: SessionReport[]
+  history?: {
+    messages: number
+    received: number
+    sent: number
+    added?: number
+    left_out?: number
+    damaged: number
+    media_lost: number
+  }
+  findings: Finding[]
+}
+
+interface SessionReport {
+  name: string
+  from_name: string
+  bot_id: string
+  user_id?: string
+  /** What happens, or happened, to the login. */
+  login: 'added' | 'renewed' | 'kept' | 'failed'
+  /** Whether polling goes on where the other program stopped. */
+  cursor: 'taken' | 'kept' | 'none'
+  users: number
+}
+
+const planned = { add: 'added', renew: 'renewed', merge: 'kept' } as const
+
+function reportOf(plan: Plan, applied: Applied | undefined): Report {
+  const findings = [...plan.findings, ...(applied?.findings ?? [])]
+  const { history, tally } = plan
+  const sessions = plan.sessions.map(({ action, name, source }): SessionReport => {
+    const done = applied?.sessions.get(name)
+    const login = done === undefined ? planned[action] : 'failed' in done ? 'failed' : done.login
+    return {
+      name,
+      from_name: source.name,
+      bot_id: source.bot_id,
+      ...(source.user_id !== undefined && { user_id: source.user_id }),
+      login,
+      cursor: login === 'kept' ? 'kept' : login === 'failed' || source.cursor === '' ? 'none' : 'taken',
+      users: source.users.size,
+    }
+  })
+  return {
+    program: plan.program,
+    from: plan.from,
+    into: plan.into,
+    dry_run: applied === undefined,
+    complete: !findings.some(({ level }) => level === 'problem'),
+    running: plan.running,
+    ...(plan.defaultSession !== undefined && { default_session: plan.defaultSession }),
+    sessions,
+    ...(history && {
+      history: {
+        messages: history.rows,
+        received: tally.received,
+        sent: tally.sent,
+        ...(applied && { added: applied.history.added, left_out: applied.history.leftOut }),
+        damaged: tally.damaged,
+        media_lost: tally.mediaLost,
+      },
+    }),
+    findings,
+  }
+}
+
+const logins = {
+  added: 'new',
+  renewed: 'newer login',
+  kept: 'is there already',
+  failed: 'not taken over',
+} as const
+
+const signs: Readonly<Record<Finding['level'], { sign: string; paint: (text: string) => string }>> = {
+  problem: { sign: '✗', paint: colours.red },
+  warning: { sign: '!', paint: colours.yellow },
+  note: { sign: '·', paint: colours.cyan },
+}
+const wordWidth = 'warning'.length
+
+function textOf(report: Report): string {
+  const { bold, dim, green, yellow } = colours
+  const { sessions, history, default_session: chosen } = report
+  const lines = [
+    `${dim('from')}     ${oneLine(report.from)} (${programNames[report.program]})`,
+    `${dim('into')}     ${oneLine(report.into)}`,
+    '',
+  ]
+  if (sessions.length > 0) {
+    const rows = sessions.map(({ name, bot_id, login, users, cursor }) => [
+      `${name === chosen ? '*' : ' '} ${oneLine(name)}`,
+      logins[login],
+      String(users),
+      { taken: 'goes on', kept: 'goes on', none: 'begins anew' }[cursor],
+      oneLine(bot_id),
+    ])
+    lines.push(table(['  SESSION', 'LOGIN', 'USERS', 'POLLING', 'BOT'], rows, bold).trimEnd(), '')
+  } else lines.push('no session that can be taken over', '')
+  if (history) {
+    const { messages, received, sent, added, left_out } = history
+    const done =
+      added === undefined
+        ? ''
+        : `: ${added} new, ${messages - added - (left_out ?? 0)} there already${left_out ? `, ${left_out} left out` : ''}`
+    lines.push(`${dim('history')}  ${messages} messages, ${received} received and ${sent} sent${done}`, '')
+  }
+  for (const { level, text, hint } of report.findings) {
+    const { sign, paint } = signs[level]
+    lines.push(`${paint(colours.shown ? sign : level.padEnd(wordWidth))} ${oneLine(text)}`)
+    if (hint !== undefined)
+      lines.push(`${' '.repeat(colours.shown ? 2 : wordWidth + 1)}${dim(oneLine(hint))}`)
+  }
+  const end = report.dry_run
+    ? 'nothing was changed: run it without --dry-run to do it'
+    : report.complete
+      ? green('done: everything came over')
+      : yellow('done, and not everything came over: see above')
+  return `${lines.join('\n')}\n\n${end}\n`
+}
