@@ -16,6 +16,8 @@ export interface RecvRequest {
   /** Read what follows this row id, without moving the consumer. */
   after?: number
   session?: string
+  /** Read on from the consumer's position also where another process polls and this one follows nothing. */
+  onward?: boolean
 }
 
 export interface SendRequest {
