@@ -17,6 +17,8 @@ export const commands: Readonly<Record<string, Load>> = {
   openapi: () => import('./commands/openapi.ts'),
   mcp: () => import('./commands/mcp.ts'),
   sandbox: () => import('./commands/sandbox.ts'),
+  setup: () => import('./commands/setup.ts'),
+  'hook-poll': () => import('./commands/hook-poll.ts'),
 }
 
 /** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */

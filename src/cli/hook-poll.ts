@@ -1,0 +1,93 @@
+/**
+ * `svc hook-poll`: what users wrote since the last prompt, as text that an agent's hook puts before its model.
+ *
+ * Nobody waits for it: beside a running service it only reads the store. Alone it asks WeChat first, which takes up to
+ * a second and a half. The position moves when the text is on stdout.
+ */
+import { join } from 'node:path'
+import process from 'node:process'
+import type { Command } from 'commander'
+import { type Config, type Flags, readConfig } from '../config.ts'
+import { directCall } from '../gateway/call.ts'
+import { claimDirectory } from '../gateway/directory.ts'
+import { openGateway } from '../gateway/gateway.ts'
+import { SvcError } from '../model/error.ts'
+import { fileExists } from '../platform/files.ts'
+import { createLog } from '../platform/log.ts'
+import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { toSvcError, verbs } from '../tools/index.ts'
+import { untrustedText } from '../tools/untrusted.ts'
+import { version } from '../version.ts'
+
+/** Claude Code puts up to 10,000 characters of a hook's output before its model, of more only the beginning. */
+const mostText = 5000
+const longestText = 2000
+
+/** Runs the command. @throws SvcError */
+export async function hookPoll(command: Command): Promise<void> {
+  const config = readConfig(command.opts() as Flags, undefined, { logLevel: 'ERROR' })
+  const request = requestOf(command.opts())
+  // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
+  if (!(await fileExists(join(config.basePath, 'messages.db')))) return
+  const log = createLog(config.logLevel)
+  const stop = new AbortController()
+  const forget = onStopSignals(() => stop.abort())
+  const call = directCall({ signal: stop.signal })
+  let isWritten = false
+  try {
+    await claimDirectory(config)
+    spareLoopbackTheProxy()
+    await using gateway = await openGateway({
+      ...{ config, log, version, oneShot: true },
+      ...(config.sandbox && (await sandboxOf(config))),
+    })
+    try {
+      const messages = await gateway.inbox.recv({ ...request, timeout: 0, onward: true }, call)
+      const text = untrustedText(messages, {
+        heading: headingOf(messages.length, request.limit),
+        maxTextLength: longestText,
+        maxTotalLength: mostText,
+      })
+      if (text !== '') await written(`${text}\n`)
+      isWritten = true
+    } finally {
+      call.done(isWritten)
+    }
+  } catch (error) {
+    throw toSvcError(error, log)
+  } finally {
+    forget()
+  }
+}
+
+/** As recv takes them. @throws SvcError `invalid_arguments` in the words of the command line */
+function requestOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
+  try {
+    const count = /^\d+$/.test(limit) ? Number(limit) : limit
+    return verbs.recv.parse({ consumer, limit: count }) as { consumer: string; limit: number }
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error
+    throw new SvcError(error.code, `--${error.message}`, { hint: 'See svc hook-poll --help.' })
+  }
+}
+
+function headingOf(count: number, limit: number): string {
+  const more = count < limit ? '' : ' More may wait: they are shown with the next prompt.'
+  return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
+}
+
+/** The pretend WeChat of the directory, if it runs: for one prompt none is started. */
+async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
+  const { joinSandbox } = await import('../sandbox/sandbox.ts')
+  const running = await joinSandbox(join(config.basePath, 'sandbox'))
+  // The port of nobody: what waits in the store is shown all the same.
+  return { sandboxUrl: running?.url ?? 'http://127.0.0.1:9' }
+}
+
+/** On stdout, as far as the system tells. @throws what a closed pipe says */
+function written(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.once('error', reject)
+    process.stdout.write(text, error => (error ? reject(error) : resolve()))
+  })
+}
