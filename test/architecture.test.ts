@@ -182,7 +182,8 @@ test('upstream’s spelling stays with those who speak to upstream', () => {
   expect(
     placesOf(
       spelling,
-      ({ room }) => room === 'ilink' || room === 'sandbox',
+      // Other programs keep messages and cursors in upstream's words.
+      ({ room }) => room === 'ilink' || room === 'sandbox' || room === 'migrate',
       ({ code }) => code,
     ),
   ).toEqual([])
