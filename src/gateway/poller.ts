@@ -38,6 +38,10 @@ const defaultHoldMs = 35_000
 const probeEveryMs = 30 * 60_000
 /** Changes made by other processes are seen after this at the latest. */
 const lookEveryMs = 1000
+/** After trouble of less than a minute the next try is near when upstream works again. */
+const shortOutageMs = 60_000
+const shortWaitMs = 4000
+const longestWaitMs = 30_000
 /** Answers without messages that come faster than this, three in a row, slow the loop down. */
 const briskMs = 1000
 /** A poll that is answered later than this was held: nothing waited for it. */
@@ -240,6 +244,8 @@ export class Poller {
     let cursor = bot.cursor
     let holdMs = defaultHoldMs
     let failures = 0
+    /** Monotonic. */
+    let failingSince: number | undefined
     let brisk = 0
     let greeted = false
     /** Monotonic: upstream held no message of this session then. */
@@ -272,7 +278,9 @@ export class Poller {
         }
         failures += 1
         follower.answered = true
-        const waitMs = backoffMs(failures - 1)
+        failingSince ??= clock.monotonic()
+        const longMs = clock.monotonic() - failingSince > shortOutageMs ? longestWaitMs : shortWaitMs
+        const waitMs = backoffMs(failures - 1, 1000, longMs)
         log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
         await this.#pause(follower, waitMs)
         continue
@@ -282,6 +290,7 @@ export class Poller {
       follower.lastPollAt = clock.now()
       if (failures > 0) log.info('polling again', { failures })
       failures = 0
+      failingSince = undefined
       if (follower.expired) {
         await this.#mark(follower.name, token, undefined)
         follower.expired = false

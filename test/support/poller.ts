@@ -1,0 +1,99 @@
+/** A poller alone against the pretend WeChat, whose requests and commits the test can hold up. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Poller, type PollerPorts } from '../../src/gateway/poller.ts'
+import { createApi } from '../../src/ilink/api.ts'
+import type { Fetch } from '../../src/ilink/http.ts'
+import { apiFetch } from '../../src/platform/fetch.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import { createLog } from '../../src/platform/log.ts'
+import { openState } from '../../src/state/state.ts'
+import { Store } from '../../src/store/store.ts'
+import { testClock } from './clock.ts'
+import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
+
+type Commit = PollerPorts['commit']
+
+/** It polls from the start, one session; ended by the test's `await using`. */
+export async function withPoller(
+  options: {
+    fetch?: (real: Fetch) => Fetch
+    commit?: (real: Commit) => Commit
+    switches?: TestSandboxOptions['switches']
+  } = {},
+) {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-poller-'))
+  const sandbox = await withSandbox(options.switches ? { switches: options.switches } : {})
+  const clock = testClock()
+  const lines: string[] = []
+  const log = createLog('DEBUG', line => void lines.push(line))
+  const lock = await openLock(join(dir, '.data.lock'))
+  const state = openState({ dir, lock, log })
+  const store = await Store.open({ path: join(dir, 'messages.db'), log, clock, maxAgeDays: 0, maxCount: 0 })
+  const bot = sandbox.bot()
+  await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
+  const { fetch = real => real, commit = real => real } = options
+  let asking = 0
+  const wanted = fetch(apiFetch)
+  const counted: Fetch = async (url, init) => {
+    asking += 1
+    return wanted(url, init).finally(() => {
+      asking -= 1
+    })
+  }
+  const poller = new Poller({
+    api: createApi({ fetch: counted, channelVersion: '2.4.9', version: '0' }),
+    sessions: state.sessions,
+    store,
+    commit: commit(state.commitBatch),
+    account: ({ token }) => ({ base_url: sandbox.url, token }),
+    clock,
+    log,
+  })
+  const stop = new AbortController()
+  const running = poller.run(stop.signal)
+  const stats = sandbox.world.core.stats
+  return {
+    ...{ poller, sandbox, clock, lines },
+    atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
+    texts: () => store.after(0, { limit: 100 }).map(row => row.text),
+    told: (words: string) => lines.filter(line => line.includes(words)).length,
+    cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,
+    /** Lets time pass, in strides that are no gap, until `look` is true. */
+    async pass(strides: number, look: () => boolean): Promise<void> {
+      for (let n = 0; n < strides && !look(); n++) {
+        clock.advance(20_000)
+        await new Promise(resolve => setTimeout(resolve, 10))
+      }
+    },
+    /** Lets `ms` pass in steps, until `look` is true; whatever falls due at a step is done before the next. */
+    async tick(ms: number, stepMs: number, look = () => false): Promise<void> {
+      for (const end = clock.monotonic() + ms; clock.monotonic() < end && !look(); ) {
+        clock.advance(stepMs)
+        const turn = () => new Promise(resolve => setTimeout(resolve, 2))
+        await turn()
+        for (let turns = 0; asking > 0 && !look() && turns < 500; turns++) await turn()
+      }
+    },
+    async until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
+      for (const deadline = performance.now() + 8000; !(await look()); ) {
+        if (performance.now() > deadline) throw new Error(`never: ${what}\n${lines.join('')}`)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+    },
+    async stop() {
+      stop.abort()
+      await running
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await running
+      store.close()
+      await lock.close()
+      await sandbox[Symbol.asyncDispose]()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
