@@ -17,6 +17,10 @@ export const commands: Readonly<Record<string, Load>> = {
   openapi: () => import('./commands/openapi.ts'),
   mcp: () => import('./commands/mcp.ts'),
   sandbox: () => import('./commands/sandbox.ts'),
+  status: () => import('./commands/status.ts'),
+  health: () => import('./commands/health.ts'),
+  doctor: () => import('./commands/doctor.ts'),
+  migrate: () => import('./commands/migrate.ts'),
   setup: () => import('./commands/setup.ts'),
   'hook-poll': () => import('./commands/hook-poll.ts'),
 }
