@@ -6,6 +6,8 @@ import { onStopSignals } from '../platform/process.ts'
 export interface CommandCall extends Call, Disposable {
   /** The signal that ended it, if one did. */
   readonly cutBy: 'SIGINT' | 'SIGTERM' | undefined
+  /** Aborts it without a signal from outside. */
+  end(): void
   /** The answer was written, or not. */
   done(delivered: boolean): void
 }
@@ -24,6 +26,7 @@ export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandC
     signal: stop.signal,
     local: true,
     settle: onSettled => void waiting.push(onSettled),
+    end: () => stop.abort(),
     get cutBy() {
       return cutBy
     },

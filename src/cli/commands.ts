@@ -11,6 +11,8 @@ export const commands: Readonly<Record<string, Load>> = {
   send: tools,
   download: tools,
   history: tools,
+  users: () => import('./commands/users.ts'),
+  outbox: () => import('./commands/outbox.ts'),
   sessions: tools,
   login: tools,
   logout: tools,

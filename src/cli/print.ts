@@ -28,7 +28,9 @@ const hints: Partial<Record<ErrorCode, string>> = {
 
 /** What to do next, in the words of the command line. */
 export const hintOf = (error: SvcError): string =>
-  error.hint === errorKind(error.code).hint ? (hints[error.code] ?? error.hint) : error.hint
+  error.hint === errorKind(error.code).hint
+    ? (hints[error.code] ?? error.hint)
+    : error.hint.replaceAll('GET /outbox', 'svc outbox')
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'

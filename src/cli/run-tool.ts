@@ -1,11 +1,10 @@
 /** One tool, once: what was typed goes in, the result goes to stdout, for people or as JSON. */
-import { Buffer } from 'node:buffer'
-import process from 'node:process'
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { SvcError } from '../model/error.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
+import { readStdin } from './ask.ts'
 import { commandCall } from './call.ts'
 import { type CommandLine, configFrom, toolUsual } from './command.ts'
 import { openForCommand } from './open.ts'
@@ -77,13 +76,4 @@ export async function runTool(run: ToolRun): Promise<void> {
     if (!cut) throw error instanceof SvcError ? flags.told(error) : error
   }
   if (call.cutBy) line.cutBy = call.cutBy
-}
-
-/** All of stdin as a text, without the newline that programs end with. */
-async function readStdin(): Promise<string> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array)
-  return Buffer.concat(chunks)
-    .toString('utf8')
-    .replace(/\r?\n$/, '')
 }

@@ -1,0 +1,40 @@
+/** Questions to the person at the keyboard, and stdin as text. */
+import { Buffer } from 'node:buffer'
+import process from 'node:process'
+import { createInterface } from 'node:readline'
+import type { Question } from '../gateway/call.ts'
+import { errColours, writeErr } from './terminal.ts'
+
+/**
+ * For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none.
+ * The terminal keeps its own line editing, so Ctrl-C stays a signal.
+ */
+export function askPerson(signal: () => AbortSignal): (question: Question) => Promise<string | undefined> {
+  return async ({ text }) => {
+    await writeErr(`${errColours.bold(text)} `)
+    const lines = createInterface({ input: process.stdin, terminal: false })
+    try {
+      return await new Promise<string | undefined>(resolve => {
+        lines.on('line', line => {
+          if (line.trim() !== '') resolve(line.trim())
+        })
+        lines.on('close', () => resolve(undefined))
+        signal().addEventListener('abort', () => resolve(undefined), { once: true })
+      })
+    } finally {
+      lines.close()
+      // Else the open stream keeps the process from ending.
+      process.stdin.pause()
+      process.stdin.unref?.()
+    }
+  }
+}
+
+/** All of stdin as a text, without the newline that programs end with. */
+export async function readStdin(): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks)
+    .toString('utf8')
+    .replace(/\r?\n$/, '')
+}

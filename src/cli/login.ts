@@ -1,0 +1,109 @@
+/** A login as one sits before it: the code to scan, what becomes of it, and how it ended. */
+
+import type { LoginStatus } from '../model/session.ts'
+import { type Colours, columns, terminal } from './terminal.ts'
+import { oneLine } from './text.ts'
+
+export interface LoginScreen {
+  /** Calls the tool login. */
+  call(input: Record<string, unknown>): Promise<LoginStatus>
+  /** Prints text for the person. */
+  write(text: string): Promise<void>
+  colours: Colours
+  signal: AbortSignal
+}
+
+/** Without a limit of the caller's, changes are waited for this long at a time. */
+const waitS = 60
+
+/**
+ * Follows a login to its end.
+ *
+ * @param input of the tool login; with `timeout` it is given up when nothing changes for so long
+ * @param each is told of every status that is new, the first one included
+ * @returns the last status; one that is not final when it was given up or the signal came
+ */
+export async function followLogin(
+  { call, signal }: Pick<LoginScreen, 'call' | 'signal'>,
+  input: Readonly<Record<string, unknown>>,
+  each: (status: LoginStatus) => Promise<void>,
+): Promise<LoginStatus> {
+  const { timeout, verify_code: _code, ...rest } = input
+  let status = await call(rest)
+  await each(status)
+  while (!isOver(status) && !signal.aborted) {
+    const next = await call({ ...rest, session_name: status.session, timeout: timeout ?? waitS })
+    const changed = next.status !== status.status || next.qr_url !== status.qr_url
+    status = next
+    if (changed) await each(status)
+    // Asked for digits and got none, or nobody did anything for as long as the caller wanted to wait.
+    if (status.status === 'need_verifycode' || (!changed && timeout !== undefined)) break
+  }
+  return status
+}
+
+/** Nothing more will come of it; one that is being renewed still has a code to show. */
+const isOver = (status: LoginStatus): boolean =>
+  status.status === 'confirmed' || (status.qr_url === undefined && status.status !== 'waiting')
+
+/** What each status says to the person; codes are drawn anew when they are. */
+export function loginPrinter(
+  { write, colours }: Pick<LoginScreen, 'write' | 'colours'>,
+  phoneUrl: string | undefined,
+): (status: LoginStatus) => Promise<void> {
+  let shown: string | undefined
+  let said: string | undefined
+  return async status => {
+    const { dim, green, yellow } = colours
+    if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== shown) {
+      if (shown !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
+      shown = status.qr_url
+      await write(`\n${drawnCode(status.qr_text, colours)}\n${dim(oneLine(status.qr_url))}\n\n`)
+      await write(
+        phoneUrl === undefined
+          ? 'Scan this code with WeChat on the phone.\n'
+          : `Scan this code on the pretend phone: open ${phoneUrl} and press "Scan and agree".\n`,
+      )
+      said = 'waiting'
+    }
+    if (status.status === said) return
+    said = status.status
+    const name = oneLine(status.session)
+    const words: Readonly<Record<LoginStatus['status'], string>> = {
+      waiting: 'waiting for the scan',
+      scaned: 'scanned: now confirm on the phone',
+      need_verifycode: 'the phone shows a number',
+      verify_code_blocked: 'too many wrong numbers',
+      expired: 'the code has run out',
+      already_bound: 'the scanned account is connected here already, under another session',
+      confirmed: green(`connected: session ${name}${status.bot_id ? `, bot ${oneLine(status.bot_id)}` : ''}`),
+    }
+    await write(`${words[status.status]}\n`)
+  }
+}
+
+/**
+ * The code so that a phone can read it: black on white whatever the colours of the terminal are. Without colours as it
+ * is, which most phones read on dark ground too.
+ */
+function drawnCode(text: string, colours: Colours): string {
+  const lines = text.split('\n').filter(line => line !== '')
+  const width = lines[0]?.length ?? 0
+  if (terminal.out && columns() < width) return `(The code needs ${width} columns: make the window wider.)`
+  if (!colours.shown) return lines.join('\n')
+  return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
+}
+
+/** Why a login that did not end well did not. */
+export const loginFailure = (status: LoginStatus): { detail: string; hint: string } => ({
+  detail:
+    status.status === 'need_verifycode'
+      ? 'the phone shows a number that must be typed here'
+      : status.status === 'waiting' || status.status === 'scaned'
+        ? 'nothing happened on the phone in time'
+        : status.message.split('. ')[0]!.replace(/\.$/, ''),
+  hint:
+    status.status === 'need_verifycode'
+      ? 'Run svc login in a terminal, or give the number with --verify-code.'
+      : 'Run svc login again for a new code.',
+})

@@ -1,0 +1,63 @@
+/** `svc login`: follows the login to its end, with the code and the status on the screen. */
+
+import { SvcError } from '../model/error.ts'
+import type { LoginStatus } from '../model/session.ts'
+import { createLog } from '../platform/log.ts'
+import { invoke } from '../tools/index.ts'
+import { askPerson } from './ask.ts'
+import { commandCall } from './call.ts'
+import { followLogin, loginFailure, loginPrinter } from './login.ts'
+import { openForCommand } from './open.ts'
+import { jsonLine, printError, printProblem } from './print.ts'
+import { readToolRun, type ToolRun } from './run-tool.ts'
+import { againFlags } from './show.ts'
+import { colours, writeErr, writeOut } from './terminal.ts'
+
+/** Runs the command; with --json each change of the status is one line. */
+export async function runLogin(run: ToolRun): Promise<void> {
+  const { command, line, tool, flags } = run
+  const { config, input, json } = await readToolRun(run)
+  const log = createLog(config.logLevel)
+  const typed = askPerson(() => call.signal)
+  let given = input.verify_code === undefined ? undefined : String(input.verify_code)
+  using call = commandCall({
+    async ask(question) {
+      const code = given
+      given = undefined
+      return code ?? (await typed(question))
+    },
+  })
+  try {
+    await using stack = new AsyncDisposableStack()
+    const { gateway, phoneUrl } = await openForCommand(config, log, stack)
+    const write = json ? async () => {} : writeOut
+    const print = loginPrinter({ write, colours }, phoneUrl)
+    const status = await followLogin(
+      {
+        signal: call.signal,
+        call: async next => (await invoke(tool, gateway, next, call, log)) as LoginStatus,
+      },
+      input,
+      async status => {
+        if (json) await writeOut(`${jsonLine(status)}\n`)
+        else await print(status)
+      },
+    )
+    if (status.status === 'confirmed') {
+      if (!json) await writeErr(next(status, againFlags(command), colours.dim))
+    } else if (!call.cutBy) {
+      line.status = 1
+      const { detail, hint } = loginFailure(status)
+      if (json) printProblem(new SvcError('upstream_timeout', detail, { hint }))
+      else printError(detail, hint)
+    }
+  } catch (error) {
+    if (!call.cutBy) throw error instanceof SvcError ? flags.told(error) : error
+  }
+  if (call.cutBy) line.cutBy = call.cutBy
+}
+
+const next = (status: LoginStatus, again: string, dim: (text: string) => string) =>
+  status.message.includes('Pass force')
+    ? `${dim('It was connected already; --force logs it in again.')}\n`
+    : `${dim(`Now write to the bot in WeChat, then: svc recv --follow${again}`)}\n`
