@@ -42,7 +42,11 @@ export async function hookPoll(command: Command): Promise<void> {
       ...(config.sandbox && (await sandboxOf(config))),
     })
     try {
-      const messages = await gateway.inbox.recv({ ...request, timeout: 0, onward: true }, call)
+      const messages = await gateway.inbox
+        .recv({ ...request, timeout: 0, onward: true }, call)
+        .catch((error: unknown) => {
+          throw toSvcError(error, log)
+        })
       const text = untrustedText(messages, {
         heading: headingOf(messages.length, request.limit),
         maxTextLength: longestText,
@@ -53,8 +57,6 @@ export async function hookPoll(command: Command): Promise<void> {
     } finally {
       call.done(isWritten)
     }
-  } catch (error) {
-    throw toSvcError(error, log)
   } finally {
     forget()
   }

@@ -1,0 +1,182 @@
+/** `svc setup` as a user meets it; and what it wrote, started by the official client. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { clientNames } from '../../src/cli/commands/setup.ts'
+import { clients } from '../../src/setup/clients.ts'
+import { valueAt } from '../../src/setup/edit.ts'
+import { tools } from '../../src/tools/index.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+let home = ''
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-setup-'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+async function setup(args: string[], options: { home?: string; env?: Record<string, string> } = {}) {
+  const dir = options.home ?? home
+  const child = Bun.spawn([process.execPath, main, 'setup', ...args], {
+    cwd: dir,
+    env: {
+      ...{ PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
+      ...options.env,
+    },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: 20_000,
+    killSignal: 'SIGKILL',
+  })
+  const [stdout, stderr, status] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { status, stdout, stderr }
+}
+
+/** A home of its own, removed with the rest. */
+const freshHome = () => mkdtemp(join(home, 'home-'))
+
+describe('svc setup', () => {
+  test('--print shows entry and path, and changes nothing', async () => {
+    const dir = await freshHome()
+    for (const name of clientNames) {
+      const { status, stdout, stderr } = await setup([name, '--print'], { home: dir })
+      expect([status, stderr]).toEqual([0, ''])
+      expect(stdout).toStartWith(`${dir}/`)
+      expect(stdout).toContain('svc')
+      expect(stdout).toContain('stdio')
+    }
+    expect(await readdir(dir)).toEqual([])
+  })
+
+  test('says what it did, and what to do next', async () => {
+    const dir = await freshHome()
+    const path = join(dir, '.cursor', 'mcp.json')
+    const first = await setup(['cursor'], { home: dir })
+    expect(first).toMatchObject({ status: 0, stderr: '' })
+    expect(first.stdout).toMatch(
+      /^added the server "svc" in \S+\/\.cursor\/mcp\.json\nnext: Restart Cursor.*\nthen ask it: .*\n$/,
+    )
+    const text = await readFile(path, 'utf8')
+    const again = await setup(['cursor'], { home: dir })
+    expect(again.stdout).toStartWith(`nothing to do: the server "svc" is already in ${path}\n`)
+    expect(await readFile(path, 'utf8')).toBe(text)
+    expect(await setup(['cursor', '--remove'], { home: dir })).toEqual({
+      ...{ status: 0, stderr: '' },
+      stdout: `removed the server from ${path}\n`,
+    })
+    expect(await readdir(join(dir, '.cursor'))).toEqual([])
+  })
+
+  test('a data directory and the sandbox go along, from the environment too; the usual one does not', async () => {
+    const argsOf = async (args: string[], env?: Record<string, string>) => {
+      const { stdout } = await setup(['gemini', '--print', ...args], { ...(env && { env }) })
+      const settings = JSON.parse(stdout.slice(stdout.indexOf('{')))
+      return (settings.mcpServers.svc.args as string[]).slice(1)
+    }
+    expect(await argsOf([])).toEqual(['mcp', '-t', 'stdio'])
+    expect(await argsOf(['--sandbox'])).toEqual(['mcp', '-t', 'stdio', '--sandbox'])
+    expect(await argsOf(['-d', 'here'])).toEqual(['mcp', '-t', 'stdio', '-d', join(home, 'here')])
+    expect(await argsOf([], { SVC_BASE_PATH: '/data' })).toEqual(['mcp', '-t', 'stdio', '-d', '/data'])
+  })
+
+  test('with --url the token is named, never written', async () => {
+    const shown = async (...args: string[]) =>
+      (await setup(['claude-code', '--print', ...args], { env: { SVC_TOKEN: 'secret' } })).stdout
+    expect(await shown('--url', 'http://127.0.0.1:8000/mcp')).not.toContain('Authorization')
+    expect(await shown('--url', 'http://10.0.0.5:8000/mcp')).toContain(`Bearer \${SVC_TOKEN}`)
+    const named = await shown('--url', 'http://127.0.0.1:8000/mcp', '--token-env', 'MINE')
+    expect(named).toContain(`Bearer \${MINE}`)
+    expect(named).not.toContain('secret')
+  })
+
+  test('a file it leaves alone: one line on stderr, status 1, and what to paste by hand', async () => {
+    const dir = await freshHome()
+    const path = join(dir, '.cursor', 'mcp.json')
+    await mkdir(join(dir, '.cursor'))
+    await writeFile(path, '{ "mcpServers": ')
+    const { status, stdout, stderr } = await setup(['cursor'], { home: dir })
+    expect(status).toBe(1)
+    expect(stderr).toMatch(
+      /^error: \S+mcp\.json is not valid JSON \(line 1: \w+\); it was left as it is\. .*\n$/,
+    )
+    expect(stdout).toStartWith(`${path}:\n{\n  "mcpServers": {\n    "svc": {`)
+    expect(await readFile(path, 'utf8')).toBe('{ "mcpServers": ')
+  })
+
+  const wrong: [args: string[], says: string][] = [
+    [[], "missing required argument 'client'"],
+    [['emacs'], 'Allowed choices are claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini'],
+    [['claude-desktop', '--project'], '--project: Claude Desktop has no settings for one project'],
+    [
+      ['claude-desktop', '--url', 'http://127.0.0.1:8000/mcp'],
+      '--url: Claude Desktop starts its servers itself',
+    ],
+    [['cursor', '--url', 'ftp://x'], '--url: expected an http or https URL'],
+    [['cursor', '--token-env', 'X'], '--token-env: expected together with --url'],
+    [
+      ['cursor', '--url', 'http://x/mcp', '--token-env', 'a b'],
+      '--token-env: expected the name of an environment',
+    ],
+    [['cursor', '--name', 'a.b'], '--name: expected 1 to 64 letters'],
+    [['cursor', '--hook'], '--hook: svc knows the prompt hook of Claude Code only'],
+  ]
+  for (const [args, says] of wrong)
+    test(`svc setup ${args.join(' ')} is wrong usage`, async () => {
+      const dir = await freshHome()
+      const { status, stdout, stderr } = await setup(args, { home: dir })
+      expect([status, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^error: [^\n]+\n$/)
+      expect(stderr).toContain(says)
+      expect(await readdir(dir)).toEqual([])
+    })
+})
+
+describe('what was written works', () => {
+  for (const name of clientNames)
+    test(`${name}: the entry starts svc, which serves the nine tools`, async () => {
+      const dir = await freshHome()
+      expect((await setup([name, '-d', join(dir, 'data')], { home: dir })).status).toBe(0)
+      const client = clients.find(one => one.name === name)!
+      const [shown = ''] = (await setup([name, '--print'], { home: dir })).stdout.split(':\n')
+      const settings = client.format.parse(await readFile(shown, 'utf8'))
+      const entry = valueAt(settings, [...client.at(settings), 'svc']) as {
+        command: string | string[]
+        args?: string[]
+      }
+      const [command = '', ...args] = [entry.command, entry.args ?? []].flat()
+      const transport = new StdioClientTransport({ command, args, cwd: '/', stderr: 'ignore' })
+      const agent = new Client({ name: 'test', version: '1' })
+      try {
+        await agent.connect(transport)
+        expect((await agent.listTools()).tools.map(tool => tool.name).sort()).toEqual(
+          tools.map(tool => tool.name).sort(),
+        )
+      } finally {
+        await agent.close()
+      }
+    }, 30_000)
+
+  test('the hook of Claude Code, run by a shell as it stands there, ends with 0 and says nothing', async () => {
+    const dir = await freshHome()
+    const data = join(dir, "it's data")
+    expect((await setup(['claude-code', '--hook', '-d', data], { home: dir })).status).toBe(0)
+    const settings = JSON.parse(await readFile(join(dir, '.claude', 'settings.json'), 'utf8'))
+    const { command } = settings.hooks.UserPromptSubmit[0].hooks[0]
+    const child = Bun.spawn(['sh', '-c', command], { cwd: '/', stdout: 'pipe', stderr: 'pipe' })
+    expect(await child.exited).toBe(0)
+    expect(await new Response(child.stdout).text()).toBe('')
+    expect(await new Response(child.stderr).text()).toBe('')
+    expect((await setup(['claude-code', '--remove'], { home: dir })).stdout).toContain(
+      'removed the prompt hook from ',
+    )
+    expect(await readdir(join(dir, '.claude'))).toEqual([])
+  })
+})
