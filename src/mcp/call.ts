@@ -133,7 +133,12 @@ export class McpCall implements Call {
   async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
     try {
       const { signal } = this
-      const said = await this.#ctx.mcpReq.elicitInput(form, { signal, timeout: answerWithinMs })
+      const said = await this.#ctx.mcpReq.elicitInput(form, {
+        signal,
+        timeout: answerWithinMs,
+        // In the answer to this very call; the library's own way is the stream of GET, which a client need not open.
+        relatedRequestId: this.#ctx.mcpReq.id,
+      })
       return said.action === 'accept' ? (said.content ?? {}) : undefined
     } catch {
       // Refused by the client, or nobody there: the same as no.

@@ -87,6 +87,8 @@ const answering = [
 /** Registers `answer_newest` and `summarise_conversation`. */
 export function addPrompts(server: McpServer, context: McpContext): void {
   const { gateway, log } = context
+  // They never change while a process runs.
+  server.server.registerCapabilities({ prompts: { listChanged: false } })
   const guarded = async (signal: AbortSignal, work: () => Promise<GetPromptResult>) => {
     try {
       return await work()
