@@ -1,0 +1,52 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { idle, withWard } from './support.ts'
+
+const ward = await withWard()
+afterAll(() => ward[Symbol.asyncDispose]())
+const hour = 60 * 60_000
+
+/** A server whose clock is off. */
+const skewed = (byMs: number) =>
+  Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => new Response('', { headers: { date: new Date(Date.now() + byMs).toUTCString() } }),
+  })
+
+for (const { byMs, severity, what } of [
+  { byMs: 2000, severity: 'ok', what: 'agree' },
+  { byMs: 5 * 60_000, severity: 'warning', what: 'this clock is 5 minutes behind upstream’s' },
+  { byMs: -10 * 60_000, severity: 'warning', what: 'this clock is 10 minutes ahead of upstream’s' },
+  { byMs: 26 * hour, severity: 'error', what: 'this clock is 1 day behind upstream’s' },
+]) {
+  test(`upstream's clock is ${byMs / 1000} s ahead: ${severity}`, async () => {
+    using server = skewed(byMs)
+    const look = await ward.look({ upstreamUrl: server.url.origin })
+    expect(look.of('clock/upstream')).toMatchObject([{ severity, what: expect.stringContaining(what) }])
+  })
+}
+
+test('a file from the future: the clock was set back', async () => {
+  const path = join(ward.dir, 'work/token.json')
+  const later = new Date(Date.now() + 3 * hour)
+  utimesSync(path, later, later)
+  const look = await ward.look()
+  expect(look.of('clock/step')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('written 3 hours in the future') },
+  ])
+  utimesSync(path, new Date(), new Date())
+  expect((await ward.look()).troubles).toEqual([idle])
+})
+
+test('a message from the future', async () => {
+  const path = join(ward.dir, 'messages.db')
+  const db = new Database(path)
+  db.run(`UPDATE message SET stored_at = ${Date.now() + 48 * hour}`)
+  db.close()
+  expect((await ward.look()).of('clock/step')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('2 days in the future') },
+  ])
+})

@@ -1,0 +1,112 @@
+import { afterAll, expect, test } from 'bun:test'
+import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openLock } from '../../src/platform/lock.ts'
+import { lookAtLock } from '../../src/platform/lock-look.ts'
+import { logIn, startService } from '../support/service.ts'
+import { hurriedClock, idle, stateOf, withWard } from './support.ts'
+
+const ward = await withWard()
+afterAll(() => ward[Symbol.asyncDispose]())
+const path = join(ward.dir, '.poll.lock')
+
+test('a poller is named with its process, and looking does not disturb it', async () => {
+  await using gateway = await ward.open()
+  const before = readFileSync(path, 'utf8')
+  const look = await ward.look()
+  expect(look.troubles).toEqual([])
+  expect(look.of('locks/poller')).toMatchObject([
+    { severity: 'ok', what: expect.stringContaining(`process ${process.pid} polls since `) },
+  ])
+  expect(readFileSync(path, 'utf8')).toBe(before)
+  expect((await gateway.gateway.health()).role).toBe('poller')
+})
+
+test('two that look at once do not take each other for holders', async () => {
+  const looks = await Promise.all(Array.from({ length: 20 }, () => lookAtLock(path)))
+  expect(looks.map(look => look?.held)).toEqual(looks.map(() => false))
+})
+
+test('a stopped service is an error, and the fix wakes it', async () => {
+  await using service = await startService()
+  await logIn(service, 'work')
+  process.kill(service.pid, 'SIGSTOP')
+  const values = { basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined }
+  const look = await ward.look(values, { deadlineMs: 500 })
+  expect(look.of('locks/poller')).toMatchObject([
+    {
+      severity: 'error',
+      what: expect.stringContaining('has been stopped'),
+      fix: `kill -CONT ${service.pid}`,
+    },
+  ])
+  expect(look.ok).toBe(false)
+  Bun.spawnSync(['sh', '-c', look.of('locks/poller')[0]!.fix!])
+  expect((await ward.look(values)).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
+}, 20_000)
+
+test('a holder that shows no life is an error; the clock is not believed, its next beat is', async () => {
+  const lock = await openLock(path)
+  try {
+    expect(await lock.tryLock()).toBe(true)
+    const old = new Date(Date.now() - 3600_000)
+    utimesSync(path, old, old)
+    const look = await ward.look({}, { clock: hurriedClock() })
+    expect(look.of('locks/poller')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('has shown no life since 1 hour') },
+    ])
+    const beating = ward.look()
+    const beats = setInterval(() => utimesSync(path, new Date(), new Date()), 50)
+    expect((await beating).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
+    clearInterval(beats)
+  } finally {
+    await lock.close()
+  }
+})
+
+test('a holder whose process is not here runs elsewhere', async () => {
+  const lock = await openLock(path)
+  try {
+    await lock.tryLock()
+    const child = Bun.spawnSync(['sh', '-c', 'echo $$'])
+    const gone = child.stdout.toString().trim()
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/process \d+/, `process ${gone}`))
+    expect((await ward.look()).of('locks/poller')).toMatchObject([
+      { severity: 'ok', what: expect.stringContaining('in another container or on another machine') },
+    ])
+  } finally {
+    await lock.close()
+  }
+})
+
+test('a kind of lock that is not known, and two kinds, are errors; nothing is changed', async () => {
+  const kept = readFileSync(path, 'utf8')
+  writeFileSync(path, 'telepathy\n', { mode: 0o600 })
+  const before = stateOf(ward.dir)
+  expect((await ward.look()).of('locks/kind')).toMatchObject([
+    { severity: 'error', what: 'the two lock files record different kinds of lock' },
+  ])
+  expect(stateOf(ward.dir)).toEqual(before)
+  rmSync(join(ward.dir, '.data.lock'))
+  expect((await ward.look()).of('locks/kind')).toMatchObject([
+    { severity: 'error', what: expect.stringContaining('does not know') },
+  ])
+  rmSync(path)
+  expect((await ward.look()).troubles).toEqual([idle])
+  writeFileSync(path, kept, { mode: 0o600 })
+})
+
+test('locks of the second kind are seen held and free', async () => {
+  const dir = join(ward.dir, '..')
+  const file = join(dir, 'second.lock')
+  const lock = await openLock(file, { kind: 'lockfile' })
+  try {
+    expect((await lookAtLock(file))?.held).toBe(false)
+    expect(await lock.tryLock()).toBe(true)
+    expect(await lookAtLock(file)).toMatchObject({ kind: 'lockfile', held: true, pid: process.pid })
+    await lock.unlock()
+    expect((await lookAtLock(file))?.held).toBe(false)
+  } finally {
+    await lock.close()
+  }
+})

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { glance } from '../../src/doctor/glance.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { openState } from '../../src/state/state.ts'
+import { idle, stateOf, type Ward, withWard } from './support.ts'
+
+let ward: Ward
+const kept = new Map<string, string>()
+const path = (name: string) => join(ward.dir, 'work', name)
+const hour = 60 * 60_000
+
+beforeAll(async () => {
+  ward = await withWard()
+  for (const name of ['token.json', 'contexts.json']) kept.set(name, readFileSync(path(name), 'utf8'))
+})
+afterAll(() => ward[Symbol.asyncDispose]())
+
+/** Looks with this content of a session file, and puts the old one back. */
+async function withFile(name: string, change: (text: string) => string) {
+  writeFileSync(path(name), change(kept.get(name)!))
+  const before = stateOf(ward.dir)
+  try {
+    const look = await ward.look()
+    const seen = await glance({ basePath: ward.dir, version: '0' })
+    expect(stateOf(ward.dir)).toEqual(before)
+    expect(JSON.stringify([look, seen])).not.toContain(JSON.parse(kept.get('token.json')!).token)
+    return { look, seen }
+  } finally {
+    writeFileSync(path(name), kept.get(name)!)
+  }
+}
+
+const withUser = (context: object) => (text: string) => {
+  const [[user, before]] = Object.entries(JSON.parse(text)) as [[string, object]]
+  return JSON.stringify({ [user]: { ...before, ...context } })
+}
+
+test('a connected one, with the window that closes first', async () => {
+  const look = await ward.look()
+  expect(look.of('sessions/session')).toMatchObject([
+    { severity: 'ok', what: expect.stringMatching(/^"work" is connected since .*, 1 user$/) },
+  ])
+  expect(look.of('sessions/windows')).toMatchObject([
+    { severity: 'ok', what: expect.stringContaining('10 answers left') },
+  ])
+})
+
+test('an expired one, since when, and how to heal it', async () => {
+  const at = Date.UTC(2026, 0, 2, 3, 4)
+  const { look, seen } = await withFile('token.json', text =>
+    JSON.stringify({ ...JSON.parse(text), expired_at: at }),
+  )
+  expect(look.of('sessions/session')).toMatchObject([
+    {
+      severity: 'error',
+      what: expect.stringContaining('"work" is expired since 2026-01-02 03:04 UTC'),
+      fix: `svc login work -d ${ward.dir}`,
+    },
+  ])
+  expect(seen).toMatchObject({
+    ok: false,
+    connected_count: 0,
+    sessions: [{ status: 'expired', expired_at: at }],
+  })
+})
+
+test('a damaged token.json is told, and left where it is', async () => {
+  const { look, seen } = await withFile('token.json', text => text.slice(0, 40))
+  expect(look.of('sessions/session')).toMatchObject([
+    { severity: 'error', what: expect.stringContaining('its token.json is damaged') },
+  ])
+  expect(seen.sessions).toMatchObject([{ name: 'work', status: 'disconnected' }])
+})
+
+test('a damaged contexts.json: nobody can be answered before he writes again', async () => {
+  const { look } = await withFile('contexts.json', () => 'no JSON')
+  expect(look.troubles).toEqual([idle, 'sessions/contexts warning'])
+})
+
+test('a window that closes within the hour, and one nearly used up, are notes', async () => {
+  const closing = await withFile('contexts.json', withUser({ received_at: Date.now() - 23.5 * hour }))
+  expect(closing.look.of('sessions/windows')).toMatchObject([
+    { severity: 'note', what: expect.stringMatching(/30 minutes, 10 answers/) },
+  ])
+  const used = await withFile('contexts.json', withUser({ used: 8 }))
+  expect(used.look.of('sessions/windows')).toMatchObject([
+    { severity: 'note', what: expect.stringContaining('2 answers') },
+  ])
+  const closed = await withFile('contexts.json', withUser({ received_at: Date.now() - 25 * hour }))
+  expect(closed.look.of('sessions/windows')).toEqual([])
+})
+
+test('a default session that does not exist: the fix names one that does', async () => {
+  const file = join(ward.dir, '.default_session')
+  writeFileSync(file, 'nobody\n', { mode: 0o600 })
+  expect((await ward.look()).of('sessions/default')).toMatchObject([
+    { severity: 'warning', fix: `svc sessions default work -d ${ward.dir}` },
+  ])
+  writeFileSync(file, 'work\n', { mode: 0o600 })
+})
+
+test('a session that talks to upstream without encryption, and one of an address that nobody answers', async () => {
+  const lock = await openLock(join(ward.dir, '.data.lock'))
+  const { sessions } = openState({ dir: ward.dir, lock, log: silentLog })
+  const bot = { bot_id: 'b@im.bot', token: 't', cursor: '', created_at: 1 }
+  await sessions.save('second', { ...bot, base_url: 'http://nowhere.invalid' })
+  const look = await ward.look({ upstreamUrl: 'https://127.0.0.1:9' }, { deadlineMs: 1000 })
+  expect(look.of('sessions/address')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('"second"') },
+  ])
+  expect(look.of('network/api').map(({ severity, what }) => `${severity} ${what}`)).toContainEqual(
+    expect.stringMatching(/^error API of "second": nowhere.invalid cannot be reached/),
+  )
+  await sessions.remove('second')
+  await lock.close()
+})
+
+test('none yet is a note', async () => {
+  for (const name of kept.keys()) rmSync(path(name))
+  const look = await ward.look()
+  expect(look.of('sessions/sessions')).toMatchObject([{ severity: 'note', fix: `svc login -d ${ward.dir}` }])
+  expect((await glance({ basePath: ward.dir, version: '0' })).ok).toBe(false)
+  for (const [name, text] of kept) writeFileSync(path(name), text, { mode: 0o600 })
+})

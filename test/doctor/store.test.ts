@@ -1,0 +1,159 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { closeSync, copyFileSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { idle, stateOf, type Ward, withWard } from './support.ts'
+
+let ward: Ward
+let path = ''
+let kept = ''
+const day = 24 * 60 * 60_000
+
+beforeAll(async () => {
+  ward = await withWard()
+  path = join(ward.dir, 'messages.db')
+  kept = join(ward.dir, '../kept.db')
+  {
+    await using gateway = await ward.open()
+    await ward.sandbox.bulk(300, `${'x'.repeat(500)} {n}`)
+    await gateway.receive(300)
+  }
+  copyFileSync(path, kept)
+})
+afterEach(() => {
+  for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true })
+  copyFileSync(kept, path)
+})
+afterAll(() => ward[Symbol.asyncDispose]())
+
+const change = (sql: string) => {
+  const db = new Database(path)
+  db.run(sql)
+  db.close()
+}
+
+test('a whole one, with its messages and its size; no side files appear', async () => {
+  const before = stateOf(ward.dir)
+  const look = await ward.look()
+  expect(look.of('store/integrity')).toMatchObject([
+    { severity: 'ok', what: expect.stringMatching(/^messages\.db is whole: 301 messages, [\d.]+ kB$/) },
+  ])
+  expect(stateOf(ward.dir)).toEqual(before)
+})
+
+describe('damage', () => {
+  const overwrite = (at: number, bytes: number) => {
+    const file = openSync(path, 'r+')
+    writeSync(file, new Uint8Array(bytes).fill(0xa5), 0, bytes, at)
+    closeSync(file)
+  }
+  const damages: Record<string, () => void> = {
+    'the head overwritten': () => overwrite(0, 100),
+    'the schema overwritten': () => overwrite(100, 3000),
+    'pages in the middle overwritten': () => overwrite(Bun.file(path).size / 2, 40_000),
+    'cut in half': () => truncateSync(path, Math.floor(Bun.file(path).size / 2)),
+    'something else entirely': () => writeFileSync(path, 'this is no database '.repeat(1000)),
+  }
+  for (const [name, make] of Object.entries(damages)) {
+    test(`${name}: an error with a way out, nothing is changed, and the rest is looked at`, async () => {
+      make()
+      const before = stateOf(ward.dir)
+      const look = await ward.look()
+      expect(look.of('store/integrity')).toMatchObject([
+        { severity: 'error', what: expect.stringContaining('damaged'), fix: expect.stringContaining('mv ') },
+      ])
+      expect(look.troubles).toEqual([idle, 'store/integrity error'])
+      expect(stateOf(ward.dir)).toEqual(before)
+    })
+  }
+
+  test('the fix sets it aside where it is no session, and svc makes a new one', async () => {
+    damages['the head overwritten']!()
+    const { fix = '' } = (await ward.look()).of('store/integrity')[0]!
+    const command = /then: (.*?) \(/.exec(fix)?.[1] ?? 'false'
+    expect(Bun.spawnSync(['sh', '-c', command]).exitCode).toBe(0)
+    expect((await ward.look()).troubles).toEqual([idle, 'store/integrity note'])
+    {
+      await using _gateway = await ward.open()
+    }
+    expect((await ward.look()).troubles).toEqual([idle])
+  })
+})
+
+test('a newer form is an error, an older one a note', async () => {
+  change('PRAGMA user_version = 999')
+  expect((await ward.look()).of('store/form')).toMatchObject([
+    { severity: 'error', what: expect.stringContaining('newer version of svc (form 999') },
+  ])
+  change('PRAGMA user_version = 2')
+  expect((await ward.look()).of('store/form')).toMatchObject([{ severity: 'note' }])
+})
+
+test('a -wal file that nobody writes back', async () => {
+  writeFileSync(`${path}-wal`, '', { mode: 0o600 })
+  truncateSync(`${path}-wal`, 200 * 1024 * 1024)
+  expect((await ward.look()).of('store/wal')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('210 MB') },
+  ])
+})
+
+test('messages that wait for their users', async () => {
+  {
+    await using gateway = await ward.open()
+    await ward.sandbox.advance(25 * 60 * 60_000)
+    gateway.clock.advance(25 * 60 * 60_000)
+    const [user] = [...(await gateway.other.contexts.users('work')).keys()]
+    const sent = await gateway.send({ to: user!, text: 'later', when_closed: 'queue' })
+    expect(sent.status).toBe('queued')
+  }
+  expect((await ward.look()).of('store/outbox')).toMatchObject([
+    { severity: 'note', what: expect.stringContaining('1 message waits for 1 user to write') },
+  ])
+})
+
+test('a consumer that retention is about to overtake, by age and by count', async () => {
+  const slow = `INSERT INTO consumer VALUES ('slow', 3, ${Date.now()})`
+  change(slow)
+  expect((await ward.look()).troubles).toEqual([idle])
+  expect((await ward.look({ storeMaxCount: 310 })).of('store/consumer')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('"slow" has 298 unread messages') },
+  ])
+  change(`UPDATE message SET stored_at = ${Date.now() - 25 * day} WHERE id = 4`)
+  expect((await ward.look()).of('store/consumer')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('the age up to which they are kept') },
+  ])
+  // Who has not read for a month is no reader any more.
+  change(`UPDATE consumer SET seen_at = ${Date.now() - 31 * day} WHERE name = 'slow'`)
+  expect((await ward.look()).of('store/consumer')).toEqual([])
+})
+
+test('beside a service that receives: nothing is held up and nothing is lost, and looking takes turns with it', async () => {
+  await using gateway = await ward.open()
+  const looks = (async () => {
+    const seen: string[] = []
+    for (let at = 0; at < 15; at++) seen.push(...(await ward.look()).troubles)
+    return seen
+  })()
+  await ward.sandbox.bulk(500, 'more {n}')
+  expect((await gateway.receive(500)).length).toBe(500)
+  expect(await looks).toEqual([])
+})
+
+test('a store that was left by a kill, its -wal file full, is read whole and left as it is', async () => {
+  const program = `
+    import { Database } from 'bun:sqlite'
+    const db = new Database(process.argv[1])
+    db.run('PRAGMA wal_autocheckpoint = 0')
+    for (let at = 0; at < 50; at++) db.run("UPDATE message SET text = text || ? WHERE id <= 40", ['!'])
+    process.kill(process.pid, 'SIGKILL')`
+  Bun.spawnSync([process.execPath, '-e', program, path])
+  const walBytes = Bun.file(`${path}-wal`).size
+  expect(walBytes).toBeGreaterThan(100_000)
+  // SQLite's own index of the -wal file is made anew by whoever reads first.
+  const before = stateOf(ward.dir, /^\.$|-shm$/)
+  const look = await ward.look()
+  expect(look.of('store/integrity')).toMatchObject([
+    { severity: 'ok', what: expect.stringContaining('not yet written back') },
+  ])
+  expect(stateOf(ward.dir, /^\.$|-shm$/)).toEqual(before)
+})
