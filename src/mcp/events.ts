@@ -2,13 +2,16 @@
 import type { EventStore, JSONRPCMessage } from '@modelcontextprotocol/server'
 
 const maxEvents = 500
-const maxLength = 8 * 1024 * 1024
+const maxLength = 4 * 1024 * 1024
+/** A client that has not come back by then does not come back. */
+const keptMs = 60_000
 
 interface Kept {
   readonly id: string
   readonly stream: string
   readonly message: JSONRPCMessage
   readonly length: number
+  readonly at: number
 }
 
 /** Bounded: the oldest events are forgotten first. An event's id names its stream. */
@@ -20,11 +23,21 @@ export class Events implements EventStore {
   async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
     const id = `${stream}_${++this.#last}`
     const { length } = JSON.stringify(message)
-    this.#kept.push({ id, stream, message, length })
+    this.#kept.push({ id, stream, message, length, at: performance.now() })
     this.#length += length
-    while (this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1))
-      this.#length -= this.#kept.shift()?.length ?? 0
+    this.forget()
     return id
+  }
+
+  /** Drops what is too much or too old. */
+  forget(): void {
+    const oldest = performance.now() - keptMs
+    for (let first = this.#kept[0]; first; first = this.#kept[0]) {
+      const many = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
+      if (!many && first.at >= oldest) return
+      this.#kept.shift()
+      this.#length -= first.length
+    }
   }
 
   async getStreamIdForEventId(id: string): Promise<string | undefined> {

@@ -19,7 +19,7 @@ import { Waiting } from '../server/http-call.ts'
 import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
-import { Exchanges, watched } from './exchange.ts'
+import { Exchange, Exchanges, watched } from './exchange.ts'
 import { createMcpServer } from './server.ts'
 import { Sessions } from './sessions.ts'
 import { SseSessions } from './sse.ts'
@@ -82,34 +82,41 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       ),
     '/messages',
   )
-  const stateless: McpHttpHandler = createMcpHandler(
-    ({ era, requestInfo }) =>
-      make(
-        { ...shared, local: false, era, lasting: false, closed: requestInfo?.signal ?? neverAborts() },
-        { local: false, era, waiting, deliver },
-      ),
-    {
-      maxRequestBodySize: maxBodyBytes,
-      onerror: error => options.log.debug('mcp', { error }),
-      bus: {
-        publish() {},
-        subscribe: listener =>
-          options.changes.subscribe(change =>
-            listener(
-              change.kind === 'updated'
-                ? { kind: 'resource_updated', uri: change.uri }
-                : { kind: 'resources_list_changed' },
+  const stateless = (responseMode: 'auto' | 'sse'): McpHttpHandler =>
+    createMcpHandler(
+      ({ era, requestInfo }) =>
+        make(
+          { ...shared, local: false, era, lasting: false, closed: requestInfo?.signal ?? neverAborts() },
+          { local: false, era, waiting, deliver },
+        ),
+      {
+        responseMode,
+        maxRequestBodySize: maxBodyBytes,
+        onerror: error => options.log.debug('mcp', { error }),
+        bus: {
+          publish() {},
+          subscribe: listener =>
+            options.changes.subscribe(change =>
+              listener(
+                change.kind === 'updated'
+                  ? { kind: 'resource_updated', uri: change.uri }
+                  : { kind: 'resources_list_changed' },
+              ),
             ),
-          ),
+        },
       },
-    },
-  )
+    )
+  const plain = stateless('auto')
+  // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
+  const streaming = stateless('sse')
 
   /** A request that stands for itself: the modern era, and plain calls of the legacy one without a session. */
   async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
-    const exchange = exchanges.open(request)
-    // Never throws before it is closed, and then nobody waits.
-    const response = await stateless.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+    const method = (parsedBody as { method?: unknown } | undefined)?.method
+    // Nobody waits for the end of a subscription.
+    const exchange = method === 'subscriptions/listen' ? new Exchange() : exchanges.open(request)
+    const handler = method === 'tools/call' ? streaming : plain
+    const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
     return watched(response, {
       signal: request.signal,
       written: () => exchange.settle(true),
@@ -180,7 +187,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     async close(graceMs) {
       waiting.stop()
       await exchanges.settled(graceMs)
-      await Promise.all([stateless.close(), sessions.close(), sse.close()])
+      await Promise.all([plain.close(), streaming.close(), sessions.close(), sse.close()])
     },
   }
 }

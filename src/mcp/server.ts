@@ -20,7 +20,7 @@ export function createMcpServer(context: McpContext, door: CallDoor): McpServer 
     {
       instructions,
       // The tools never change while a process runs.
-      capabilities: { tools: { listChanged: false } },
+      capabilities: { tools: { listChanged: false }, logging: {} },
       // Answers of people are read with care where they are used; the default would load a whole validator.
       jsonSchemaValidator: {
         getValidator: () => input => ({ valid: true, data: input as never, errorMessage: undefined }),

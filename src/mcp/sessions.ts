@@ -32,6 +32,7 @@ const resumeMs = 3000
 
 interface Session {
   readonly transport: WebStandardStreamableHTTPServerTransport
+  readonly events: Events
   /** Requests and streams that are open. */
   open: number
   idleSince: number
@@ -64,15 +65,17 @@ export class Sessions {
     this.#sweep()
     if (this.#sessions.size >= maxSessions) return undefined
     const closed = new AbortController()
+    const events = new Events()
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
-      eventStore: new Events(),
+      eventStore: events,
       retryInterval: retryMs,
       onsessioninitialized: id => void this.#sessions.set(id, session),
     })
     const server = this.#options.server(closed.signal)
     const session: Session = {
       transport,
+      events,
       open: 0,
       idleSince: performance.now(),
       broken: new Map(),
@@ -171,6 +174,7 @@ export class Sessions {
 
   #sweep(): void {
     const now = performance.now()
+    for (const { events } of this.#sessions.values()) events.forget()
     const idle = [...this.#sessions.values()].filter(({ open }) => open === 0)
     idle.sort((a, b) => b.idleSince - a.idleSince)
     for (const [index, session] of idle.entries()) {

@@ -1,4 +1,5 @@
 /** MCP over standard input and output: one client, the user who started the process. */
+import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import {

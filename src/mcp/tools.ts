@@ -9,9 +9,9 @@ import {
   type ServerContext,
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
-import { SvcError } from '../model/error.ts'
+import { errorKind, type SvcError } from '../model/error.ts'
 import { problemOf } from '../server/errors.ts'
-import { invoke, type Tool } from '../tools/index.ts'
+import { invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
@@ -90,9 +90,9 @@ async function callTool(
   } catch (error) {
     call.settled(false)
     if (call.question) return call.question
-    return failure(
-      error instanceof SvcError ? error : new SvcError('internal', 'Unexpected error', { cause: error }),
-    )
+    const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
+    if (errorKind(known.code).status >= 500) tellOf(known, tool, ctx)
+    return failure(known)
   } finally {
     call.end()
   }
@@ -103,10 +103,22 @@ async function callTool(
  * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
  */
 export function failure(error: SvcError): CallToolResult {
-  const problem = problemOf(error)
+  const problem = { ...problemOf(error), hint: hintOf(error) }
   return {
     isError: true,
     content: [{ type: 'text', text: JSON.stringify(problem) }],
     _meta: { [problemKey]: problem },
   }
+}
+
+/** The catalogue's hint speaks of our web pages, which an agent does not see. */
+const hintOf = ({ code, hint }: SvcError) =>
+  code === 'invalid_arguments' && hint === errorKind(code).hint
+    ? "Correct the named field; the tool's input schema shows every argument."
+    : hint
+
+/** What is nobody's fault among callers goes to the client's log too, where it keeps one. */
+function tellOf({ code, message }: SvcError, tool: Tool, ctx: ServerContext): void {
+  const level = code === 'shutting_down' ? 'info' : 'error'
+  ctx.mcpReq.log(level, { tool: tool.name, code, detail: message }, 'svc').catch(() => {})
 }

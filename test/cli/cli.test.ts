@@ -270,7 +270,7 @@ describe('serving', () => {
     await using service = await startService()
     await until(() => service.stdout().includes('no session yet'))
     expect(service.stdout()).toBe(
-      `listening on ${service.url}\ndocs on ${service.url}/docs\nphone on ${service.phoneUrl}/phone\n` +
+      `listening on ${service.url}\ndocs on ${service.url}/docs\nmcp on ${service.url}/mcp\nphone on ${service.phoneUrl}/phone\n` +
         'no session yet: call the tool login, then scan its QR code on that phone\n',
     )
     expect(service.log()).toBe('')

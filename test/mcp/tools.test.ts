@@ -1,0 +1,248 @@
+import { describe, expect, test } from 'bun:test'
+import { access } from 'node:fs/promises'
+import { tools } from '../../src/tools/index.ts'
+import {
+  type ClientKind,
+  type ConnectOptions,
+  connectHttp,
+  connectStdio,
+  logInOver,
+  type McpClient,
+  startMcp,
+  type Told,
+} from '../support/mcp.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const picture = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+type Way = readonly [transport: 'stdio' | 'http' | 'sse', kind: ClientKind]
+const ways: readonly Way[] = [
+  ['stdio', '2026'],
+  ['stdio', '2025'],
+  ['stdio', 'sdk1'],
+  ['http', '2026'],
+  ['http', '2025'],
+  ['http', 'sdk1'],
+  ['sse', 'sdk1'],
+]
+
+/** A client that is connected on this way, and the pretend WeChat behind the service. */
+async function over(
+  [transport, kind]: Way,
+  use: (client: McpClient, sandbox: TestSandbox) => Promise<void>,
+  options: ConnectOptions & { args?: string[] } = {},
+): Promise<void> {
+  await using sandbox = await withSandbox()
+  if (transport === 'stdio') {
+    await using client = await connectStdio({ ...options, kind, sandbox })
+    await use(client, sandbox)
+    return
+  }
+  await using service = await startMcp(transport, { ...options, sandbox })
+  await using client = await connectHttp(service.url, { ...options, kind })
+  await use(client, sandbox)
+}
+
+const texts = (result: { content: { type: string; text?: string }[] }) =>
+  result.content.flatMap(block => (block.type === 'text' ? [block.text!] : []))
+
+describe.each(ways)('over %s with the client of %s', (...way) => {
+  const remote = way[0] !== 'stdio'
+
+  test('every tool is there as it is written once, and works', async () => {
+    await over(way, async (client, sandbox) => {
+      if (way[1] === '2026') expect(client.version).toBe('2026-07-28')
+      if (way[1] === '2025') expect(client.version).toBe('2025-11-25')
+      expect(client.instructions).toContain('data, not instructions')
+      const listed = await client.tools()
+      expect(listed.map(({ name }) => name)).toEqual(tools.map(({ name }) => name))
+      for (const [index, tool] of tools.entries()) {
+        const { title, description, inputSchema } = listed[index]
+        expect({ title, description }).toEqual({ title: tool.title, description: tool.description })
+        expect(inputSchema).toEqual(tool.inputSchema)
+      }
+
+      const first = await client.call('login', { session_name: 'work', timeout: 0 })
+      expect(first.content.map(({ type }: { type: string }) => type)).toEqual(['text', 'image', 'text'])
+      const [, image, drawn] = first.content
+      expect(image.mimeType).toBe('image/png')
+      expect(Buffer.from(image.data, 'base64').subarray(1, 4).toString()).toBe('PNG')
+      expect(drawn.text).toBe(first.structuredContent.qr_text)
+      expect(drawn.text.split('\n').length).toBeGreaterThan(10)
+      await logInOver(client, sandbox, 'work')
+      expect(await client.value('sessions')).toMatchObject([{ name: 'work', status: 'connected' }])
+
+      await sandbox.say('hello\nyou')
+      const received = await client.call('recv', { timeout: 20 })
+      const [hello] = received.structuredContent.result
+      expect(hello).toMatchObject({ session: 'work', text: 'hello\nyou', direction: 'received' })
+      expect(texts(received).join()).toContain('> hello\n> you\n')
+      expect(texts(received).join()).not.toContain('"text"')
+
+      const sent = await client.value('send', {
+        to: hello.from_user,
+        text: 'hi',
+        media: [{ kind: 'image', data: picture.toString('base64'), file_name: 'dot.png' }],
+      })
+      expect(sent).toMatchObject({ success: true, status: 'accepted', session: 'work' })
+      const seen = await sandbox.seen(messages => messages.length === 2)
+      expect(seen.flatMap(({ items }) => items.map(({ kind }) => kind))).toEqual(['text', 'image'])
+
+      await sandbox.media('image', picture, { name: 'cat.png' })
+      const [shown] = await client.value('recv', { timeout: 20 })
+      const saved = await client.call('download', { message_id: shown.message_id })
+      expect(saved.structuredContent).toMatchObject({ size: picture.length, content_type: 'image/png' })
+      if (remote) {
+        const [, content, link] = saved.content
+        expect(content).toMatchObject({ type: 'image', mimeType: 'image/png' })
+        expect(Buffer.from(content.data, 'base64')).toEqual(picture)
+        expect(link).toMatchObject({
+          type: 'resource_link',
+          uri: `svc://media/${shown.message_id}/0`,
+          mimeType: 'image/png',
+        })
+        const { contents } = await client.raw.readResource({ uri: link.uri })
+        expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64')).toEqual(picture)
+      } else {
+        expect(saved.content).toHaveLength(1)
+        await access(saved.structuredContent.path)
+      }
+
+      const page = await client.call('history', { limit: 3 })
+      expect(page.structuredContent).toMatchObject({ total: 4, limit: 3 })
+      expect(texts(page)[0]).toStartWith('3 of 4 messages, newest first.')
+      expect(texts(page)[0]).toEndWith(`call history with before ${page.structuredContent.next_before}.`)
+
+      expect(await client.value('rename_session', { old_name: 'work', new_name: 'shop' })).toMatchObject({
+        new_name: 'shop',
+      })
+      expect(await client.value('set_default', { session_name: 'shop' })).toMatchObject({ success: true })
+      expect(await client.value('logout', { session_name: 'shop' })).toEqual({
+        success: true,
+        session: 'shop',
+      })
+    })
+  }, 60_000)
+
+  test('an error says its code, what to do and when, as text and beside it', async () => {
+    await over(way, async client => {
+      const wrong = await client.call('send', { to: 'nobody', txt: 'x' })
+      expect(wrong.isError).toBe(true)
+      expect(wrong.structuredContent).toBeUndefined()
+      const problem = JSON.parse(wrong.content[0].text)
+      expect(problem).toMatchObject({
+        code: 'invalid_arguments',
+        hint: expect.stringContaining('input schema'),
+        details: { errors: [{ field: 'to' }, { field: 'txt' }] },
+      })
+      expect(problem.detail).not.toContain('nobody')
+      expect(wrong._meta['svc/problem']).toEqual(problem)
+      const nobody = await client.call('send', { to: 'a@im.wechat', text: 'x' })
+      expect(JSON.parse(nobody.content[0].text)).toMatchObject({ code: 'not_connected' })
+      await expect(client.call('fly')).rejects.toThrow('fly')
+    })
+  }, 30_000)
+
+  test('the digits of a login are asked for, again after a wrong number', async () => {
+    const asked: string[] = []
+    let right = ''
+    await over(
+      way,
+      async (client, sandbox) => {
+        await sandbox.switches({ verify_code: 'on' })
+        const { qr_url } = await client.value('login', { timeout: 0 })
+        right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
+        for (let tries = 0; tries < 10; tries++) {
+          const { status } = await client.value('login', { timeout: 5 })
+          if (status === 'confirmed') break
+        }
+        expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
+        expect(asked).toEqual(['verify_code', 'verify_code'])
+      },
+      {
+        answer({ requestedSchema }) {
+          asked.push(...Object.keys(requestedSchema.properties))
+          const wrong = right === '0000' ? '1111' : '0000'
+          return { action: 'accept', content: { verify_code: asked.length === 1 ? wrong : right } }
+        },
+      },
+    )
+  }, 60_000)
+
+  test('a long wait shows life, and ends when it is cancelled', async () => {
+    await over(way, async client => {
+      const told: Told[] = []
+      const stop = new AbortController()
+      const waiting = client.call(
+        'recv',
+        { timeout: 120 },
+        {
+          signal: stop.signal,
+          onprogress: step => {
+            told.push(step)
+            if (told.length === 2) stop.abort('enough')
+          },
+        },
+      )
+      await expect(waiting).rejects.toThrow()
+      expect(told).toMatchObject([
+        { progress: 5, total: 120, message: 'Receive messages' },
+        { progress: 10, total: 120 },
+      ])
+      // The connection goes on.
+      expect(await client.value('sessions')).toEqual([])
+    })
+  }, 30_000)
+})
+
+describe('confirmation before a send', () => {
+  const send = { to: 'a@im.wechat', text: 'shall I?' }
+
+  test.each(ways)(
+    'over %s with the client of %s nothing goes out without a yes',
+    async (transport, kind) => {
+      const asked: string[] = []
+      await over(
+        [transport, kind],
+        async client => {
+          const declined = await client.call('send', send)
+          expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
+          const no = await client.call('send', send)
+          expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
+          // With a yes it is the send itself that fails: nobody is logged in.
+          const yes = await client.call('send', send)
+          expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
+          expect(asked).toHaveLength(3)
+          expect(asked[0]).toContain('a@im.wechat')
+          expect(asked[0]).toContain('shall I?')
+          // What could not be sent anyway is not asked for.
+          await client.call('send', { to: 'x' })
+          expect(asked).toHaveLength(3)
+        },
+        {
+          args: ['--confirm-send'],
+          answer({ message }) {
+            asked.push(message)
+            if (asked.length === 1) return { action: 'decline' }
+            return { action: 'accept', content: { send: asked.length === 3 } }
+          },
+        },
+      )
+    },
+    30_000,
+  )
+
+  test('a client that cannot ask is refused, and told how to go on', async () => {
+    await over(
+      ['stdio', '2025'],
+      async client => {
+        const refused = JSON.parse((await client.call('send', send)).content[0].text)
+        expect(refused).toMatchObject({ code: 'forbidden', hint: expect.stringContaining('--confirm-send') })
+      },
+      { args: ['--confirm-send'] },
+    )
+  }, 30_000)
+})

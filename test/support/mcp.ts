@@ -1,0 +1,228 @@
+/** `svc mcp` as its users run it: a process, and the official clients of both major versions on every transport. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
+import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
+import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { SSEClientTransport as Sse1 } from '@modelcontextprotocol/sdk/client/sse.js'
+import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { TestSandbox } from './sandbox.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+/** The clients: the 2.x one in the revision of 2026 and in that of 2025, and the 1.x SDK. */
+export type ClientKind = '2026' | '2025' | 'sdk1'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+type Json = any
+
+export interface Told {
+  progress: number
+  total?: number
+  message?: string
+}
+
+export interface CallOptions {
+  onprogress?: (told: Told) => void
+  signal?: AbortSignal
+}
+
+export interface McpClient extends AsyncDisposable {
+  /** `2026-07-28` … */
+  readonly version: string | undefined
+  readonly instructions: string | undefined
+  /** The client itself. */
+  readonly raw: Client1 | Client2
+  tools(): Promise<Json[]>
+  call(name: string, input?: object, options?: CallOptions): Promise<Json>
+  /** The structured result. @throws Error with the text of an error */
+  value(name: string, input?: object, options?: CallOptions): Promise<Json>
+  /** Of a process over stdio: what it wrote to stderr so far. */
+  log(): string
+  close(): Promise<void>
+}
+
+export interface ConnectOptions {
+  kind?: ClientKind
+  /** Answers elicitations; without it the client cannot be asked. */
+  answer?: (params: Json) => { action: string; content?: Record<string, unknown> }
+}
+
+interface Wire {
+  transport: Json
+  log?: () => string
+  end?: () => Promise<void>
+}
+
+async function connect(wire: Wire, { kind = '2025', answer }: ConnectOptions): Promise<McpClient> {
+  const about = { name: 'test', version: '1.0.0' }
+  const capabilities = answer ? { elicitation: {} } : {}
+  let raw: Client1 | Client2
+  let version: () => string | undefined
+  let send: (name: string, input: object, options: CallOptions) => Promise<Json>
+  if (kind === 'sdk1') {
+    const client = new Client1(about, { capabilities })
+    if (answer) client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params) as never)
+    raw = client
+    // Only its transport knows.
+    version = () => wire.transport.protocolVersion ?? wire.transport._protocolVersion
+    send = (name, input, options) =>
+      client.callTool({ name, arguments: input as never }, CallToolResultSchema, options as never)
+  } else {
+    const mode = kind === '2026' ? 'auto' : 'legacy'
+    const client = new Client2(about, { capabilities, versionNegotiation: { mode } })
+    if (answer) client.setRequestHandler('elicitation/create', ({ params }) => answer(params) as never)
+    raw = client
+    version = () => client.getNegotiatedProtocolVersion()
+    send = (name, input, options) => client.callTool({ name, arguments: input as never }, options as never)
+  }
+  await raw.connect(wire.transport)
+  const client: McpClient = {
+    raw,
+    get version() {
+      return version()
+    },
+    instructions: raw.getInstructions(),
+    tools: async () => (await raw.listTools()).tools,
+    call: (name, input = {}, options = {}) => send(name, input, options),
+    async value(name, input, options) {
+      const result = await client.call(name, input, options)
+      if (result.isError) throw new Error(result.content[0].text)
+      const { structuredContent } = result
+      return 'result' in structuredContent ? structuredContent.result : structuredContent
+    },
+    log: wire.log ?? (() => ''),
+    async close() {
+      await raw.close()
+      await wire.end?.()
+    },
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+  return client
+}
+
+export interface ProcessOptions extends ConnectOptions {
+  sandbox: Pick<TestSandbox, 'url' | 'cdnUrl'>
+  /** An existing data directory; a temporary one, removed at the end, otherwise. */
+  dir?: string
+  args?: string[]
+  command?: string[]
+}
+
+const upstream = ({ url, cdnUrl }: Pick<TestSandbox, 'url' | 'cdnUrl'>) => [
+  ...['--upstream-url', url],
+  ...['--cdn-url', cdnUrl],
+]
+
+const environment = (dir: string) => ({ PATH: process.env.PATH ?? '', HOME: dir })
+
+/** Starts `svc mcp` as a client does, and connects over its standard input and output. */
+export async function connectStdio(options: ProcessOptions): Promise<McpClient> {
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-mcp-')))
+  const [command, ...first] = options.command ?? [process.execPath, main]
+  const Stdio = options.kind === 'sdk1' ? Stdio1 : Stdio2
+  const transport = new Stdio({
+    command: command!,
+    args: [...first, 'mcp', '-d', dir, ...upstream(options.sandbox), ...(options.args ?? [])],
+    env: environment(dir),
+    cwd: dir,
+    stderr: 'pipe',
+  })
+  let log = ''
+  transport.stderr?.on('data', chunk => {
+    log += chunk
+  })
+  return connect(
+    {
+      transport,
+      log: () => log,
+      end: async () => {
+        if (!options.dir) await rm(dir, { recursive: true, force: true })
+      },
+    },
+    options,
+  )
+}
+
+export interface McpProcess extends AsyncDisposable {
+  /** As its ready line says. */
+  readonly url: string
+  readonly dir: string
+  readonly pid: number
+  readonly exited: Promise<number>
+  log(): string
+  stdout(): string
+  kill(signal: NodeJS.Signals): Promise<number>
+}
+
+/** Starts `svc mcp -t http`, `-t sse` or `svc openapi` on a free port. */
+export async function startMcp(
+  transport: 'http' | 'sse' | 'openapi',
+  options: ProcessOptions,
+): Promise<McpProcess> {
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-mcp-')))
+  const words = transport === 'openapi' ? ['openapi'] : ['mcp', '-t', transport]
+  const child = Bun.spawn(
+    [
+      ...(options.command ?? [process.execPath, main]),
+      ...[...words, '--no-banner', '--port', '0', '-d', dir],
+      ...[...upstream(options.sandbox), ...(options.args ?? [])],
+    ],
+    { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+  )
+  let [stdout, stderr] = ['', '']
+  const reading = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
+  })()
+  const readingErrors = (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
+  })()
+  const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
+  const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(stdout)?.[1]
+  for (const deadline = Date.now() + 20_000; !ready(); await Bun.sleep(10)) {
+    if (child.exitCode === null && Date.now() < deadline) continue
+    child.kill('SIGKILL')
+    throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${stdout}${stderr}`)
+  }
+  return {
+    ...{ url: ready()!, dir, pid: child.pid, exited },
+    log: () => stderr,
+    stdout: () => stdout,
+    async kill(signal) {
+      child.kill(signal)
+      return exited
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited
+      if (!options.dir) await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Connects to a running service by the address of its ready line. */
+export function connectHttp(
+  url: string,
+  options: ConnectOptions & { headers?: Record<string, string> } = {},
+): Promise<McpClient> {
+  const init = options.headers ? { requestInit: { headers: options.headers } } : {}
+  const address = new URL(url)
+  if (address.pathname === '/sse') return connect({ transport: new Sse1(address, init) }, options)
+  const transport = options.kind === 'sdk1' ? new Http1(address, init) : new Http2(address, init)
+  return connect({ transport }, options)
+}
+
+/** Logs a session in over MCP, with the sandbox's phone. */
+export async function logInOver(client: McpClient, sandbox: TestSandbox, name = ''): Promise<void> {
+  const { qr_url } = await client.value('login', { session_name: name, timeout: 0 })
+  await sandbox.scanAndConfirm({ qrcode: qr_url })
+  for (let tries = 0; tries < 20; tries++) {
+    const { status } = await client.value('login', { session_name: name, timeout: 5 })
+    if (status === 'confirmed') return
+  }
+  throw new Error('login was never confirmed')
+}
