@@ -20,11 +20,11 @@ const canTrace = (() => {
   return ok
 })()
 
-/** Lets the process die on entering its `nth` of `calls` from now on. Resolves when that is armed. */
-async function armed(program: Program, nth: number): Promise<{ release(): Promise<void> }> {
-  const inject = `inject=${calls}:signal=SIGKILL:when=${nth}`
+/** Lets the process die on entering its `nth` of these calls from now on, by thread. Resolves when that is armed. */
+async function armed(program: Program, nth: number, on = calls): Promise<{ release(): Promise<void> }> {
+  const inject = `inject=${on}:signal=SIGKILL:when=${nth}`
   const tracer = Bun.spawn(
-    ['strace', '-f', '-o', '/dev/null', '-e', `trace=${calls}`, '-e', inject, '-p', String(program.pid)],
+    ['strace', '-f', '-o', '/dev/null', '-e', `trace=${on}`, '-e', inject, '-p', String(program.pid)],
     { stderr: 'pipe' },
   )
   const reader = tracer.stderr.getReader()
@@ -164,3 +164,52 @@ test.skipIf(!canTrace)(
   },
   120_000,
 )
+
+const renames = 'rename,renameat,renameat2'
+for (const { file, act } of [
+  // A message renews the context token first, and then moves the cursor.
+  { file: 'contexts.json', act: (site: Site) => site.say('one') },
+  // A message of the bot's side moves the cursor and nothing else.
+  {
+    file: 'token.json',
+    act: (site: Site) =>
+      site.sandbox.raw({
+        ...{ message_id: 1, from_user_id: site.user, to_user_id: site.bot, message_type: 2 },
+        item_list: [{ type: 1, text_item: { text: 'own' } }],
+      }),
+  },
+]) {
+  test.skipIf(!canTrace)(
+    `killed between write and rename of ${file}: the old files stand whole, the new one beside it is nobody's, and the messages are there once (skipped without strace)`,
+    async () => {
+      await using site = await openSite()
+      const first = await site.start()
+      await site.say('zero')
+      await site.stored(1)
+      const before = await until(
+        'the cursor moves',
+        5000,
+        () => cursorsIn(site.dir).get(site.bot) || undefined,
+      )
+      await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+      const files = ['contexts.json', 'token.json'].map(name => join(site.dir, 's', name))
+      const whole = files.map(path => readFileSync(path, 'utf8'))
+      const trap = await armed(first, 1, renames)
+      await act(site)
+      await first.exited
+      await trap.release()
+      expect(files.map(path => readFileSync(path, 'utf8'))).toEqual(whole)
+      const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
+      expect(left.some(name => name.startsWith(file))).toBe(true)
+      const second = await site.start()
+      await until('the cursor moves', 10_000, () => cursorsIn(site.dir).get(site.bot)! > before)
+      await site.say('last')
+      const texts = ['zero', ...(file === 'contexts.json' ? ['one'] : []), 'last']
+      expect(await site.stored(texts.length)).toEqual(texts)
+      expect((await second.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
+        status: 'accepted',
+      })
+    },
+    30_000,
+  )
+}
