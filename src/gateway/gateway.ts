@@ -196,7 +196,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     } catch (error) {
       if (!stop.signal.aborted) log.error('store not pruned', { error })
     }
-    await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+    if (store.trustsClock)
+      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
   }
   const tidyFolders = async () => {
     const removed = await sessions.sweep(clock.now() - leftoverMs)

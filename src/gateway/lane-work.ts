@@ -60,7 +60,9 @@ export class LaneWork {
     const at = context?.received_at
     if (context === undefined || at === undefined || now - at >= windowMs) return undefined
     if (context.used >= quotaPerInbound) return undefined
-    if (lane.held_at !== undefined && at <= lane.held_at) return undefined
+    // A hold of the future was set by a clock that has been set back since.
+    const held = lane.held_at !== undefined && lane.held_at <= now + longestHoldMs
+    if (held && at <= lane.held_at!) return undefined
     const leftMs = lane.not_before - now
     return leftMs > 0 && leftMs <= longestHoldMs ? undefined : context
   }

@@ -386,7 +386,7 @@ export class Poller {
           })
         }
         const next = updates.cursor ?? cursor
-        const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound }
+        const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, now: receivedAt }
         for (let renames = 0; renames < 10; renames++) {
           const { name } = follower
           if ((await commit({ ...batch, session: name })) === 'moved') {

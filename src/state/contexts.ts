@@ -27,6 +27,9 @@ export type Reservation =
   | { ok: true; context: UserContext }
   | { ok: false; why: 'window_closed' | 'quota_exhausted'; context: UserContext }
 
+/** Clocks of processes and machines differ by as much. */
+const aheadMs = 60_000
+
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
 
@@ -107,14 +110,22 @@ export class Contexts {
    * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
    * data lock and replaces it together with the cursor. The same messages again, after a crash or from upstream,
    * change nothing: a window opens and a quota begins anew only with a message later than all before.
+   *
+   * @param now Unix ms by the clock that dated them
    */
-  async merged(session: string, inbound: readonly Inbound[]): Promise<string | undefined> {
+  async merged(
+    session: string,
+    inbound: readonly Inbound[],
+    now = Number.POSITIVE_INFINITY,
+  ): Promise<string | undefined> {
     if (inbound.length === 0) return undefined
     const users = await this.#fresh(session)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
       const before = users.get(user_id)
-      const last = before?.received_at
+      // A time in the future was noted by a clock that was set back since: it says nothing.
+      const noted = before?.received_at
+      const last = noted !== undefined && noted > now + aheadMs ? undefined : noted
       if (last !== undefined && last > received_at) continue
       const same = last !== undefined && (again || last === received_at)
       const kept = token ?? before?.token

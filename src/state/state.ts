@@ -16,6 +16,8 @@ export interface BatchCommit {
   cursorFrom: string
   cursorTo: string
   inbound: Inbound[]
+  /** Unix ms by the clock that dated these. */
+  now?: number
 }
 
 export interface State {
@@ -49,7 +51,7 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
           // A try that failed after the rename has moved it already.
           const { cursor } = file.bot
           if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-          const contextText = await contexts.merged(session, batch.inbound)
+          const contextText = await contexts.merged(session, batch.inbound, batch.now)
           const tokenText =
             cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
           const contextsFile = { path: sessions.contextsPath(session), text: contextText ?? '' }

@@ -72,7 +72,7 @@ export class Consumers {
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
     const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
-    if (!row || Number(row.seen_at) < this.#clock.now() - seenEveryMs) return false
+    if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
     const position = Number(row.position)
     if (position >= this.#messages.lastId()) return true
@@ -82,11 +82,16 @@ export class Consumers {
     )
   }
 
+  /** Or in the future, by a clock that was set back since. */
+  #seenLongAgo(seenAt: number): boolean {
+    return Math.abs(this.#clock.now() - seenAt) > seenEveryMs
+  }
+
   #position(consumer: string): number {
     const now = this.#clock.now()
     const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
     if (row) {
-      if (Number(row.seen_at) < now - seenEveryMs) {
+      if (this.#seenLongAgo(Number(row.seen_at))) {
         this.#db.prepare('UPDATE consumer SET seen_at = ? WHERE name = ?').run(now, consumer)
       }
       return Number(row.position)

@@ -15,6 +15,8 @@ const liveMs = 30 * dayMs
 
 export interface PruneRules {
   now: number
+  /** Whether that time may be believed: otherwise nothing goes for its age, and every consumer counts as live. */
+  trusted: boolean
   /** 0: no limit. */
   maxAgeDays: number
   /** 0: no limit. */
@@ -26,17 +28,24 @@ export interface PruneRules {
 
 /** Removes up to one step's rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
-  const { now, maxAgeDays, maxCount } = rules
+  const { now, trusted, maxAgeDays, maxCount } = rules
   const last = Number(db.prepare('SELECT max(id) AS last FROM message').get()?.last ?? 0)
   // Ids have no gaps, so they count rows.
   const surplus = maxCount > 0 ? last - maxCount : 0
-  const before = maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
+  const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
   const oldest = db
     .prepare('SELECT id, stored_at FROM message ORDER BY id LIMIT ?')
     .all(stepRows)
     .map(row => ({ id: Number(row.id), storedAt: Number(row.stored_at) }))
-  const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before)
+  // A row of the future was stored by a clock that was set back since: it is older than the rows behind it.
+  const dated = (storedAt: number) => storedAt <= now + dayMs
+  const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
   const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
+  const goes = (row: { id: number; storedAt: number }) => row.id <= surplus || row.storedAt < before
+  const beyond = kept === -1 && nextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
+  if (!beyond || beyond.storedAt >= before) {
+    doomed.length = doomed.findLastIndex(goes) + 1
+  }
   const end = doomed.at(-1)?.id
   if (end === undefined) return false
   warnReaders(db, rules, end)
@@ -48,6 +57,27 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   return kept === -1
 }
 
+/** The first row after `id` that is not of the future. */
+function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
+  const row = db
+    .prepare('SELECT stored_at FROM message WHERE id > ? AND stored_at <= ? ORDER BY id LIMIT 1')
+    .get(id, latest)
+  return row && { storedAt: Number(row.stored_at) }
+}
+
+/** Unix ms, not in the future, of the newest row or look of a reader; undefined when there is none. */
+export function lastSign(db: Database, now: number): number | undefined {
+  const row = db
+    .prepare(
+      `SELECT max(at) AS at FROM (
+         SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
+         UNION ALL SELECT max(seen_at) FROM consumer
+       ) WHERE at <= ?`,
+    )
+    .get(now + dayMs)
+  return row?.at === null || row?.at === undefined ? undefined : Number(row.at)
+}
+
 /** Gives some free pages back to the file system. @returns whether there are more */
 export function shrinkStep(db: Database): boolean {
   const free = Number(db.prepare('PRAGMA freelist_count').get()?.freelist_count ?? 0)
@@ -56,10 +86,10 @@ export function shrinkStep(db: Database): boolean {
   return true
 }
 
-function warnReaders(db: Database, { now, log, warned }: PruneRules, end: number): void {
+function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, end: number): void {
   const lagging = db
     .prepare('SELECT name, position FROM consumer WHERE seen_at > ? AND position < ?')
-    .all(now - liveMs, end)
+    .all(trusted ? now - liveMs : 0, end)
   for (const row of lagging) {
     const consumer = String(row.name)
     if (warned.has(consumer)) continue

@@ -11,6 +11,7 @@ import type { Clock } from '../platform/clock.ts'
 import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
+import { Calendar } from './calendar.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Idempotency } from './idempotency.ts'
@@ -19,7 +20,7 @@ import { migrate } from './migrations.ts'
 import { Outbox } from './outbox.ts'
 import { Owner } from './owner.ts'
 import { Past } from './past.ts'
-import { pruneStep, shrinkStep } from './prune.ts'
+import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Turns } from './turns.ts'
 import { unavailable } from './unavailable.ts'
 
@@ -64,6 +65,7 @@ export class Store {
   readonly #keys: Idempotency
   readonly #turns: Turns
   readonly #options: StoreOptions
+  readonly #calendar: Calendar
   /** Which file this is, whatever lies at its path later. */
   readonly #file: string | undefined
   readonly #waiting = new Set<() => void>()
@@ -71,6 +73,8 @@ export class Store {
   #version = 0
   /** The last try to work failed, and no batch was stored since. */
   #failing = false
+  /** The clock was not trusted when rows were pruned last. */
+  #doubted = false
   #closed = false
 
   private constructor(db: Database, options: StoreOptions) {
@@ -83,7 +87,8 @@ export class Store {
     this.#history = new History(db, this.#messages, options.clock)
     this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
     this.#past = new Past(db, this.#messages, options.clock)
-    this.#keys = new Idempotency(db, options.clock, owner)
+    this.#calendar = new Calendar(options.clock, lastSign(db, options.clock.now()))
+    this.#keys = new Idempotency(db, options.clock, owner, this.#calendar)
     this.#turns = new Turns(db, this.#messages, options.clock)
   }
 
@@ -312,11 +317,20 @@ export class Store {
     })
   }
 
+  /** Whether the clock may decide that something is too old to be kept: not within a day after it jumped. */
+  get trustsClock(): boolean {
+    return this.#calendar.trusted
+  }
+
   /** Removes what retention no longer keeps, in small steps with pauses between them. */
   async prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
-    const rules = { now: clock.now(), maxAgeDays, maxCount, log, warned: new Set<string>() }
-    this.#guarded(() => this.#keys.prune())
+    const trusted = this.trustsClock
+    const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
+    if (trusted) this.#guarded(() => this.#keys.prune())
+    else if (!this.#doubted)
+      log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
+    this.#doubted = !trusted
     const steps = [() => pruneStep(this.#db, rules), () => shrinkStep(this.#db)]
     for (const step of steps) {
       for (let count = 0; count < pruneSteps && !signal?.aborted; count++) {

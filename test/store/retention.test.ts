@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { stat } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -100,4 +100,78 @@ test('pruning ends soon after it is told to', async () => {
   stop.abort()
   await pruning
   expect(left(t.store).length).toBeGreaterThan(8000)
+})
+
+describe('a clock that jumps', () => {
+  const warnings = (t: { lines: string[] }) => t.lines.filter(line => line.includes('WARNING'))
+
+  test('ten years ahead and back removes nothing; rows stored meanwhile do not shield what is old later', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    add(t.store, 5)
+    t.clock.off = 3650 * day
+    add(t.store, 400)
+    await t.store.prune()
+    t.clock.at += 3_600_000
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(405)
+    expect(warnings(t).filter(line => line.includes('the clock jumped'))).toHaveLength(1)
+    expect(t.store.claim('default', { limit: 1000 })?.rows).toHaveLength(405)
+    t.clock.off = 0
+    add(t.store, 5)
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(410)
+    // Nothing is old yet.
+    t.clock.at += 2 * day
+    await t.store.prune()
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(410)
+    // All of it is, and the rows of the future too, for what came after them is.
+    t.clock.at += 30 * day
+    add(t.store, 2)
+    await t.store.prune()
+    expect(left(t.store)).toEqual([411, 412])
+  })
+
+  test('that stays where it is is believed after a day', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    add(t.store, 5)
+    t.clock.off = 60 * day
+    await t.store.prune()
+    t.clock.at += day - 60_000
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(5)
+    t.clock.at += 120_000
+    await t.store.prune()
+    expect(left(t.store)).toEqual([])
+  })
+
+  test('while nobody runs is not believed for a day either', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    add(t.store, 5)
+    t.clock.off = 3650 * day
+    await t.reopen()
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(5)
+  })
+
+  test('back keeps everything too', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    add(t.store, 5)
+    t.clock.off = -3650 * day
+    add(t.store, 5)
+    await t.store.prune()
+    t.clock.at += 2 * day
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(10)
+  })
+
+  test('does not stop the limit by count, and a reader who lags then is named', async () => {
+    await using t = await openStore({ maxCount: 10 })
+    add(t.store, 20)
+    t.store.confirm(t.store.claim('default', { limit: 2 })!.lease)
+    t.clock.off = 3650 * day
+    await t.store.prune()
+    expect(left(t.store)).toHaveLength(10)
+    expect(warnings(t).some(line => line.includes('consumer=default'))).toBe(true)
+  })
 })

@@ -12,7 +12,8 @@ export interface TestStore extends AsyncDisposable {
   store: Store
   readonly path: string
   readonly dir: string
-  readonly clock: Clock & { at: number }
+  /** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */
+  readonly clock: Clock & { at: number; off: number }
   /** Log lines so far. */
   readonly lines: string[]
   /** Closes and opens the file again, as a restarted service does. */
@@ -22,7 +23,13 @@ export interface TestStore extends AsyncDisposable {
 export async function openStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
   const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
   const path = join(dir, 'messages.db')
-  const clock = { ...systemClock, at: 1_800_000_000_000, now: () => clock.at }
+  const clock = {
+    ...systemClock,
+    at: 1_800_000_000_000,
+    off: 0,
+    now: () => clock.at + clock.off,
+    monotonic: () => clock.at + performance.now(),
+  }
   const lines: string[] = []
   const log: Log = createLog('DEBUG', line => void lines.push(line))
   const open = () => Store.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
