@@ -208,10 +208,18 @@ export class Sessions {
    * @returns how many files
    */
   async sweep(before: number): Promise<number> {
-    const folders = ['', ...this.#folders.read().filter(isName)]
-    let removed = 0
-    for (const folder of folders) removed += await sweep(join(this.#dir, folder), halfWritten, before)
-    return removed
+    const folders: string[] = []
+    for (const folder of ['', ...this.#folders.read().filter(isName)]) {
+      const path = join(this.#dir, folder)
+      if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
+    }
+    if (folders.length === 0) return 0
+    // Under the lock nobody is writing: by a clock that has just jumped a file of this moment would be old.
+    return this.#lock.run(async () => {
+      let removed = 0
+      for (const path of folders) removed += await sweep(path, halfWritten, before)
+      return removed
+    })
   }
 
   /** A file was replaced by this process: whoever looks now is to see it. */
