@@ -49,7 +49,7 @@ function told(
 ): Found {
   const { host } = new URL(url)
   const way = proxy === undefined ? '' : ` through the proxy ${proxy}`
-  const check = name.startsWith('API') ? 'api' : 'cdn'
+  const check = name === 'API' ? 'api' : name === 'CDN' ? 'cdn' : 'session_api'
   if (reached.ok) {
     const took = `${(reached.tookMs / 1000).toFixed(1)} s`
     if (reached.status === 407) {

@@ -111,7 +111,7 @@ test('a session that talks to upstream without encryption, and one of an address
   expect(look.of('sessions/address')).toMatchObject([
     { severity: 'warning', what: expect.stringContaining('"second"') },
   ])
-  expect(look.of('network/api').map(({ severity, what }) => `${severity} ${what}`)).toContainEqual(
+  expect(look.of('network/session_api').map(({ severity, what }) => `${severity} ${what}`)).toContainEqual(
     expect.stringMatching(/^error API of "second": nowhere.invalid cannot be reached/),
   )
   await sessions.remove('second')

@@ -1,0 +1,377 @@
+/** `svc doctor`, `svc status` and `svc health` as processes of their own. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Report } from '../../src/doctor/examine.ts'
+import type { Glance } from '../../src/doctor/glance.ts'
+import { version } from '../../src/version.ts'
+import { stateOf } from '../doctor/support.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { type Service, startService } from '../support/service.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const endsWithinMs = 20_000
+
+interface Ended {
+  status: number
+  stdout: string
+  stderr: string
+}
+
+let home = ''
+let sandbox: TestSandbox
+let service: Service
+let upstream: string[] = []
+let port = ''
+
+beforeAll(async () => {
+  home = await realpath(await mkdtemp(join(tmpdir(), 'svc-cli-')))
+  chmodSync(home, 0o755)
+  sandbox = await withSandbox()
+  upstream = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
+  service = await startService({ dir: folder('data'), sandbox: false, args: upstream, env: { HOME: home } })
+  port = new URL(service.url).port
+  const login = service.call('login', { session_name: 'work' })
+  await sandbox.scanAndConfirm()
+  await login
+  for (let tries = 0; tries < 10; tries++) {
+    const { body } = await service.call('login', { session_name: 'work', timeout: 5 })
+    if (body.status === 'confirmed') break
+  }
+  await sandbox.say('hello')
+  await service.call('recv', { timeout: 5 })
+})
+afterAll(async () => {
+  await service?.[Symbol.asyncDispose]()
+  await sandbox?.[Symbol.asyncDispose]()
+  await rm(home, { recursive: true, force: true })
+})
+
+function folder(name: string): string {
+  const path = join(home, name)
+  mkdirSync(path, { mode: 0o700 })
+  return path
+}
+
+async function svc(args: string[], env: Record<string, string> = {}, as: string[] = []): Promise<Ended> {
+  const child = Bun.spawn([...as, process.execPath, main, ...args], {
+    cwd: tmpdir(),
+    env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: endsWithinMs,
+    killSignal: 'SIGKILL',
+  })
+  const [stdout, stderr, status] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { status, stdout, stderr }
+}
+
+const doctor = (args: string[] = [], env: Record<string, string> = {}) =>
+  svc(['doctor', '-d', service.dir, '-p', port, ...upstream, ...args], env)
+const token = () => JSON.parse(readFileSync(join(service.dir, 'work', 'token.json'), 'utf8')).token as string
+
+describe('svc doctor', () => {
+  test('a healthy service: nothing but ok, status 0, words where there is no terminal', async () => {
+    const { status, stdout, stderr } = await doctor()
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines[0]).toBe(`the data directory is ${service.dir}`)
+    const groups = lines.filter(line => /^[a-z]+$/.test(line))
+    expect(groups).toEqual([
+      'runtime',
+      'directory',
+      'locks',
+      'clock',
+      'disk',
+      'sessions',
+      'store',
+      'network',
+      'exposure',
+    ])
+    // A temporary folder may lie in memory, on a disk without room for the largest upload.
+    const findings = lines.filter(line => line.startsWith('  ') && !/tmpfs|largest upload/.test(line))
+    expect(findings.filter(line => !line.startsWith('  ok      ') && !/^ +fix: /.test(line))).toEqual([])
+    expect(stdout).toContain(`svc ${version} answers on ${service.url} as poller`)
+    expect(stdout).not.toContain('\u001b')
+    expect(stdout).not.toContain(token())
+  })
+
+  test('--json is one object with every finding', async () => {
+    const { status, stdout } = await doctor(['--json'])
+    expect(status).toBe(0)
+    expect(stdout.trimEnd()).not.toContain('\n')
+    const report = JSON.parse(stdout) as Report
+    expect(report).toMatchObject({
+      ok: true,
+      version,
+      base_path: service.dir,
+      counts: { error: 0, warning: 0 },
+    })
+    expect(report.findings.length).toBeGreaterThan(12)
+    for (const finding of report.findings) {
+      expect(finding).toMatchObject({
+        subject: expect.any(String),
+        check: expect.any(String),
+        severity: expect.any(String),
+        what: expect.any(String),
+      })
+      if (finding.severity === 'warning' || finding.severity === 'error') expect(finding.fix).toBeString()
+    }
+  })
+
+  test('an error is status 1, and each has its fix on the next line', async () => {
+    const { status, stdout } = await svc([
+      'doctor',
+      '-d',
+      service.dir,
+      '-p',
+      port,
+      '--upstream-url',
+      'http://127.0.0.1:9',
+      '--cdn-url',
+      sandbox.cdnUrl,
+    ])
+    expect(status).toBe(1)
+    expect(stdout).toMatch(/\n {2}error {3}API: 127\.0\.0\.1:9 cannot be reached: .*\n +fix: \S/)
+    expect(stdout).toMatch(/\n1 error(, \d+ notes?)?\n$/)
+  })
+
+  test('through the proxy of the environment, and past it to this machine', async () => {
+    const proxy = 'http://me:sesame@127.0.0.1:9'
+    const { status, stdout } = await svc(
+      [
+        'doctor',
+        '-d',
+        service.dir,
+        '-p',
+        port,
+        '--upstream-url',
+        'https://api.example.org',
+        '--cdn-url',
+        sandbox.cdnUrl,
+        '--timeout',
+        '2',
+      ],
+      { HTTPS_PROXY: proxy, HTTP_PROXY: proxy },
+    )
+    expect(status).toBe(1)
+    expect(stdout).toContain('api.example.org cannot be reached through the proxy 127.0.0.1:9')
+    expect(stdout).toContain(`ok      CDN: ${new URL(sandbox.url).host} answers in`)
+    expect(stdout).toContain(`ok      svc ${version} answers on`)
+    expect(stdout).not.toContain('sesame')
+  })
+
+  test('signs and colours on a terminal; words there too with NO_COLOR', async () => {
+    const onTerminal = async (env: Record<string, string>) => {
+      let shown = ''
+      const child = Bun.spawn(
+        [process.execPath, main, 'doctor', '-d', service.dir, '-p', port, ...upstream],
+        {
+          cwd: tmpdir(),
+          env: { PATH: process.env.PATH ?? '', HOME: home, TERM: 'xterm-256color', ...env },
+          terminal: {
+            cols: 200,
+            rows: 50,
+            data(_terminal, bytes) {
+              shown += new TextDecoder().decode(bytes)
+            },
+          },
+        },
+      )
+      expect(await child.exited).toBe(0)
+      return shown
+    }
+    expect(await onTerminal({})).toContain('\u001b[32m✓\u001b[39m ')
+    const plain = await onTerminal({ NO_COLOR: '1' })
+    expect(plain).toContain('  ok      ')
+    expect(plain).not.toContain('✓')
+    expect(plain).not.toContain('\u001b[32m')
+  })
+
+  test('wrong usage is status 2', async () => {
+    expect(await doctor(['--timeout', 'soon'])).toMatchObject({
+      status: 2,
+      stdout: '',
+      stderr: expect.stringContaining('--timeout: expected seconds'),
+    })
+  })
+
+  test('a directory in ruins is told without a crash, and is as it was afterwards', async () => {
+    const dir = folder('ruins')
+    writeFileSync(join(dir, 'messages.db'), 'no database '.repeat(1000))
+    writeFileSync(join(dir, '.poll.lock'), '\0\0\0')
+    mkdirSync(join(dir, '.data.lock'))
+    mkdirSync(join(dir, 'work'))
+    writeFileSync(join(dir, 'work', 'token.json'), '[]')
+    writeFileSync(join(dir, 'work', 'contexts.json'), '"')
+    mkdirSync(join(dir, 'other', 'token.json'), { recursive: true })
+    writeFileSync(join(dir, 'media'), '')
+    const before = stateOf(dir)
+    const { status, stdout, stderr } = await svc(['doctor', '-d', dir, '-p', '0', '--json', ...upstream])
+    expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
+    const { findings } = JSON.parse(stdout) as Report
+    expect(findings.filter(({ check }) => check === 'examined')).toEqual([])
+    expect(
+      findings
+        .filter(({ severity }) => severity === 'error')
+        .map(({ subject, check }) => `${subject}/${check}`),
+    ).toEqual(expect.arrayContaining(['sessions/session', 'store/integrity', 'locks/kind']))
+    expect((await svc(['status', '-d', dir])).status).toBe(1)
+    expect(stateOf(dir)).toEqual(before)
+  })
+
+  const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+  const canTry =
+    process.getuid?.() === 0 &&
+    Bun.which('setpriv') !== null &&
+    Bun.spawnSync([...nobody, 'test', '-r', main]).exitCode === 0 &&
+    Bun.spawnSync([...nobody, process.execPath, '--version']).exitCode === 0
+  test.skipIf(!canTry)('files that this user may not read are told one by one (needs root)', async () => {
+    const dir = folder('closed')
+    chownSync(dir, 65534, 65534)
+    mkdirSync(join(dir, 'work'), { mode: 0o700 })
+    for (const name of ['messages.db', '.poll.lock', '.data.lock', 'api_token', 'work/token.json']) {
+      writeFileSync(join(dir, name), 'flock\n', { mode: 0o600 })
+    }
+    const { status, stdout, stderr } = await svc(
+      ['doctor', '-d', dir, '-p', '0', '--json', ...upstream],
+      {},
+      nobody,
+    )
+    expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
+    const errors = (JSON.parse(stdout) as Report).findings.filter(({ severity }) => severity === 'error')
+    expect(errors.map(({ subject, check }) => `${subject}/${check}`)).toEqual([
+      'directory/rights',
+      'locks/kind',
+      'locks/poller',
+      'sessions/session',
+      'store/integrity',
+      'exposure/token',
+    ])
+    const closed = folder('shut')
+    expect((await svc(['doctor', '-d', closed, '-p', '0', ...upstream], {}, nobody)).stdout).toContain(
+      `${closed} cannot be read: this user has no right to it`,
+    )
+    expect((await svc(['status', '-d', closed], {}, nobody)).status).toBe(1)
+  })
+})
+
+describe('svc status', () => {
+  test('polled and connected is 0; for people a table, for programs one object', async () => {
+    const shown = await svc(['status', '-d', service.dir])
+    expect(shown).toMatchObject({ status: 0, stderr: '' })
+    expect(shown.stdout).toContain(`polls: process ${service.pid} since `)
+    expect(shown.stdout).toContain('1 of 1 connected')
+    expect(shown.stdout).toMatch(/\n\* work +connected +1 /)
+    const { status, stdout } = await svc(['status', '--json'], { SVC_BASE_PATH: service.dir })
+    expect(status).toBe(0)
+    const seen = JSON.parse(stdout) as Glance
+    expect(seen).toMatchObject({
+      ...{ ok: true, version, base_path: service.dir, sandbox: false },
+      polling: { active: true, stalled: false, pid: service.pid },
+      ...{
+        session_count: 1,
+        connected_count: 1,
+        store: { messages: 1 },
+        outbox: { messages: 0 },
+        trouble: [],
+      },
+      sessions: [{ name: 'work', status: 'connected', connected: true, is_default: true, user_count: 1 }],
+    })
+    expect(stdout).not.toContain(token())
+  })
+
+  test('nobody polls, or there is no session, is 1', async () => {
+    const none = await svc(['status', '-d', join(home, 'none')])
+    expect(none).toMatchObject({ status: 1, stderr: '' })
+    expect(none.stdout).toContain('nobody polls: svc openapi -d ')
+    expect(none.stdout).toContain('none yet: svc login -d ')
+    await using empty = await startService({ dir: folder('empty'), sandbox: false, args: upstream })
+    const { status, stdout } = await svc(['status', '-d', empty.dir, '--json'])
+    expect(status).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({ ok: false, polling: { active: true }, session_count: 0 })
+  })
+})
+
+describe('svc health', () => {
+  test('a service that works: one line, status 0; by option, by variable, by address', async () => {
+    const line = `healthy: svc ${version} polls, 1 of 1 sessions connected (${service.url})\n`
+    const all = await Promise.all([
+      svc(['health', '-p', port]),
+      svc(['health'], { SVC_PORT: port }),
+      svc(['health'], { SVC_PORT: port, SVC_HOST: '0.0.0.0' }),
+      svc(['health', '--url', service.url]),
+      svc(['health', '-p', port], { HTTP_PROXY: 'http://127.0.0.1:9' }),
+    ])
+    for (const ended of all) expect(ended).toEqual({ status: 0, stdout: line, stderr: '' })
+    const { stdout } = await svc(['health', '-p', port, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ healthy: true, health: { role: 'poller', connected: 1 } })
+  })
+
+  test('a watcher beside it works too', async () => {
+    await using watcher = await startService({
+      dir: service.dir,
+      sandbox: false,
+      args: upstream,
+      env: { HOME: home },
+    })
+    const { status, stdout } = await svc(['health', '--url', watcher.url])
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: expect.stringContaining('follows another process'),
+    })
+  })
+
+  test('an answer of 503, a stranger, silence and nobody are 1, within 2 s of waiting', async () => {
+    const health = {
+      status: 'degraded',
+      version,
+      role: 'poller',
+      stalled: false,
+      sessions: 1,
+      connected: 1,
+      store: 'unavailable',
+    }
+    using failing = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => Response.json(health, { status: 503 }),
+    })
+    using stranger = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('It works!') })
+    using silent = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      fetch: () => new Promise<Response>(() => {}),
+    })
+    const said = async (port: number) => {
+      const { status, stdout, stderr } = await svc(['health', '-p', String(port)])
+      expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
+      return stdout
+    }
+    expect(await said(failing.port!)).toContain('its message store does not work')
+    expect(await said(stranger.port!)).toContain('what answers there is not svc')
+    expect(await said(silent.port!)).toContain('no answer within 2 s')
+    const free = stranger.port!
+    stranger.stop(true)
+    expect(await said(free)).toContain('nothing listens there')
+  })
+
+  test('wrong usage is 2', async () => {
+    for (const args of [
+      ['--url', 'ftp://x'],
+      ['-p', '0'],
+      ['-p', 'x'],
+    ]) {
+      expect(await svc(['health', ...args])).toMatchObject({ status: 2, stdout: '' })
+    }
+  })
+})

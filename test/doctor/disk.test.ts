@@ -1,0 +1,59 @@
+import { expect, test } from 'bun:test'
+import { mkdirSync, statfsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { configOf } from '../../src/config.ts'
+import { examine } from '../../src/doctor/examine.ts'
+import { canMount, smallDisk } from '../faults/support/mounts.ts'
+
+const findings = async (basePath: string, mediaRoot = join(basePath, 'media')) => {
+  const config = configOf({
+    basePath,
+    mediaRoot,
+    port: 0,
+    upstreamUrl: 'http://127.0.0.1:9',
+    cdnUrl: 'http://127.0.0.1:9',
+  })
+  const { findings } = await examine({ config, version: '0', deadlineMs: 500 })
+  return findings
+    .filter(({ subject }) => subject === 'disk')
+    .map(({ check, severity }) => `${check} ${severity}`)
+}
+
+test.skipIf(!canMount)(
+  'a disk that fills up: enough, little, none (skipped where mounting is forbidden)',
+  async () => {
+    const disk = smallDisk('400m')
+    try {
+      const dir = join(disk.dir, 'data')
+      mkdirSync(dir, { mode: 0o700 })
+      const fill = (name: string, left: number) => {
+        const { bavail, bsize } = statfsSync(disk.dir)
+        writeFileSync(join(disk.dir, name), Buffer.alloc(bavail * bsize - left))
+      }
+      expect(await findings(dir)).toEqual(['space ok', 'filesystem note', 'uploads note'])
+      fill('much', 150_000_000)
+      expect(await findings(dir)).toEqual(['space warning', 'filesystem note', 'uploads note'])
+      fill('nearly all', 5_000_000)
+      expect(await findings(dir)).toEqual(['space error', 'filesystem note', 'uploads note'])
+      // The data directory elsewhere, with room: only uploads suffer.
+      expect(
+        (await findings(import.meta.dir, join(disk.dir, 'media'))).filter(
+          one => !one.startsWith('filesystem'),
+        ),
+      ).toEqual(['space ok', 'uploads note'])
+    } finally {
+      disk.unmount()
+    }
+  },
+)
+
+test.skipIf(!canMount)('a disk without inodes (skipped where mounting is forbidden)', async () => {
+  const disk = smallDisk('400m,nr_inodes=40')
+  try {
+    const dir = join(disk.dir, 'data')
+    mkdirSync(dir, { mode: 0o700 })
+    expect(await findings(dir)).toContain('inodes error')
+  } finally {
+    disk.unmount()
+  }
+})

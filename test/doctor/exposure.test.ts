@@ -1,0 +1,161 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { isGuessable } from '../../src/doctor/exposure.ts'
+import { startService } from '../support/service.ts'
+import { idle, withWard } from './support.ts'
+
+const ward = await withWard()
+afterAll(() => ward[Symbol.asyncDispose]())
+const good = 'kX3vQ9tLw0pZbN7rYd2c'
+
+const serving = (body: unknown, status = 200) =>
+  Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json(body, { status }) })
+const healthy = {
+  status: 'ok',
+  version: '0.0.0',
+  role: 'poller',
+  stalled: false,
+  sessions: 0,
+  connected: 0,
+  store: 'ok',
+}
+
+describe('the port', () => {
+  test('a stranger on it is an error where svc is to start, and a note where it serves already', async () => {
+    using stranger = serving({ hello: 'world' })
+    const { port } = stranger
+    expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
+      { severity: 'error', fix: `svc openapi --port 0 -d ${ward.dir}` },
+    ])
+    await using _gateway = await ward.open()
+    expect((await ward.look({ port })).troubles).toEqual(['exposure/port note'])
+  })
+
+  test('what speaks no HTTP, and what says nothing, is no svc', async () => {
+    for (const word of ['220 mail.example.org ESMTP\r\n', undefined]) {
+      const server = createServer(socket => {
+        socket.on('error', () => {})
+        if (word) socket.end(word)
+      })
+      await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+      const { port } = server.address() as { port: number }
+      expect((await ward.look({ port }, { deadlineMs: 500 })).of('exposure/port')).toMatchObject([
+        { severity: 'error' },
+      ])
+      server.close()
+    }
+  })
+
+  test('a service of another version, one of another directory, and one whose store fails', async () => {
+    using service = serving(healthy)
+    const { port } = service
+    expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
+      { severity: 'note', what: expect.stringContaining('for another data directory') },
+    ])
+    await using _gateway = await ward.open()
+    expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
+      { severity: 'warning', what: expect.stringContaining('svc 0.0.0 answers') },
+    ])
+    using failing = serving({ ...healthy, status: 'degraded', store: 'unavailable' }, 503)
+    expect((await ward.look({ port: failing.port })).of('exposure/port')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('its message store does not work') },
+    ])
+  })
+
+  test('an address of another machine', async () => {
+    const look = await ward.look({ host: '203.0.113.7', port: 1, token: good }, { deadlineMs: 500 })
+    expect(look.of('exposure/port')).toMatchObject([{ severity: 'error' }])
+  })
+
+  const outside = Object.values(networkInterfaces())
+    .flat()
+    .some(one => one && !one.internal && !one.address.startsWith('fe80:'))
+  test.skipIf(!outside)(
+    'a service that other machines can reach is told, with whether it wants a token (skipped without a network)',
+    async () => {
+      const env = { SVC_TOKEN: good }
+      await using service = await startService({ args: ['--host', '0.0.0.0'], env })
+      const values = {
+        ...{ basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined },
+        ...{ host: '0.0.0.0', port: new URL(service.url).port, token: good },
+      }
+      const look = await ward.look(values)
+      expect(look.of('exposure/exposure')).toMatchObject([
+        { severity: 'note', what: expect.stringContaining('it asks for the token') },
+      ])
+      expect(JSON.stringify(look)).not.toContain(good)
+      using open = Bun.serve({
+        hostname: '0.0.0.0',
+        port: 0,
+        fetch: request => Response.json(request.url.endsWith('/healthz') ? healthy : []),
+      })
+      expect((await ward.look({ ...values, port: open.port })).of('exposure/exposure')).toMatchObject([
+        { severity: 'error', what: expect.stringContaining('it asks for no token') },
+      ])
+    },
+  )
+})
+
+describe('the token', () => {
+  test('which can be guessed', () => {
+    for (const token of [
+      'x',
+      'secret',
+      'changeme123456',
+      'password-password-password',
+      'aaaaaaaaaaaaaaaaaaaaaaaa',
+      'svc-token-1234',
+      '1111222233334444',
+    ]) {
+      expect([token, isGuessable(token)]).toEqual([token, true])
+    }
+    for (const token of [
+      good,
+      crypto.randomUUID(),
+      'correct-horse-battery-staple',
+      Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('hex'),
+    ]) {
+      expect([token, isGuessable(token)]).toEqual([token, false])
+    }
+  })
+
+  test('one that can be guessed is a warning on this machine, an error where others can try; it is not shown', async () => {
+    const look = await ward.look({ token: 'changeme-now' })
+    expect(look.troubles).toEqual([idle, 'exposure/token warning'])
+    const open = await ward.look({ token: 'changeme-now', host: '0.0.0.0' })
+    expect(open.of('exposure/token')).toMatchObject([{ severity: 'error' }])
+    expect(JSON.stringify([look, open])).not.toContain('changeme')
+    expect((await ward.look({ token: good, host: '0.0.0.0' })).troubles).toEqual([idle])
+  })
+
+  test('api_token: readable by others, written by hand', async () => {
+    const path = join(ward.dir, 'api_token')
+    writeFileSync(path, `${good}\n`, { mode: 0o600 })
+    expect((await ward.look()).troubles).toEqual([idle])
+    if (process.platform !== 'win32') {
+      chmodSync(path, 0o640)
+      expect((await ward.look()).troubles).toEqual([
+        'directory/rights warning',
+        idle,
+        'exposure/token warning',
+      ])
+    }
+    rmSync(path)
+    writeFileSync(path, 'hunter2\n', { mode: 0o600 })
+    const look = await ward.look({ host: '0.0.0.0' })
+    expect(look.of('exposure/token')).toMatchObject([{ severity: 'error' }])
+    expect(JSON.stringify(look)).not.toContain('hunter2')
+    rmSync(path)
+  })
+
+  test.skipIf(process.platform !== 'linux')('one that stands in the process list', async () => {
+    await using service = await startService({ args: ['--token', good] })
+    const look = await ward.look({ basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined })
+    expect(look.of('exposure/token')).toMatchObject([
+      { severity: 'warning', what: expect.stringContaining('stands in the process list') },
+    ])
+  })
+})

@@ -1,0 +1,146 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { realpathSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { proxyFor } from '../../src/platform/process.ts'
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { certificate, privateKey } from '../platform/certificate.ts'
+import { withGateway } from '../support/gateway.ts'
+import { idle, stateOf, withWard } from './support.ts'
+
+const ward = await withWard()
+afterAll(() => ward[Symbol.asyncDispose]())
+
+/** Takes connections and never says a word. */
+async function silent(): Promise<{ url: string; [Symbol.dispose](): void }> {
+  const server: Server = createServer(socket => void socket.on('error', () => {}))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  return { url: `http://127.0.0.1:${port}`, [Symbol.dispose]: () => void server.close() }
+}
+
+const serving = (answer: () => Response | Promise<Response>, tls?: { cert: string; key: string }) =>
+  Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer, ...(tls && { tls }) })
+
+describe('upstream', () => {
+  test('any answer will do, one of 404 too', async () => {
+    using server = serving(() => new Response('', { status: 404 }))
+    expect((await ward.look({ upstreamUrl: server.url.origin })).troubles).toEqual([idle])
+  })
+
+  test('refused connections', async () => {
+    using closed = serving(() => new Response())
+    const { origin } = closed.url
+    closed.stop(true)
+    const look = await ward.look({ upstreamUrl: origin, cdnUrl: `${origin}/c2c` })
+    expect(look.troubles).toEqual([idle, 'network/api error', 'network/cdn error'])
+    expect(look.of('network/api')[0]!.what).toContain('the connection is refused')
+    expect(look.ok).toBe(false)
+  })
+
+  test('a name that does not exist', async () => {
+    const look = await ward.look({ upstreamUrl: 'https://nowhere.invalid' })
+    expect(look.of('network/api')).toMatchObject([
+      {
+        severity: 'error',
+        what: expect.stringContaining('its name is not found'),
+        fix: expect.stringContaining('getent hosts nowhere.invalid'),
+      },
+    ])
+  })
+
+  test('silence is told from a connection that does not come about, and waited for no longer than said', async () => {
+    using server = await silent()
+    const look = await ward.look({ upstreamUrl: server.url }, { deadlineMs: 300 })
+    expect(look.of('network/api')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('no answer within 0.3 s') },
+    ])
+  })
+
+  test('a slow answer is a warning', async () => {
+    using server = serving(async () => {
+      await Bun.sleep(1600)
+      return new Response('')
+    })
+    expect((await ward.look({ upstreamUrl: server.url.origin })).of('network/api')).toMatchObject([
+      { severity: 'warning', what: expect.stringMatching(/answers slowly, in 1\.[67]/) },
+    ])
+  })
+
+  test('a server in trouble is a warning', async () => {
+    using server = serving(() => new Response('', { status: 502 }))
+    expect((await ward.look({ upstreamUrl: server.url.origin })).of('network/api')).toMatchObject([
+      { severity: 'warning', what: expect.stringContaining('status 502') },
+    ])
+  })
+
+  test('a certificate that nobody vouches for', async () => {
+    using server = serving(() => new Response(''), { cert: certificate, key: privateKey })
+    const look = await ward.look({ upstreamUrl: server.url.origin })
+    expect(look.of('network/api')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('its certificate is not trusted') },
+    ])
+  })
+
+  test('what speaks no HTTP', async () => {
+    const server = createServer(socket => void socket.on('error', () => {}).end('SSH-2.0-OpenSSH_9.6\r\n'))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as { port: number }
+    const look = await ward.look({ upstreamUrl: `http://127.0.0.1:${port}` }, { deadlineMs: 1000 })
+    expect(look.of('network/api')).toMatchObject([{ severity: 'error' }])
+    server.close()
+  })
+})
+
+test('which proxy serves an address', () => {
+  const https = new URL('https://api.example.org/x')
+  const of = (env: Record<string, string>, url = https) => proxyFor(url, env)?.host
+  expect(of({})).toBeUndefined()
+  expect(of({ HTTPS_PROXY: 'http://user:word@proxy:3128' })).toBe('proxy:3128')
+  expect(of({ https_proxy: 'proxy:1', HTTPS_PROXY: 'http://other:2' })).toBe('proxy:1')
+  expect(of({ HTTP_PROXY: 'http://proxy:1' })).toBeUndefined()
+  expect(of({ ALL_PROXY: 'http://proxy:1' })).toBe('proxy:1')
+  for (const spared of ['*', 'api.example.org', 'example.org', 'a.b, .example.org']) {
+    expect(of({ HTTPS_PROXY: 'http://proxy:1', NO_PROXY: spared })).toBeUndefined()
+  }
+  expect(of({ HTTPS_PROXY: 'http://proxy:1', NO_PROXY: 'ample.org' })).toBe('proxy:1')
+})
+
+describe('a sandbox', () => {
+  test('that runs, that does not, and that does not while somebody polls it', async () => {
+    const dir = realpathSync(await mkdtemp(join(tmpdir(), 'svc-doctor-')))
+    const ofIts = { basePath: dir, upstreamUrl: undefined, cdnUrl: undefined }
+    try {
+      const options = { dir: join(dir, 'sandbox'), clock: systemClock, log: silentLog }
+      const sandbox = await startSandbox({ ...options, host: '127.0.0.1', port: 0 })
+      const running = await ward.look(ofIts)
+      expect(running.of('network/sandbox')).toMatchObject([
+        { severity: 'ok', what: expect.stringContaining(`${sandbox.url}/phone`) },
+      ])
+      {
+        await using _gateway = await withGateway({ dir, sessions: [] })
+        await sandbox.stop()
+        expect((await ward.look(ofIts)).of('network/sandbox')).toMatchObject([
+          {
+            severity: 'error',
+            what: 'the sandbox does not run, and a process polls it',
+            fix: `svc sandbox -d ${dir}`,
+          },
+        ])
+      }
+      const before = stateOf(dir)
+      expect((await ward.look(ofIts)).troubles).toEqual([
+        'locks/poller note',
+        'sessions/sessions note',
+        'network/sandbox note',
+      ])
+      expect(stateOf(dir)).toEqual(before)
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})
