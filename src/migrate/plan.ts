@@ -178,7 +178,7 @@ function planHistory(
       people.map(user => planned.find(({ source: { user_id } }) => user_id === user)?.name).find(Boolean) ??
       people.map(user => planned.find(({ source: { users } }) => users.has(user))?.name).find(Boolean) ??
       people.map(user => source.lost.find(({ users }) => users.has(user))?.name).find(Boolean)
-    const name = heir ? safeSessionName(heir) : freeName(safeSessionName(botId.split('@')[0]!), target.taken)
+    const name = heir ? safeSessionName(heir) : freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
     names.set(botId, name)
     const count = talks.reduce((sum, { messages }) => sum + messages, 0)
     findings.push({

@@ -1,0 +1,249 @@
+/** What is in svc already, names that svc does not allow, and folders that cannot be moved from or to. */
+import { expect, test } from 'bun:test'
+import { existsSync, symlinkSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { safeSessionName } from '../../src/migrate/names.ts'
+import { sessionName } from '../../src/model/session.ts'
+import { openLock } from '../../src/platform/lock.ts'
+import {
+  contexts,
+  fingerprint,
+  folders,
+  json,
+  move,
+  rowsOf,
+  seconds,
+  told,
+  weiLinkLog,
+  weiLinkSession,
+} from './profile.ts'
+
+const now = Date.now()
+const botA = 'aaaaaaaaaaaa@im.bot'
+const botB = 'bbbbbbbbbbbb@im.bot'
+
+/** A session that svc has. */
+async function ours(into: string, name: string, token: object, users?: object): Promise<void> {
+  await mkdir(join(into, name), { recursive: true, mode: 0o700 })
+  const whole = { base_url: 'https://ours.example', cursor: 'our cursor', created_at: now - 1000, ...token }
+  await writeFile(join(into, name, 'token.json'), JSON.stringify(whole))
+  if (users) await writeFile(join(into, name, 'contexts.json'), JSON.stringify(users))
+}
+
+test('names that svc does not allow become the nearest that it does', () => {
+  for (const [given, wanted] of [
+    ['work', 'work'],
+    ['工作', '工作'],
+    ['my bot', 'my-bot'],
+    ['.hidden', 'hidden'],
+    ['客服 😀 (1)', '客服-1'],
+    ['a.', 'a'],
+    ['media', '_media'],
+    ['Sandbox', '_Sandbox'],
+    ['messages.db', '_messages.db'],
+    ['CON', '_CON'],
+    ['😀', 'session'],
+    ['../..', 'session'],
+    ['e\u0301te\u0301', 'été'],
+    ['x'.repeat(100), 'x'.repeat(60)],
+  ] as const) {
+    expect(safeSessionName(given)).toBe(wanted)
+    expect(sessionName(wanted)).toBe(wanted)
+  }
+  for (const long of ['工'.repeat(100), '\u{20000}'.repeat(64), `${'-'.repeat(70)}a`]) {
+    expect(() => sessionName(`${safeSessionName(long)}-12`)).not.toThrow()
+  }
+})
+
+test('a login that svc has stays as it is, whatever its name; of each user the newer context stays', async () => {
+  await using at = await folders()
+  await ours(
+    at.into,
+    'renamed',
+    { bot_id: botA, token: `${botA}:pretend` },
+    {
+      'both@im.wechat': { token: 'ours', received_at: now - 10, used: 2, first_seen: now - 500 },
+      'theirs-newer@im.wechat': {
+        token: 'ours',
+        received_at: now - 900,
+        used: 9,
+        last_sent_at: now - 5,
+        first_seen: now - 900,
+      },
+      'timeless@im.wechat': { token: 'ours', received_at: now - 10, used: 0, first_seen: 1 },
+    },
+  )
+  await weiLinkSession(at.from, 'work', {
+    ...{ bot: botA, cursor: 'their cursor', created: now },
+    contexts: {
+      'both@im.wechat': { t: 'theirs', ts: seconds(now - 800), first_seen: seconds(now - 5000) },
+      'theirs-newer@im.wechat': { t: 'theirs', ts: seconds(now - 100), sc: 1 },
+      'timeless@im.wechat': { t: 'theirs' },
+      'new@im.wechat': { t: 'theirs', ts: seconds(now - 100) },
+    },
+  })
+  const token = json(at.into, 'renamed', 'token.json')
+  const { plan, findings, applied } = await move('weilink', at)
+  expect(plan.sessions).toMatchObject([{ name: 'renamed', action: 'merge' }])
+  expect(applied.sessions.get('renamed')).toEqual({ login: 'kept', users: 3 })
+  expect(told(findings, 'note').join()).toContain('"work" is the session "renamed" in svc')
+  expect(json(at.into, 'renamed', 'token.json')).toEqual(token)
+  expect(contexts(at.into, 'renamed')).toEqual({
+    'both@im.wechat': { token: 'ours', received_at: now - 10, used: 2, first_seen: now - 5000 },
+    'theirs-newer@im.wechat': {
+      ...{ token: 'theirs', received_at: now - 100, used: 1, last_sent_at: now - 5, first_seen: now - 900 },
+    },
+    'timeless@im.wechat': { token: 'ours', received_at: now - 10, used: 0, first_seen: 1 },
+    'new@im.wechat': { token: 'theirs', received_at: now - 100, used: 0, first_seen: now - 100 },
+  })
+  expect(existsSync(join(at.into, 'work'))).toBe(false)
+})
+
+test('of two logins of one bot the newer one is taken; an expired one gives way', async () => {
+  for (const [older, wins] of [
+    [{ created_at: now - 1000 }, 'theirs'],
+    [{ created_at: now + 1000 }, 'ours'],
+    [{ created_at: now + 1000, expired_at: now }, 'theirs'],
+  ] as const) {
+    await using at = await folders()
+    await ours(at.into, 'work', { bot_id: botA, token: 'ours', note: 'kept', ...older })
+    await weiLinkSession(at.from, 'work', {
+      bot: botA,
+      token: 'theirs',
+      cursor: 'their cursor',
+      created: now,
+    })
+    const { applied } = await move('weilink', at)
+    const file = json(at.into, 'work', 'token.json')
+    expect(file).toMatchObject({
+      token: wins,
+      note: 'kept',
+      cursor: wins === 'theirs' ? 'their cursor' : 'our cursor',
+    })
+    expect(applied.sessions.get('work')).toMatchObject({ login: wins === 'theirs' ? 'renewed' : 'kept' })
+    if (wins === 'theirs') expect(file.expired_at).toBeUndefined()
+  }
+})
+
+test('the name of another bot, and whatever else has a name, is left to it', async () => {
+  await using at = await folders()
+  await ours(at.into, 'Work', { bot_id: botB, token: 'b' })
+  await writeFile(join(at.into, 'work-2'), 'a file')
+  await writeFile(join(at.into, '.default_session'), 'Work\n')
+  const before = fingerprint(join(at.into, 'Work'))
+  await weiLinkSession(at.from, 'work', { bot: botA })
+  await weiLinkSession(at.from, 'my bot', { bot: 'cccccccccccc@im.bot' })
+  await weiLinkSession(at.from, 'my-bot', { bot: 'dddddddddddd@im.bot' })
+  await writeFile(join(at.from, '.default_session'), 'work')
+  using log = weiLinkLog(at.from)
+  log.add({ message_id: '1', text: 'hi', at: now, bot: botA })
+  const { findings, plan } = await move('weilink', at)
+  expect(plan.sessions.map(({ source, name }) => [source.name, name])).toEqual([
+    ['my bot', 'my-bot'],
+    ['my-bot', 'my-bot-2'],
+    ['work', 'work-3'],
+  ])
+  expect(fingerprint(join(at.into, 'Work'))).toEqual(before)
+  expect((await rowsOf(at.into))[0]).toMatchObject({ session: 'work-3' })
+  expect(told(findings, 'warning')).toContainEqual(
+    expect.stringContaining('"work" will be "work-3" in svc: svc has something else under the name "work"'),
+  )
+  expect(told(findings, 'note')).toContainEqual(expect.stringContaining('svc keeps its own default session'))
+  expect(await Bun.file(join(at.into, '.default_session')).text()).toBe('Work\n')
+  // Where it went the first time, it goes again.
+  expect((await move('weilink', at)).plan.sessions.map(({ name, action }) => [name, action])).toEqual([
+    ['my-bot', 'merge'],
+    ['my-bot-2', 'merge'],
+    ['work-3', 'merge'],
+  ])
+})
+
+test('two sessions with one bot are one: that of the newer login', async () => {
+  await using at = await folders()
+  await weiLinkSession(at.from, 'copy', { bot: botA, token: 'old', created: now - 5000 })
+  await weiLinkSession(at.from, 'work', { bot: botA, token: 'new', created: now })
+  const { plan, findings } = await move('weilink', at)
+  expect(plan.sessions).toMatchObject([{ name: 'work', source: { token: 'new' } }])
+  expect(told(findings, 'note').join()).toContain('"copy" has the same bot as "work"')
+})
+
+test('an address that is none becomes the usual one', async () => {
+  await using at = await folders()
+  await weiLinkSession(at.from, 'a', { bot: botA, base_url: 'file:///etc' })
+  await weiLinkSession(at.from, 'b', { bot: botB, base_url: 'https://idc.example/' })
+  const { findings } = await move('weilink', at)
+  expect(json(at.into, 'a', 'token.json').base_url).toBe('https://ilinkai.weixin.qq.com')
+  expect(json(at.into, 'b', 'token.json').base_url).toBe('https://idc.example')
+  expect(told(findings, 'warning').join()).toContain('its API address cannot be used')
+})
+
+test('a target that is the source, lies in it, or is the sandbox’s is refused, and so is a source with nothing in it', async () => {
+  await using at = await folders()
+  await weiLinkSession(at.from, 'a', { bot: botA })
+  const link = join(at.root, 'link')
+  symlinkSync(at.from, link)
+  const before = fingerprint(at.from)
+  for (const into of [at.from, join(at.from, 'svc'), join(link, 'deep', 'svc')]) {
+    await expect(move('weilink', { from: at.from, into })).rejects.toMatchObject({
+      code: 'invalid_arguments',
+    })
+  }
+  expect(fingerprint(at.from)).toEqual(before)
+  await mkdir(join(at.into, 'sandbox'), { recursive: true })
+  for (const dryRun of [{}, { dryRun: true as const }]) {
+    await expect(move('weilink', at, dryRun)).rejects.toMatchObject({
+      code: 'invalid_arguments',
+      message: expect.stringContaining('belongs to the sandbox'),
+    })
+  }
+  const empty = join(at.root, 'empty')
+  await mkdir(empty)
+  for (const program of ['weilink', 'openclaw'] as const) {
+    for (const from of [empty, join(at.root, 'absent')]) {
+      await expect(move(program, { from, into: join(at.root, 'x') })).rejects.toMatchObject({
+        code: 'not_found',
+      })
+    }
+  }
+  expect(existsSync(join(at.root, 'x'))).toBe(false)
+})
+
+test('while WeiLink polls nothing is moved, and a dry run says so', async () => {
+  await using at = await folders()
+  await weiLinkSession(at.from, 'a', { bot: botA })
+  const path = join(at.from, '.poll.lock')
+  // WeiLink's lock is the kernel's, on a file without content.
+  const lock = await openLock(path, { kind: 'flock' })
+  await writeFile(path, '')
+  expect(await lock.tryLock()).toBe(true)
+  try {
+    const before = fingerprint(at.from)
+    const { findings } = await move('weilink', at, { dryRun: true })
+    expect(told(findings, 'warning').join()).toContain('WeiLink is running')
+    await expect(move('weilink', at)).rejects.toMatchObject({ code: 'poll_lock_held' })
+    expect(existsSync(at.into)).toBe(false)
+    expect(fingerprint(at.from)).toEqual(before)
+  } finally {
+    await lock.close()
+  }
+  expect((await move('weilink', at)).plan.running).toBe(false)
+})
+
+test('more messages than svc keeps: the oldest stay behind, and none of svc’s own is pushed out', async () => {
+  await using at = await folders()
+  await weiLinkSession(at.from, 'a', { bot: botA })
+  using log = weiLinkLog(at.from)
+  log.add(
+    ...Array.from({ length: 30 }, (_, i) => ({ message_id: String(i + 1), text: `m${i + 1}`, at: now + i })),
+  )
+  const { applied, findings } = await move('weilink', at, { storeMaxCount: 20 })
+  expect(applied.history).toEqual({ added: 20, leftOut: 10 })
+  expect((await rowsOf(at.into)).map(({ text }) => text)).toEqual(
+    Array.from({ length: 20 }, (_, i) => `m${i + 11}`),
+  )
+  expect(told(findings, 'problem').join()).toContain('oldest messages that stay behind: 10.')
+  // With more room what was left out comes after.
+  expect((await move('weilink', at, { storeMaxCount: 0 })).applied.history).toEqual({ added: 10, leftOut: 0 })
+  expect(await rowsOf(at.into)).toHaveLength(30)
+})
