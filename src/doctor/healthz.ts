@@ -1,7 +1,7 @@
 /** GET /healthz of a service, and what its answer means. */
 import type { Health } from '../gateway/face.ts'
 import { apiFetch } from '../platform/fetch.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { failureOf } from './failure.ts'
 
 /**
  * - svc: a service answered; `status` is 200, or 503 while its store fails
@@ -33,13 +33,11 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
       ? { kind: 'svc', status: response.status, health }
       : { kind: 'stranger', status: response.status }
   } catch (error) {
-    if (error instanceof Error && error.name === 'TimeoutError') return { kind: 'silent' }
-    const code = errorCodeOf(error) ?? (error instanceof Error ? error.message : String(error))
-    if (/^(ECONNREFUSED|ConnectionRefused)$/.test(code)) return { kind: 'nobody' }
-    // What speaks, but not HTTP, cuts off or answers gibberish.
-    if (/^(ECONNRESET|Malformed|InvalidHTTPResponse|UnexpectedEOF|HPE_)/i.test(code)) {
-      return { kind: 'stranger', status: 0 }
-    }
+    const code = failureOf(error)
+    if (code === 'timeout') return { kind: 'silent' }
+    if (code === 'ECONNREFUSED') return { kind: 'nobody' }
+    // What speaks another language, or hangs up on us.
+    if (/^(not HTTP|ECONNRESET|UnexpectedEOF)$/.test(code)) return { kind: 'stranger', status: 0 }
     return { kind: 'unreachable', code }
   }
 }

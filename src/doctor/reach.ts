@@ -3,7 +3,7 @@ import { lookup } from 'node:dns/promises'
 import { connect, isIP } from 'node:net'
 import { systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { failureOf, isAboutCertificate } from './failure.ts'
 
 export type Step = 'name' | 'connection' | 'certificate' | 'answer'
 
@@ -45,11 +45,11 @@ export async function reach(
       ...{ localAt: begunAt + tookMs / 2, tookMs },
     }
   } catch (error) {
-    const code = codeOf(error)
-    if (isAboutCertificate(error)) return { ok: false, step: 'certificate', code }
-    if (/^(ECONNREFUSED|ConnectionRefused|EHOSTUNREACH|ENETUNREACH|FailedToOpenSocket)$/.test(code)) {
-      return { ok: false, step: 'connection', code: code === 'ConnectionRefused' ? 'ECONNREFUSED' : code }
+    const code = failureOf(error)
+    if (/^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|FailedToOpenSocket)$/.test(code)) {
+      return { ok: false, step: 'connection', code }
     }
+    if (code !== 'timeout' && isAboutCertificate(error)) return { ok: false, step: 'certificate', code }
     if (code !== 'timeout' || proxied) return { ok: false, step: 'answer', code }
     const connects = await connectsTo(host, Number(port || (protocol === 'https:' ? 443 : 80)), deadlineMs)
     return { ok: false, step: connects ? 'answer' : 'connection', code }
@@ -61,7 +61,7 @@ async function resolves(host: string, deadlineMs: number): Promise<string | unde
   const late = systemClock.sleep(deadlineMs, waiting.signal).then(() => 'timeout')
   const answer = lookup(host).then(
     () => undefined,
-    error => codeOf(error),
+    error => failureOf(error),
   )
   try {
     return await Promise.race([answer, late])
@@ -69,17 +69,6 @@ async function resolves(host: string, deadlineMs: number): Promise<string | unde
     waiting.abort()
   }
 }
-
-function codeOf(error: unknown): string {
-  if (error instanceof Error && error.name === 'TimeoutError') return 'timeout'
-  const cause = error instanceof Error ? error.cause : undefined
-  return errorCodeOf(error) ?? errorCodeOf(cause) ?? (error instanceof Error ? error.message : String(error))
-}
-
-const isAboutCertificate = (error: unknown): boolean =>
-  /CERT|TLS|SSL|SIGNATURE|certificate/i.test(
-    `${codeOf(error)} ${error instanceof Error ? error.message : ''}`,
-  )
 
 /** Whether a TCP connection comes about. */
 export function connectsTo(host: string, port: number, deadlineMs: number): Promise<boolean> {
