@@ -4,18 +4,25 @@ import process from 'node:process'
 import { Command, CommanderError } from 'commander'
 import { SvcError } from '../model/error.ts'
 import { version } from '../version.ts'
-import { type CommandLine, quiet } from './command.ts'
-import { commands, needed } from './commands.ts'
+import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
+import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
+import { terminal } from './terminal.ts'
 
 const epilogue = `
-Try it in a minute, without an account:
-  svc openapi --sandbox       then open the docs and the phone at the addresses it prints
-
+Try it, without an account and without internet:
+  svc --sandbox            starts the service with a pretend WeChat: scan, write, answer
 With WeChat itself:
-  svc openapi                 then call the tool login and scan its QR code with the phone
+  svc                      starts the service, shows the QR code to scan, and waits
+                           for the first message (options as of svc openapi)
+Then, in another terminal (with the pretend WeChat add --sandbox to each):
+  svc recv --follow        what people write, as they write it
+  svc users                who has written, and may be answered
+  svc send USER "Hello!"   answers one of them
+For programs: svc openapi serves all of it over HTTP (svc openapi --sandbox: pretended).
 
-Every option can also be set by an environment variable, as its help says.
+svc <command> --help shows what a command takes, with examples. Every option of the
+service can also be set by an environment variable, as its help says.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 /**
@@ -26,20 +33,27 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  */
 export async function runCli(args: readonly string[]): Promise<number> {
   const program = quiet(new Command('svc'))
-    .description('WeChat bot accounts as tools: REST with interactive docs, on this machine.')
+    .description('WeChat bot accounts as tools: in the shell, over HTTP, and for agents over MCP.')
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand(false)
     .enablePositionalOptions()
     .showSuggestionAfterError()
     .addHelpText('after', epilogue)
-  const line: CommandLine = { program, status: 0 }
-  for (const { add } of await needed(args)) add(line)
-  const known = args.find(arg => arg in commands)
+  const line: CommandLine = { program, needed, status: 0 }
+  if (isBare(args)) addQuickStart(line)
+  else for (const { add } of await needed(args)) add(line)
+  for (const command of program.commands) {
+    const group = Object.entries(helpGroups).find(([, words]) => words.includes(command.name()))
+    if (group) command.helpGroup(group[0])
+    const more = command.commands.map(one => one.name()).join(', ')
+    if (more) command.summary(`${command.summary()}; also ${more}`)
+  }
+  const known = args.find(isCommand)
   const help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
-    if (args.length === 0) {
+    if (args.length === 0 && !terminal.out) {
       program.outputHelp()
       return 0
     }
@@ -52,6 +66,22 @@ export async function runCli(args: readonly string[]): Promise<number> {
   // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
   if (line.cutBy) process.kill(process.pid, line.cutBy)
   return line.status
+}
+
+/** No command: svc alone, on a terminal or with options. */
+function isBare([first]: readonly string[]): boolean {
+  if (first === undefined) return terminal.out
+  return first.startsWith('-') && !['-h', '--help', '-v', '--version'].includes(first)
+}
+
+/** `svc` alone: from nothing to the first answered message. */
+function addQuickStart(line: CommandLine): void {
+  const { program } = line
+  addConfigOptions(program, 'openapi').action(async () => {
+    const config = configFrom(program, {}, toolUsual)
+    const { quickStart } = await import('./quick-start.ts')
+    await quickStart(config, program)
+  })
 }
 
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */

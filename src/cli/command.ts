@@ -7,6 +7,8 @@ import { type CommandName, type Config, type Flags, optionTable, readConfig, typ
 export interface CommandLine {
   /** What the commands are added to. */
   readonly program: Command
+  /** The modules that a command line needs. */
+  needed(args: readonly string[]): Promise<CommandModule[]>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
   /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */

@@ -3,7 +3,9 @@ import type { CommandModule } from './command.ts'
 
 type Load = () => Promise<CommandModule>
 
+// Modules of several words: one loader each, so that they are added once.
 const tools: Load = () => import('./commands/tools.ts')
+const completion: Load = () => import('./commands/completion.ts')
 
 /** First word → its module. */
 export const commands: Readonly<Record<string, Load>> = {
@@ -25,11 +27,26 @@ export const commands: Readonly<Record<string, Load>> = {
   migrate: () => import('./commands/migrate.ts'),
   setup: () => import('./commands/setup.ts'),
   'hook-poll': () => import('./commands/hook-poll.ts'),
+  completion,
+  complete: completion,
 }
+
+/** Where the help of svc shows a command; those not named here stand at its end. */
+export const helpGroups: Readonly<Record<string, readonly string[]>> = {
+  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
+  'Accounts:': ['sessions', 'login', 'logout'],
+  'Serve:': ['openapi', 'mcp', 'sandbox'],
+  'Look after it:': ['status', 'health', 'doctor', 'migrate', 'completion'],
+  'Agents:': ['setup', 'hook-poll'],
+}
+
+/** Whether it is the first word of a command. */
+export const isCommand = (word: string | undefined): word is string =>
+  word !== undefined && Object.hasOwn(commands, word)
 
 /** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */
 export function needed(args: readonly string[]): Promise<CommandModule[]> {
-  const named = args[0] === undefined ? undefined : commands[args[0]]
+  const named = isCommand(args[0]) ? commands[args[0]] : undefined
   const loads = named ? [named] : [...new Set(Object.values(commands))]
   return Promise.all(loads.map(load => load()))
 }

@@ -2,7 +2,8 @@
 
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
-import { createLog } from '../platform/log.ts'
+import type { RunningGateway } from '../gateway/gateway.ts'
+import { createLog, type Log } from '../platform/log.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -20,8 +21,27 @@ import {
   tokenLine,
 } from './serving.ts'
 
-/** `svc openapi`: the nine tools over REST, and over MCP beside it, until SIGINT or SIGTERM. */
-export async function serveOpenApi(given: Config): Promise<void> {
+/** A service that listens, for what goes on beside it. */
+export interface Serving {
+  readonly gateway: RunningGateway
+  /** With the token that callers must send, if they must. */
+  readonly config: Config
+  readonly log: Log
+  readonly url: string
+  readonly phoneUrl: string | undefined
+  /** Aborts when the service stops. */
+  readonly stopping: AbortSignal
+}
+
+/**
+ * `svc openapi`: the nine tools over REST, and over MCP beside it, until SIGINT or SIGTERM.
+ *
+ * @param beside runs once it listens, and tells what comes next itself
+ */
+export async function serveOpenApi(
+  given: Config,
+  beside?: (serving: Serving) => Promise<void>,
+): Promise<void> {
   const log = createLog(given.logLevel)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
@@ -40,13 +60,18 @@ export async function serveOpenApi(given: Config): Promise<void> {
   print(`mcp on ${server.url}/mcp`)
   if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
   if (generated) print(tokenLine(generated))
-  if ((await gateway.accounts.list()).length === 0) {
+  const phoneUrl = sandbox && `${reachable(sandbox.url)}/phone`
+  const over = new AbortController()
+  const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
+  meanwhile?.catch(error => over.signal.aborted || log.error('quick start ended', { error }))
+  if (!beside && (await gateway.accounts.list()).length === 0) {
     print(
       `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
     )
   }
 
   log.info('stopping', { signal: await stopping })
+  over.abort()
   // First the waits end with their normal empty answers, then what is written gets out, then the files close.
   app.beginShutdown()
   await Promise.all([mcp.close(graceMs), server.stop(graceMs)])

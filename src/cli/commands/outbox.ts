@@ -5,7 +5,6 @@ import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../
 /** `svc outbox`, `svc outbox cancel`. */
 export function add(line: CommandLine): void {
   const list = subcommand(line.program, 'outbox', 'list messages that wait until their user writes')
-    .helpGroup('Talk:')
     .enablePositionalOptions()
     .description(
       'Lists what was sent with --when-closed queue and waits until its user writes, in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',

@@ -9,13 +9,6 @@ export function add(line: CommandLine): void {
   for (const tool of tools) addTool(line, tool)
 }
 
-const groups: Readonly<Record<string, string>> = {
-  recv: 'Talk:',
-  send: 'Talk:',
-  download: 'Talk:',
-  history: 'Talk:',
-}
-
 function addTool(line: CommandLine, tool: Tool): void {
   const { path } = tool.cli
   const last = path.at(-1)!
@@ -27,7 +20,6 @@ function addTool(line: CommandLine, tool: Tool): void {
     .summary(summary)
     .description((tool.cli.about ?? tool.description).replaceAll('`', ''))
     .enablePositionalOptions()
-  if (parent === line.program) command.helpGroup(groups[last] ?? 'Accounts:')
   const flags = addToolFlags(command, tool)
   const run = { line, command, tool, flags }
   if (tool.name === 'recv')

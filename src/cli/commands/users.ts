@@ -5,7 +5,6 @@ import { finish } from './outbox.ts'
 /** `svc users`. */
 export function add(line: CommandLine): void {
   const command = subcommand(line.program, 'users', 'list who has written, and what may be answered')
-    .helpGroup('Talk:')
     .description(
       'Lists the users who have written to the bot, whoever wrote last first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
     )

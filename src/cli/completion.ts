@@ -1,0 +1,136 @@
+/**
+ * What the Tab key offers: read off the commands themselves each time, so it is never older than svc. The scripts only
+ * hand the words over and show the answers; where there are none they offer files.
+ */
+import { Command, type Option } from 'commander'
+import { readConfig } from '../config.ts'
+import { lookAround } from '../doctor/place.ts'
+import { lookAtSessions } from '../doctor/session-look.ts'
+import { addConfigOptions, type CommandLine, quiet } from './command.ts'
+
+/** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
+export const completionScript: Readonly<Record<'bash' | 'zsh' | 'fish', string>> = {
+  bash: `_svc() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("\${line%%$'\\t'*}"); done \\
+    < <("$1" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _svc svc
+`,
+  zsh: `#compdef svc
+_svc() {
+  local -a found
+  local line
+  for line in "\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -n $line ]] && found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  if (( \${#found} )); then _describe svc found; else _files; fi
+}
+if [[ \${funcstack[1]} = _svc ]]; then _svc "$@"; else compdef _svc svc; fi
+`,
+  fish: `function __svc_complete
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found ($words[1] complete -- $words[2..-1] 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c svc -f -a '(__svc_complete)'
+`,
+}
+
+/** Which modules a command line needs. */
+type Needed = CommandLine['needed']
+
+type Offer = readonly [word: string, means: string]
+
+/** Words that fit what stands at the cursor, the last of `words`; none: any file may. */
+export async function completions(words: readonly string[], needed: Needed): Promise<string[]> {
+  // bash takes `--type=IM` apart at the sign.
+  const typed = words.filter((word, nth) => !(word === '=' && words[nth - 1]?.startsWith('--')))
+  const last = typed.at(-1) ?? ''
+  const assigned = /^(--[^=]+)=(.*)$/.exec(last)
+  const current = words.at(-1) === '=' ? '' : (assigned?.[2] ?? last)
+  const before = words.at(-1) === '=' ? typed : typed.slice(0, -1)
+  const offers = await offersFor(assigned ? [...before, assigned[1]!] : before, current, needed)
+  return offers
+    .filter(([word]) => word.startsWith(current) && isPlain(word))
+    .map(([word, means]) => `${assigned ? `${assigned[1]}=` : ''}${word}\t${means.split(/[.;] |\n/)[0]}`)
+}
+
+/** Names and ids come from elsewhere and stand unquoted in the line: nothing in them may mean something to a shell. */
+const isPlain = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
+
+async function offersFor(before: readonly string[], current: string, needed: Needed): Promise<Offer[]> {
+  const program = addConfigOptions(quiet(new Command('svc')).enablePositionalOptions(), 'openapi')
+  const loaded = await needed(before)
+  for (const { add } of loaded) add({ program, needed, status: 0 })
+
+  let command: Command = program
+  let placed = 0
+  let waiting: Option | undefined
+  const given = new Set<Option>()
+  for (const word of before) {
+    if (waiting) {
+      waiting = undefined
+      continue
+    }
+    if (word.startsWith('-') && word !== '-') {
+      const [flag] = word.split('=')
+      const option = command.options.find(one => one.long === flag || one.short === flag)
+      if (option) given.add(option)
+      if (option && (option.required || option.optional) && !word.includes('=')) waiting = option
+      continue
+    }
+    const next = command.commands.find(one => one.name() === word)
+    if (next && placed === 0) command = next
+    else placed++
+  }
+
+  if (waiting) {
+    if (waiting.argChoices) return waiting.argChoices.map(word => [word, ''])
+    return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before)
+  }
+  if (current.startsWith('-')) {
+    return [
+      ...command.options
+        .filter(option => !option.hidden && !given.has(option) && option.long)
+        .map(option => [option.long!, option.description] as const),
+      ['--help', 'show help'],
+    ]
+  }
+  const subcommands = placed > 0 ? [] : visible(command)
+  const argument = command.registeredArguments[placed]
+  const values: Offer[] = argument?.argChoices
+    ? argument.argChoices.map(word => [word, ''] as const)
+    : await named(argument?.name(), before)
+  return [...subcommands, ...values]
+}
+
+const visible = (command: Command): Offer[] =>
+  command
+    .createHelp()
+    .visibleCommands(command)
+    .filter(one => one.name() !== 'help')
+    .map(one => [one.name(), one.summary()] as const)
+
+/** What the data directory knows by that name. A look at its files, nothing is opened or made. */
+async function named(what: string | undefined, before: readonly string[]): Promise<Offer[]> {
+  if (what !== 'session' && what !== 'user') return []
+  try {
+    const at = before.findIndex(word => word === '-d' || word === '--base-path')
+    const { basePath } = readConfig({
+      ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
+      ...(before.includes('--sandbox') && { sandbox: true }),
+    })
+    const { sessions } = await lookAtSessions(await lookAround(basePath))
+    return what === 'session'
+      ? sessions.map(session => [session.name, 'session'] as const)
+      : sessions.flatMap(session => [...session.users.keys()].map(user => [user, session.name] as const))
+  } catch {
+    return []
+  }
+}

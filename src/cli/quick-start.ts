@@ -1,0 +1,99 @@
+/** `svc` alone: from nothing to the first message that is answered, or how things stand where there is a session. */
+
+import type { Command } from 'commander'
+import type { Config } from '../config.ts'
+import { glance } from '../doctor/glance.ts'
+import { claimDirectory } from '../gateway/directory.ts'
+import type { LoginStatus } from '../model/session.ts'
+import { invoke, verbs } from '../tools/index.ts'
+import { version } from '../version.ts'
+import { askPerson } from './ask.ts'
+import { chatLines } from './chat.ts'
+import { followLogin, loginFailure, loginPrinter } from './login.ts'
+import { type Serving, serveOpenApi } from './serve.ts'
+import { againFlags } from './show.ts'
+import { runStatus } from './status.ts'
+import { colours, writeOut } from './terminal.ts'
+import { oneLine } from './text.ts'
+import { shellWord } from './tool-flags.ts'
+
+/** Serves and logs in; where there is a session, or a service runs, it only tells so. */
+export async function quickStart(config: Config, command: Command): Promise<void> {
+  const again = againFlags(command)
+  await claimDirectory(config)
+  const seen = await glance({ basePath: config.basePath, version })
+  if (seen.session_count > 0 || seen.polling.active) {
+    await runStatus(config, {})
+    await writeOut(`\n${nextCommands(again, seen)}`)
+    return
+  }
+  await serveOpenApi(config, serving => beginner(serving, again))
+}
+
+function nextCommands(again: string, seen: { session_count: number; polling: { active: boolean } }): string {
+  const lines: [string, string][] = [
+    ...(seen.session_count === 0 ? [['login', 'log in by QR code'] as [string, string]] : []),
+    ...(seen.polling.active ? [] : [['openapi', 'start the service'] as [string, string]]),
+    ['recv --follow', 'what people write, as they write it'],
+    ['users', 'who has written, and may be answered'],
+    ["send USER 'Hello!'", 'answer one of them'],
+    ['login NAME', 'another account'],
+    ['--help', 'everything else'],
+  ]
+  const shown = lines.map(
+    ([words, does]) => [`svc ${words}${words === '--help' ? '' : again}`, does] as const,
+  )
+  const width = Math.max(...shown.map(([line]) => line.length))
+  return `Next:\n${shown.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`
+}
+
+/** Step by step: scan, write, answer. The service goes on whatever becomes of it. */
+async function beginner(serving: Serving, again: string): Promise<void> {
+  const { gateway, log, phoneUrl, stopping } = serving
+  const from = gateway.end()
+  const write = writeOut
+  const call = {
+    ...{ signal: stopping, local: true, settle: () => {} },
+    ask: askPerson(() => stopping),
+  }
+  await write(`\n${colours.bold('1. Log in')}\n`)
+  const status = await followLogin(
+    {
+      signal: stopping,
+      call: async input => (await invoke(verbs.login, gateway, input, call, log)) as LoginStatus,
+    },
+    {},
+    loginPrinter({ write, colours }, phoneUrl),
+  )
+  if (stopping.aborted) return
+  if (status.status !== 'confirmed') {
+    const { detail } = loginFailure(status)
+    return write(`Not logged in: ${detail}. The service goes on; log in with: svc login${again}\n`)
+  }
+  await write(
+    `\n${colours.bold('2. Write to the bot')}\n${
+      phoneUrl === undefined
+        ? 'Open the new chat in WeChat on the phone and write something.\n'
+        : `Write something in the chat at ${phoneUrl}\n`
+    }`,
+  )
+  for await (const message of gateway.follow({ from }, stopping)) {
+    await write(`\n${chatLines(message, again)}\n${answers(serving, message.from_user, again)}`)
+    break
+  }
+}
+
+function answers({ config, url }: Serving, user: string, again: string): string {
+  const to = oneLine(user)
+  const token = config.token === undefined ? '' : ' -H "Authorization: Bearer $SVC_TOKEN"'
+  const body = shellWord(JSON.stringify({ to, text: 'Hello!' }))
+  const lines = [
+    colours.bold('3. Answer, in another terminal'),
+    `  svc send ${shellWord(to)} 'Hello!'${again}`,
+    'or from any program:',
+    `  curl ${url}/tools/default/send -H 'Content-Type: application/json'${token} -d ${body}`,
+    '',
+    colours.dim('The service goes on until Ctrl-C. svc --help shows what else there is.'),
+  ]
+  return `${lines.join('\n')}\n`
+}
