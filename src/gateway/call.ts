@@ -18,6 +18,11 @@ export interface Call {
    * @returns what was typed; undefined when the person declined or went away
    */
   ask?(question: Question): Promise<string | undefined>
+  /**
+   * What the person said to the question of this field when this same call was made before. Some doors cannot wait for
+   * a person: there `ask` ends the call, and it is made again with the answer.
+   */
+  answered?(field: string): string | undefined
 }
 
 /** How far a long piece of work is. */

@@ -35,6 +35,7 @@ export class McpCall implements Call {
   readonly local: boolean
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
+  readonly answered?: (field: string) => string | undefined
   /** Asks with a form of one's own; absent where nobody can be asked. */
   readonly elicit?: (field: string, form: ElicitRequestFormParams) => Promise<Answer>
   readonly #ctx: ServerContext
@@ -70,6 +71,7 @@ export class McpCall implements Call {
         ? (field, form) => this.#askByAnswering(field, form)
         : (_field, form) => this.#askMeanwhile(form)
       this.ask = question => this.#ask(question)
+      this.answered = field => this.#answered(field)
     }
   }
 
@@ -125,8 +127,7 @@ export class McpCall implements Call {
         required: [field],
       },
     })
-    const value = answer?.[field]
-    return typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
+    return textOf(answer?.[field])
   }
 
   /** The legacy era: the client is asked while the call goes on. */
@@ -151,13 +152,28 @@ export class McpCall implements Call {
    * is used once; the work until here ends with an error that nobody sees.
    */
   async #askByAnswering(field: string, form: ElicitRequestFormParams): Promise<Answer> {
-    const said = inputResponse(this.#given, field)
-    delete this.#given[field]
-    if (said.kind === 'elicit') return said.action === 'accept' ? (said.content ?? {}) : undefined
+    if (Object.hasOwn(this.#given, field)) return this.#answer(field)
     this.#wanted = { [field]: inputRequired.elicit(form) }
     throw new SvcError('invalid_arguments', `${field}: the person has to answer first`)
   }
+
+  /** Only what was said: a no is for the question itself, that it need not be asked again. */
+  #answered(field: string): string | undefined {
+    const said = inputResponse(this.#given, field)
+    if (said.kind !== 'elicit' || said.action !== 'accept') return undefined
+    return textOf(this.#answer(field)?.[field])
+  }
+
+  /** Each is used once: what a second question asks was not answered by the first. */
+  #answer(field: string): Answer {
+    const said = inputResponse(this.#given, field)
+    delete this.#given[field]
+    return said.kind === 'elicit' && said.action === 'accept' ? (said.content ?? {}) : undefined
+  }
 }
+
+const textOf = (value: unknown) =>
+  typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined
 
 const envelopeCapabilities = (ctx: ServerContext) =>
   (ctx.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined)?.[CLIENT_CAPABILITIES_META_KEY] as

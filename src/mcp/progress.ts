@@ -3,7 +3,7 @@ import type { Notification, ProgressToken } from '@modelcontextprotocol/server'
 import type { Progress } from '../gateway/call.ts'
 
 /** Clients that give up after a minute without a word are kept by this. */
-const tickMs = 5000
+const tickMs = 3000
 /** Bytes are told at most this often. */
 const stepMs = 250
 

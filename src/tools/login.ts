@@ -83,20 +83,19 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
       force: input.force ?? false,
     }
     const { verify_code } = input
-    let status = await gateway.logins.login(
-      { ...request, ...(verify_code !== undefined && { verify_code }) },
-      call.signal,
-    )
+    const answered = verify_code === undefined ? call.answered?.('verify_code')?.trim() : undefined
+    const code = verify_code ?? answered
+    let status = await gateway.logins.login({ ...request, ...(code && { verify_code: code }) }, call.signal)
     if (verify_code !== undefined) return status
     // Where the door reaches the person, the digits are asked for here: nobody has to call again for them.
-    for (let asked = 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
-      const code = await call.ask?.({
+    for (let asked = answered ? 1 : 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
+      const typed = await call.ask?.({
         text: asked === 0 ? firstQuestion : nextQuestion,
         field: 'verify_code',
       })
-      if (!code) break
+      if (!typed) break
       status = await gateway.logins.login(
-        { ...request, session_name: status.session, verify_code: code.trim() },
+        { ...request, session_name: status.session, verify_code: typed.trim() },
         call.signal,
       )
     }

@@ -189,8 +189,8 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       )
       await expect(waiting).rejects.toThrow()
       expect(told).toMatchObject([
-        { progress: 5, total: 120, message: 'Receive messages' },
-        { progress: 10, total: 120 },
+        { progress: 3, total: 120, message: 'Receive messages' },
+        { progress: 6, total: 120 },
       ])
       // The connection goes on.
       expect(await client.value('sessions')).toEqual([])
