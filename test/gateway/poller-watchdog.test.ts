@@ -68,6 +68,22 @@ describe('a poll that looks alive and is not', () => {
     stuck.release()
   })
 
+  test('while it is not sure that polling is this process’s right, nothing is asked; what is in hand is committed', async () => {
+    let sure = true
+    await using t = await withPoller({ mayPoll: () => sure })
+    await t.until('polled', () => t.atOnce() === 1)
+    sure = false
+    await t.sandbox.say('in hand')
+    await t.until('committed', async () => (await t.cursor()) !== '')
+    const polls = t.sandbox.world.core.stats.requests.getupdates!
+    await t.sandbox.say('later')
+    await t.tick(10_000, 1000)
+    expect(t.sandbox.world.core.stats.requests.getupdates).toBe(polls)
+    sure = true
+    await t.until('stored', () => t.texts().length === 2)
+    expect(t.texts()).toEqual(['in hand', 'later'])
+  })
+
   test('a commit that does not end is waited for and told of; nobody polls beside it, and it is not made twice', async () => {
     const gate = Promise.withResolvers<void>()
     let commits = 0

@@ -21,6 +21,7 @@ export async function withPoller(
   options: {
     fetch?: (real: Fetch) => Fetch
     commit?: (real: Commit) => Commit
+    mayPoll?: () => boolean
     switches?: TestSandboxOptions['switches']
   } = {},
 ) {
@@ -53,7 +54,7 @@ export async function withPoller(
     log,
   })
   const stop = new AbortController()
-  const running = poller.run(stop.signal)
+  const running = poller.run(stop.signal, options.mayPoll && { mayPoll: options.mayPoll })
   const stats = sandbox.world.core.stats
   return {
     ...{ poller, sandbox, clock, lines },

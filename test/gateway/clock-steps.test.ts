@@ -1,0 +1,164 @@
+import { describe, expect, test } from 'bun:test'
+import { directCall } from '../../src/gateway/call.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const dayMs = 24 * 3_600_000
+const yearsMs = 3650 * dayMs
+const texts = (messages: { text: string }[]) => messages.map(message => message.text)
+const user = (t: TestGateway) => t.bots.get('default')!.user_id
+const context = async (t: TestGateway) => (await t.other.contexts.users('default')).get(user(t))
+
+/** The user writes, while a poll has been held for a moment: so the message is new, whatever clock dated it. */
+async function write(t: TestGateway, words: string): Promise<void> {
+  const token = (await context(t))?.token
+  await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
+  t.clock.advance(1000)
+  await t.sandbox.say(words)
+  expect(texts(await t.receive(1))).toEqual([words])
+  await t.until('the token that came with it', async () => (await context(t))?.token !== token)
+}
+
+/** The user writes, the bot reads and answers. */
+async function exchange(t: TestGateway, words: string): Promise<void> {
+  await write(t, words)
+  expect(await t.send({ text: `answer to ${words}` })).toMatchObject({ success: true, status: 'accepted' })
+}
+
+describe('a clock on the wall that is set', () => {
+  for (const [name, ms] of [
+    ['a day ahead', dayMs],
+    ['a day back', -dayMs],
+    ['ten years ahead', yearsMs],
+    ['ten years back', -yearsMs],
+  ] as const) {
+    test(`${name}, and right again: everything is received, answered and read once, by two consumers`, async () => {
+      await using t = await withGateway()
+      await t.recv({ consumer: 'other', timeout: 0 })
+      await exchange(t, 'before')
+      t.clock.step(ms)
+      await exchange(t, 'meanwhile 1')
+      await exchange(t, 'meanwhile 2')
+      t.clock.step(-ms)
+      await exchange(t, 'after')
+      expect(texts(await t.receive(4, { consumer: 'other' }))).toEqual([
+        'before',
+        'meanwhile 1',
+        'meanwhile 2',
+        'after',
+      ])
+      for (const consumer of ['default', 'other']) expect(await t.recv({ consumer, timeout: 0 })).toEqual([])
+      const page = await t.gateway.history.page({ limit: 50, offset: 0 })
+      expect(page.total).toBe(8)
+      expect((await t.sandbox.messages({ from: 'bot' })).length).toBe(4)
+      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect((await t.gateway.health()).status).toBe('ok')
+    }, 20_000)
+
+    test(`${name}, and right again: the quota begins anew with each message, the newest token answers`, async () => {
+      await using t = await withGateway({ switches: { quota: 10 } })
+      t.clock.step(ms)
+      for (const round of [1, 2]) {
+        await write(t, `round ${round}`)
+        expect((await context(t))?.used).toBe(0)
+        const token = (await context(t))?.token
+        for (let n = 0; n < 10; n++) {
+          await t.sandbox.advance(40_000)
+          expect(await t.send({ text: `${round}.${n}` })).toMatchObject({ status: 'accepted' })
+        }
+        await expect(t.send({ text: 'one too many' })).rejects.toMatchObject({ code: 'quota_exhausted' })
+        expect((await context(t))?.token).toBe(token!)
+        t.clock.step(-ms)
+      }
+    }, 20_000)
+
+    test(`${name}: what is read and not confirmed comes again, marked, and nothing is left out`, async () => {
+      await using t = await withGateway()
+      for (const text of ['a', 'b', 'c']) await t.sandbox.say(text)
+      const claimed = await t.until('all stored', async () => {
+        const { total } = await t.gateway.history.page({ limit: 50, offset: 0 })
+        return total === 3
+      })
+      expect(claimed).toBe(true)
+      const gone = new AbortController()
+      const call = directCall({ signal: gone.signal })
+      const first = await t.gateway.inbox.recv({ timeout: 0, limit: 2, consumer: 'default' }, call)
+      expect(texts(first)).toEqual(['a', 'b'])
+      t.clock.step(ms)
+      // Its reader is cut off in the middle of the answer.
+      call.done(false)
+      const again = await t.receive(3)
+      expect(texts(again)).toEqual(['a', 'b', 'c'])
+      expect(again.map(message => message.redelivered ?? false)).toEqual([true, true, false])
+      t.clock.step(-ms)
+      expect(await t.recv({ timeout: 0 })).toEqual([])
+    }, 20_000)
+
+    test(`${name}: a send that waits still waits, and goes out once when its user writes`, async () => {
+      await using t = await withGateway()
+      await write(t, 'hello')
+      for (let n = 0; n < 10; n++) {
+        await t.sandbox.advance(40_000)
+        await t.send({ text: `${n}` })
+      }
+      const queued = await t.send({ text: 'waiting', when_closed: 'queue' })
+      expect(queued.status).toBe('queued')
+      t.clock.step(ms)
+      // Longer than the looks after the outbox and the pruning of the store are apart.
+      for (let n = 0; n < 25; n++) {
+        t.clock.advance(30_000)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+      t.clock.step(-ms)
+      expect(await t.gateway.outbox.list()).toHaveLength(1)
+      expect((await t.gateway.history.page({ limit: 50, offset: 0 })).total).toBe(12)
+      await write(t, 'I am back')
+      await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
+      await t.until('settled', async () => (await t.gateway.outbox.list()).length === 0)
+      const sent = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
+      expect(sent.filter(text => text === 'waiting')).toHaveLength(1)
+    }, 20_000)
+  }
+
+  test('ten years ahead for twenty minutes: nothing that is unread is removed', async () => {
+    await using t = await withGateway({ config: { storeMaxAgeDays: 30 } })
+    for (const text of ['1', '2', '3']) await t.sandbox.say(text)
+    await t.until('stored', async () => (await t.gateway.history.page({ limit: 50, offset: 0 })).total === 3)
+    t.clock.step(yearsMs)
+    for (let n = 0; n < 40; n++) {
+      t.clock.advance(30_000)
+      await new Promise(resolve => setTimeout(resolve, 5))
+    }
+    await t.until('pruning was left out', () => t.lines.some(line => line.includes('the clock jumped')))
+    t.clock.step(-yearsMs)
+    expect(texts(await t.receive(3))).toEqual(['1', '2', '3'])
+  }, 20_000)
+
+  test('ten years ahead: a refusal of then does not hold what waits when the clock is right again', async () => {
+    await using t = await withGateway()
+    t.clock.step(yearsMs)
+    await write(t, 'hello')
+    for (let n = 0; n < 10; n++) {
+      await t.sandbox.advance(40_000)
+      await t.send({ text: `${n}` })
+    }
+    await t.send({ text: 'waiting', when_closed: 'queue' })
+    await t.sandbox.fail('sendmessage', 'ret', { times: 1, code: -2, delay_ms: 0 })
+    const refused = t.requests('sendmessage')
+    await write(t, 'one')
+    await t.until('the refusal', () => t.requests('sendmessage') > refused)
+    t.clock.step(-yearsMs)
+    await write(t, 'two')
+    await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
+  })
+
+  test('a day ahead: a call repeated under its key sends nothing', async () => {
+    await using t = await withGateway()
+    await exchange(t, 'hello')
+    const request = { text: 'once', idempotency_key: 'k1' }
+    const first = await t.send(request)
+    t.clock.step(dayMs + 60_000)
+    expect(await t.send(request)).toEqual(first)
+    const sent = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
+    expect(sent).toEqual(['answer to hello', 'once'])
+  })
+})
