@@ -27,6 +27,20 @@ describe('the pace of several processes', () => {
     expect(times[3]! - times[0]!).toBeGreaterThan(2500)
   }, 30_000)
 
+  test('commands of one send each, in a shell loop or all at once, keep one send per second', async () => {
+    await using site = await openSite({ switches: { burst: 'on' } })
+    const service = await site.start()
+    await site.say('hi')
+    await site.stored(1)
+    await service.kill('SIGTERM')
+    const send = (text: string) => site.once('send', site.user, text, '--pace', '1/s,10/5m')
+    const results = [await send('1'), await send('2'), ...(await Promise.all([send('3'), send('4')]))]
+    expect(results.map(({ status }) => status)).toEqual(Array(4).fill('accepted'))
+    const times = await arrivals(site)
+    expect(times).toHaveLength(4)
+    expect(times[3]! - times[0]!).toBeGreaterThan(2500)
+  }, 30_000)
+
   test('what one has sent counts against the ten in five minutes of the other, and after a restart too', async () => {
     await using site = await openSite()
     const [a, b] = [

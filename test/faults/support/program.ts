@@ -114,6 +114,25 @@ export function runSvc(args: readonly string[], options: ProgramOptions = {}): P
   return program
 }
 
+/** A command that does one thing and ends. */
+export async function runOnce(
+  args: readonly string[],
+): Promise<{ status: number; stdout: string; stderr: string }> {
+  const child = Bun.spawn([process.execPath, join(root, 'src/main.ts'), ...args], {
+    cwd: '/',
+    env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [status, stdout, stderr] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  return { status, stdout, stderr }
+}
+
 /** Waits until it is ready. @throws with its words when it is not */
 export async function started(program: Program): Promise<Program> {
   if (!(await program.ready)) throw new Error(`svc did not start: ${program.log()}`)

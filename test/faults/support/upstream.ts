@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from '../../support/sandbox.ts'
 import type { Json } from '../../support/service.ts'
 import { LogFile } from './log-file.ts'
-import { type Program, type ProgramOptions, runSvc, started, until } from './program.ts'
+import { type Program, type ProgramOptions, runOnce, runSvc, started, until } from './program.ts'
 
 export interface Site extends AsyncDisposable {
   readonly sandbox: TestSandbox
@@ -17,6 +17,8 @@ export interface Site extends AsyncDisposable {
   start(options?: ProgramOptions & { args?: string[] }): Promise<Program>
   /** Starts a service without waiting. */
   launch(options?: ProgramOptions & { args?: string[] }): Program
+  /** A command of one word or more on the directory, in a process that ends with it: its JSON. @throws when it fails */
+  once(...args: string[]): Promise<Json>
   /** A session as a login leaves it. */
   connect(session: string, bot: { bot_id: string; token: string; user_id: string }): Promise<void>
   /** The user writes these. */
@@ -61,6 +63,12 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
       return program
     },
     start: more => started(site.launch(more)),
+    async once(...args) {
+      const where = ['-d', dir, '--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
+      const { status, stdout, stderr } = await runOnce([...args, '--json', ...where])
+      if (status !== 0) throw new Error(`svc ${args.join(' ')}: ${stderr}`)
+      return JSON.parse(stdout)
+    },
     async connect(session, { bot_id, token, user_id }) {
       await mkdir(join(dir, session), { recursive: true, mode: 0o700 })
       const fields = { bot_id, token, user_id, base_url: sandbox.url, cursor: '', created_at: Date.now() }
