@@ -178,7 +178,9 @@ function planHistory(
       people.map(user => planned.find(({ source: { user_id } }) => user_id === user)?.name).find(Boolean) ??
       people.map(user => planned.find(({ source: { users } }) => users.has(user))?.name).find(Boolean) ??
       people.map(user => source.lost.find(({ users }) => users.has(user))?.name).find(Boolean)
-    const name = heir ? safeSessionName(heir) : freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
+    const name = heir
+      ? safeSessionName(heir)
+      : freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
     names.set(botId, name)
     const count = talks.reduce((sum, { messages }) => sum + messages, 0)
     findings.push({
@@ -256,9 +258,12 @@ function defaultOf(
   findings: Finding[],
 ): string | undefined {
   const chosen = planned.find(({ source: { name } }) => name === source.defaultSession)
-  if (!chosen) return undefined
-  if (target.defaultSession === undefined) return chosen.name
-  if (target.defaultSession === chosen.name) return undefined
+  if (target.defaultSession === undefined) {
+    // Where nothing was chosen the oldest login is meant, by WeiLink's rule and ours; noted, a later login does not take it.
+    const age = ({ source: { created_at } }: PlannedSession) => created_at ?? Number.MAX_SAFE_INTEGER
+    return (chosen ?? [...planned].sort((a, b) => age(a) - age(b))[0])?.name
+  }
+  if (!chosen || target.defaultSession === chosen.name) return undefined
   findings.push({
     level: 'note',
     text: `svc keeps its own default session; ${programNames[source.program]}'s is "${chosen.name}"`,

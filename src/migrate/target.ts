@@ -1,7 +1,7 @@
 /** What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet. */
 import type { Stats } from 'node:fs'
 import { realpath } from 'node:fs/promises'
-import { join, relative, resolve, sep } from 'node:path'
+import { basename, join, relative, resolve, sep } from 'node:path'
 import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
 import { SvcError } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
@@ -21,7 +21,7 @@ export interface Target {
   /** Whether the directory is there. */
   exists: boolean
   sessions: TargetSession[]
-  /** `sessionKey` of every name in the directory: none of them is free. */
+  /** `sessionKey` of the names in the directory that are not free. */
   taken: Set<string>
   /** The chosen default session. */
   defaultSession?: string
@@ -37,8 +37,9 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
   const names = await namesIn(into)
   const target: Target = { exists: names !== undefined, sessions: [], taken: new Set() }
   for (const name of names ?? []) {
-    target.taken.add(sessionKey(name))
     const found = await statOf(join(into, name)).catch(() => undefined)
+    if (found?.isDirectory() && (await isLeftover(join(into, name)))) continue
+    target.taken.add(sessionKey(name))
     if (!found?.isDirectory()) continue
     if (name === 'sandbox') throw isSandbox(into)
     const read = await readJson(join(into, name, 'token.json'))
@@ -58,6 +59,14 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
   if (found) target.defaultSession = found.name
   return target
 }
+
+/** A session's folder without credentials, as a move or a logout that was killed leaves it: the name is free. */
+async function isLeftover(folder: string): Promise<boolean> {
+  const names = await namesIn(folder).catch(() => undefined)
+  return names?.every(name => leftovers.test(name)) === true && basename(folder) !== 'sandbox'
+}
+
+const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
 const isSandbox = (into: string) =>
   new SvcError('invalid_arguments', `--base-path: ${into} belongs to the sandbox`, {

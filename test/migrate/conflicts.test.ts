@@ -159,6 +159,20 @@ test('the name of another bot, and whatever else has a name, is left to it', asy
   ])
 })
 
+test('a folder that a move or a logout left half done takes no name, and what lies in it is not taken over', async () => {
+  await using at = await folders()
+  await mkdir(join(at.into, 'work'), { recursive: true, mode: 0o700 })
+  await writeFile(
+    join(at.into, 'work', 'contexts.json'),
+    JSON.stringify({ 'x@im.wechat': { token: 'of whom?' } }),
+  )
+  await writeFile(join(at.into, 'work', 'token.json.0123456789ab.tmp'), '{"bot')
+  await weiLinkSession(at.from, 'work', { bot: botA })
+  const { plan } = await move('weilink', at)
+  expect(plan.sessions).toMatchObject([{ name: 'work', action: 'add' }])
+  expect(contexts(at.into, 'work')).toEqual({})
+})
+
 test('two sessions with one bot are one: that of the newer login', async () => {
   await using at = await folders()
   await weiLinkSession(at.from, 'copy', { bot: botA, token: 'old', created: now - 5000 })

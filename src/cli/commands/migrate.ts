@@ -1,4 +1,5 @@
 import { Option } from 'commander'
+import { SvcError } from '../../model/error.ts'
 import {
   addConfigOptions,
   addEpilogue,
@@ -14,7 +15,16 @@ export function add(line: CommandLine): void {
     line.program,
     'migrate',
     'take sessions and history over from WeiLink or OpenClaw',
-  )
+  ).helpCommand(false)
+  migrate.usage('weilink|openclaw [options]').action(() => {
+    throw new SvcError(
+      'invalid_arguments',
+      'migrate: expected the program to move from, weilink or openclaw',
+      {
+        hint: 'See svc migrate --help.',
+      },
+    )
+  })
   const programs = [
     {
       program: 'weilink',

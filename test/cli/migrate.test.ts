@@ -1,0 +1,137 @@
+/** `svc migrate` as a user runs it: a process of its own, with a home of its own. */
+import { expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  type Folders,
+  fingerprint,
+  folders,
+  json,
+  openClawAccount,
+  rowsOf,
+  weiLinkLog,
+  weiLinkSession,
+} from '../migrate/profile.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const bot = 'aaaaaaaaaaaa@im.bot'
+
+async function svc(at: Folders, args: string[], env: Record<string, string> = {}) {
+  const child = Bun.spawn([process.execPath, main, 'migrate', ...args], {
+    ...{ cwd: at.root, env: { PATH: process.env.PATH ?? '', HOME: at.root, ...env } },
+    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 20_000, killSignal: 'SIGKILL' },
+  })
+  const [stdout, stderr, status] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { stdout, stderr, status }
+}
+
+/** WeiLink's folder where it keeps it, in the home of the test. */
+async function home(): Promise<Folders> {
+  const at = await folders()
+  await rename(at.from, join(at.root, '.weilink'))
+  const from = join(at.root, '.weilink')
+  await weiLinkSession(from, '工作 群', { bot, user: 'o1@im.wechat', cursor: 'buf' })
+  using log = weiLinkLog(from)
+  log.add({ message_id: '18', text: '你好', at: Date.now() }, { sent: true, text: 'hi', at: Date.now() + 1 })
+  return { ...at, from, into: join(at.root, '.svc') }
+}
+
+test('a dry run says what would come over and makes not even the directory; then it comes over', async () => {
+  await using at = await home()
+  const before = fingerprint(at.from)
+  const dry = await svc(at, ['weilink', '--dry-run'])
+  expect(dry).toMatchObject({ status: 0, stderr: '' })
+  expect(dry.stdout).toContain('nothing was changed')
+  expect(existsSync(at.into)).toBe(false)
+  const done = await svc(at, ['weilink'])
+  expect(done).toMatchObject({ status: 0, stderr: '' })
+  expect(done.stdout).toMatch(/\* 工作-群\s+new\s+0\s+goes on\s+aaaaaaaaaaaa@im\.bot/)
+  expect(done.stdout).toContain('2 messages, 1 received and 1 sent: 2 new, 0 there already')
+  expect(done.stdout).toContain('two programs on one bot take messages from each other')
+  expect(done.stdout).toContain('done: everything came over')
+  expect(`${dry.stdout}${done.stdout}`).not.toContain('pretend')
+  expect(json(at.into, '工作-群', 'token.json')).toMatchObject({ bot_id: bot, cursor: 'buf' })
+  expect(await rowsOf(at.into)).toHaveLength(2)
+  expect(fingerprint(at.from)).toEqual(before)
+})
+
+test('--json is one object; the status is 1 when something could not come over, and the rest did', async () => {
+  await using at = await home()
+  await mkdir(join(at.from, 'broken'))
+  await writeFile(join(at.from, 'broken', 'token.json'), '{')
+  const { status, stdout, stderr } = await svc(at, ['weilink', '--json', '--from', at.from, '-d', at.into])
+  expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
+  expect(stdout.trim().split('\n')).toHaveLength(1)
+  expect(JSON.parse(stdout)).toMatchObject({
+    ...{ program: 'weilink', from: at.from, into: at.into, dry_run: false, complete: false, running: false },
+    default_session: '工作-群',
+    sessions: [
+      {
+        ...{ name: '工作-群', from_name: '工作 群', bot_id: bot, user_id: 'o1@im.wechat' },
+        ...{ login: 'added', cursor: 'taken', users: 0 },
+      },
+    ],
+    history: { messages: 2, received: 1, sent: 1, added: 2, left_out: 0, damaged: 0, media_lost: 0 },
+  })
+  expect(stdout).not.toContain('pretend')
+  expect(await rowsOf(at.into)).toHaveLength(2)
+})
+
+test('OpenClaw is found where its variable says', async () => {
+  await using at = await folders()
+  await mkdir(join(at.from, 'openclaw-weixin'))
+  await writeFile(join(at.from, 'openclaw-weixin', 'accounts.json'), '["aaaaaaaaaaaa-im-bot"]')
+  await openClawAccount(at.from, 'aaaaaaaaaaaa-im-bot', {
+    account: { token: 'pretend' },
+    sync: { get_updates_buf: 'b' },
+  })
+  const done = await svc(at, ['openclaw', '-d', at.into], { OPENCLAW_STATE_DIR: at.from })
+  expect(done).toMatchObject({ status: 0, stderr: '' })
+  expect(json(at.into, 'aaaaaaaaaaaa', 'token.json')).toMatchObject({ bot_id: bot, cursor: 'b' })
+})
+
+test('what cannot be moved is one line that says what to do', async () => {
+  await using at = await folders()
+  const none = await svc(at, ['weilink'])
+  expect(none).toMatchObject({ status: 1, stdout: '' })
+  expect(none.stderr).toMatch(/^error: there is nothing of WeiLink in \S+\.weilink\. .*--from.*\n$/)
+  expect(existsSync(join(at.root, '.svc'))).toBe(false)
+  await weiLinkSession(at.from, 'a', { bot })
+  await mkdir(join(at.into, 'sandbox'), { recursive: true })
+  const sandbox = await svc(at, ['weilink', '--from', at.from, '-d', at.into])
+  expect(sandbox).toMatchObject({ status: 2, stdout: '' })
+  expect(sandbox.stderr).toContain('belongs to the sandbox')
+  const nameless = await svc(at, [])
+  expect(nameless).toMatchObject({ status: 2, stdout: '' })
+  expect(nameless.stderr).toContain('expected the program to move from, weilink or openclaw')
+  expect((await svc(at, ['wechaty'])).status).toBe(2)
+  expect((await svc(at, ['weilink', '--frm', 'x'])).status).toBe(2)
+})
+
+test('the help of both says where it looks and what it does', async () => {
+  await using at = await folders()
+  for (const [program, folder] of [
+    ['weilink', '~/.weilink'],
+    ['openclaw', '~/.openclaw'],
+  ] as const) {
+    const { status, stdout } = await svc(at, [program, '--help'])
+    expect(status).toBe(0)
+    for (const part of [
+      '--dry-run',
+      '--json',
+      '--from <folder>',
+      folder,
+      '-d, --base-path',
+      '--store-max-count',
+    ]) {
+      expect(stdout).toContain(part)
+    }
+    expect(stdout).toContain('Nothing in the folder it moves from is changed.')
+  }
+})
