@@ -8,6 +8,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
+import type { Heartbeat } from './heartbeat.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
 import { linked } from './signals.ts'
@@ -16,6 +17,8 @@ export interface OneShotPorts {
   inbox: Inbox
   lock: FileLock
   poller: Poller
+  /** Tells the others that we live while we poll. */
+  heartbeat: Heartbeat
   /** What another process polls can be read here. */
   shared: boolean
   clock: Clock
@@ -150,9 +153,9 @@ export class OneShot {
 
   async #take(): Promise<void> {
     await this.#ending
-    const { lock, poller, log } = this.#ports
+    const { lock, poller, heartbeat, log } = this.#ports
     if (this.#halted || !(await lock.tryLock())) return
-    this.#cycle = new Cycle(lock, poller, log)
+    this.#cycle = new Cycle(lock, poller, heartbeat, log)
   }
 
   async #leave(cycle: Cycle): Promise<void> {
@@ -169,14 +172,16 @@ class Cycle {
   users = 0
   readonly #lock: FileLock
   readonly #poller: Poller
+  readonly #heartbeat: Heartbeat
   readonly #log: Log
   readonly #stop = new AbortController()
   #polling: Promise<void> | undefined
   #ended: Promise<void> | undefined
 
-  constructor(lock: FileLock, poller: Poller, log: Log) {
+  constructor(lock: FileLock, poller: Poller, heartbeat: Heartbeat, log: Log) {
     this.#lock = lock
     this.#poller = poller
+    this.#heartbeat = heartbeat
     this.#log = log
   }
 
@@ -196,6 +201,8 @@ class Cycle {
 
   async #poll(): Promise<void> {
     using ended = linked(this.#stop.signal, this.#lock.lost)
+    const beating = this.#heartbeat.beat(ended.signal)
     await this.#poller.run(ended.signal, { oneCycle: true, mayPoll: () => this.#lock.sure })
+    await beating
   }
 }

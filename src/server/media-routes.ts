@@ -133,13 +133,8 @@ export function disposition(kind: 'inline' | 'attachment', fileName: string): st
   return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`
 }
 
-/** Adds POST /media and GET /media/{message_id}/{item}, below `prefix`. */
-export function addMediaRoutes(
-  app: Elysia,
-  context: RouteContext,
-  maxUploadBytes: number,
-  prefix = '',
-): void {
+/** Adds POST /media and GET /media/{message_id}/{item}. */
+export function addMediaRoutes(app: Elysia, context: RouteContext, maxUploadBytes: number): void {
   const upload = async (request: Request) => {
     const call = new HttpCall(request, context.waiting)
     try {
@@ -159,7 +154,7 @@ export function addMediaRoutes(
       return failed(error, context)
     }
   }
-  app.post(`${prefix}/media`, ({ request }) => upload(request), {
+  app.post('/media', ({ request }) => upload(request), {
     parse: 'none',
     query: declared(UploadQuery),
     response: { 200: declared(AcceptedUpload) },
@@ -186,7 +181,7 @@ export function addMediaRoutes(
       }),
     },
   })
-  app.get(`${prefix}/media/:message_id/:item`, ({ request, params }) => serve(request, params), {
+  app.get('/media/:message_id/:item', ({ request, params }) => serve(request, params), {
     params: declared(MediaPath),
     detail: {
       operationId: 'get_media',

@@ -26,8 +26,7 @@ const ListQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** Path of DELETE /outbox/{id}. */
-export const EntryPath = Type.Object(
+const EntryPath = Type.Object(
   {
     id: Type.String({
       minLength: 1,

@@ -1,8 +1,14 @@
 import { afterAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { configOf } from '../../src/config.ts'
+import { directCall } from '../../src/gateway/call.ts'
+import { openGateway } from '../../src/gateway/gateway.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { lookAtLock } from '../../src/platform/lock-look.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { testClock } from '../support/clock.ts'
 import { logIn, startService } from '../support/service.ts'
 import { hurriedClock, idle, stateOf, withWard } from './support.ts'
 
@@ -108,5 +114,25 @@ test('locks of the second kind are seen held and free', async () => {
     expect((await lookAtLock(file))?.held).toBe(false)
   } finally {
     await lock.close()
+  }
+})
+
+test('a recv that polls by itself shows life too, however long it waits', async () => {
+  const clock = testClock()
+  const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, cdnUrl: ward.sandbox.cdnUrl })
+  await using gateway = await openGateway({ config, clock, version: '0', log: silentLog, oneShot: true })
+  const call = directCall()
+  const waiting = gateway.inbox.recv({ timeout: 300, limit: 1, consumer: 'other' }, call)
+  try {
+    for (const deadline = Date.now() + 5000; !(await lookAtLock(path))?.held; await Bun.sleep(5)) {
+      if (Date.now() > deadline) throw new Error('it never polled')
+    }
+    const look = ward.look({}, { clock: { ...systemClock, now: () => Date.now() + 3600_000 } })
+    const beats = setInterval(() => clock.advance(4000), 50)
+    expect((await look).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
+    clearInterval(beats)
+  } finally {
+    await gateway.close()
+    await waiting.then(() => call.done(true)).catch(() => {})
   }
 })
