@@ -3,6 +3,7 @@
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
+import type { Conversation, Hour } from '../model/conversation.ts'
 import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session, SessionUser } from '../model/session.ts'
 import type { HistoryFilter } from '../store/store.ts'
@@ -133,4 +134,36 @@ export interface Gateway {
   }
   readonly logins: { login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> }
   health(): Promise<Health>
+}
+
+/** A login as the panel follows it. */
+export type LoginFlow = LoginStatus & { login_id: string }
+
+/** What people look at: the panel's part of the face. */
+export interface PanelGateway extends Gateway {
+  readonly logins: Gateway['logins'] & {
+    /** Starts a login, or joins the one of that session; `login_id` is '' when the session is connected already. */
+    begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow>
+    /** Waits up to `timeoutMs` for a change. @throws SvcError `not_found` */
+    follow(
+      login: { login_id?: string; session?: string },
+      timeoutMs: number,
+      signal: AbortSignal,
+    ): Promise<LoginFlow>
+    giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow>
+    /** @returns whether it was under way */
+    callOff(loginId: string): boolean
+  }
+  readonly conversations: {
+    /** The newest first. */
+    list(): Promise<Conversation[]>
+    /** Everything up to row `upTo` has been looked at. */
+    markRead(session: string, userId: string, upTo: number): Promise<void>
+    /** Messages per hour of the last `count` hours, the running one last. */
+    hours(count: number): Promise<Hour[]>
+  }
+  readonly changes: {
+    /** Calls `listener` with each message stored from now on, and with sent ones whose status changes. */
+    subscribe(listener: (message: Message) => void): () => void
+  }
 }

@@ -16,8 +16,10 @@ import type { Log } from '../platform/log.ts'
 import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
+import { Changes } from './changes.ts'
+import { Conversations } from './conversations.ts'
 import { Dispatcher } from './dispatcher.ts'
-import type { Gateway, Health } from './face.ts'
+import type { Health, PanelGateway } from './face.ts'
 import { HandOver } from './hand-over.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
@@ -30,7 +32,7 @@ import { Turnstile } from './pace.ts'
 import { Poller } from './poller.ts'
 import { Sender } from './sender.ts'
 
-export type { Gateway } from './face.ts'
+export type { Gateway, PanelGateway } from './face.ts'
 
 export interface GatewayOptions {
   config: Config
@@ -47,7 +49,7 @@ export interface GatewayOptions {
 }
 
 /** A gateway and its life. */
-export interface RunningGateway extends Gateway, AsyncDisposable {
+export interface RunningGateway extends PanelGateway, AsyncDisposable {
   /**
    * Begins to poll, or to follow the store when another process polls.
    *
@@ -162,6 +164,18 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     changed: () => poller.changed(),
     forgetLogin: name => logins.cancel(name),
   })
+  const conversations = new Conversations({
+    ...{ store, clock },
+    users: async () => {
+      const records = await sessions.list()
+      return Promise.all(
+        records.map(async ({ name }) => ({
+          session: name,
+          users: await accounts.users(name).catch(() => []),
+        })),
+      )
+    },
+  })
   const media = new Media({
     api,
     cdn,
@@ -231,6 +245,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     history: new History(store, record),
     accounts,
     logins,
+    conversations,
+    changes: new Changes({ store, clock, log: log.child('changes'), closing: stop.signal }),
     async health(): Promise<Health> {
       // A directory that cannot be read is trouble to report, not a reason to fail.
       const found = await Promise.all([accounts.connected(), sessions.list()]).catch(() => undefined)

@@ -1,5 +1,6 @@
 /** One QR login under way: polls upstream by itself until it ends, and tells whoever waits of each change. */
 
+import { randomUUID } from 'node:crypto'
 import type { Api } from '../ilink/api.ts'
 import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
 import type { LoginState, LoginStatus } from '../model/session.ts'
@@ -28,6 +29,8 @@ const renewTries = 5
 const saveTries = 12
 
 export class LoginDriver {
+  /** Of this flow: another one of the same session has another. */
+  readonly id = randomUUID()
   /** The session that is logged in. */
   readonly name: string
   readonly #ports: DriverPorts

@@ -15,11 +15,13 @@ import {
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { SessionRecord } from '../state/sessions.ts'
-import type { LoginRequest } from './face.ts'
+import type { LoginFlow, LoginRequest } from './face.ts'
 import { LoginDriver } from './login-driver.ts'
 
 /** The last state of a login stays readable this long. */
 const keptMs = 10 * 60_000
+/** Upstream is given this long to say what it makes of the digits. */
+const codeMs = 5000
 
 export interface LoginPorts {
   api: Api
@@ -90,6 +92,57 @@ export class Logins {
       }
     }
     return this.#told(await this.#start(record?.name ?? name, request.force))
+  }
+
+  /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
+  async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
+    const named = sessionName(name)
+    const over = this.#entries.get(sessionKey(named))
+    // Who begins does not want to hear how an earlier one ended.
+    if (over && over.driver.finishedAt !== undefined) over.read = true
+    const status = await this.login({ session_name: named, timeout: 0, force }, signal)
+    const entry = this.#entries.get(sessionKey(named))
+    const under = entry && entry.driver.finishedAt === undefined
+    return { ...status, login_id: under ? entry.driver.id : '' }
+  }
+
+  /**
+   * The state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for a change.
+   *
+   * @throws SvcError `not_found` when there is none, or its last state is older than 10 minutes
+   */
+  async follow(
+    { login_id, session }: { login_id?: string; session?: string },
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<LoginFlow> {
+    this.#forgetOld()
+    const entry =
+      login_id === undefined
+        ? this.#entries.get(sessionKey(sessionName(session ?? '')))
+        : this.#byId(login_id)
+    if (!entry) throw noLogin()
+    await entry.started
+    await entry.driver.waitForChange(timeoutMs, signal)
+    return { ...(await this.#told(entry)), login_id: entry.driver.id }
+  }
+
+  /** Gives the digits that the phone shows. @throws SvcError `not_found` */
+  async giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
+    const entry = this.#byId(loginId)
+    if (!entry) throw noLogin()
+    entry.driver.giveCode(code)
+    return this.follow({ login_id: loginId }, codeMs, signal)
+  }
+
+  /** Calls a login off. @returns whether it was under way */
+  callOff(loginId: string): boolean {
+    const entry = this.#byId(loginId)
+    return entry !== undefined && this.cancel(entry.driver.name)
+  }
+
+  #byId(loginId: string): Entry | undefined {
+    return [...this.#entries.values()].find(({ driver }) => driver.id === loginId)
   }
 
   /** Ends the login of a session that is logged out or renamed meanwhile. @returns whether one was under way */
@@ -180,4 +233,6 @@ export class Logins {
   }
 }
 
+const noLogin = () =>
+  new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })
 const stopping = () => new SvcError('shutting_down', 'the login was called off')

@@ -74,13 +74,17 @@ export interface Watch {
   saw?(chunk: Uint8Array): void
 }
 
-/** The same response, watched to the end of its body. */
+/** Bun sends the headers with the first bytes: a stream that begins silently would look dead until its first event. */
+const hello = new TextEncoder().encode(': open\n\n')
+
+/** The same response, watched to the end of its body; a stream of events begins at once. */
 export function watched(response: Response, watch: Watch): Response {
   if (!response.body) {
     watch.written()
     return response
   }
-  const body = watchedBody(response.body as ReadableStream<Uint8Array>, watch)
+  const isStream = response.headers.get('content-type') === 'text/event-stream'
+  const body = watchedBody(response.body as ReadableStream<Uint8Array>, watch, isStream ? hello : undefined)
   return new Response(body, { status: response.status, headers: response.headers })
 }
 
@@ -88,10 +92,15 @@ export function watched(response: Response, watch: Watch): Response {
  * The same bytes with back-pressure: the next chunk is asked for when the one before has drained into the kernel, and the
  * end when all of them have (seen on Bun 1.4.5, see `settlingBody`).
  */
-function watchedBody(source: ReadableStream<Uint8Array>, watch: Watch): ReadableStream<Uint8Array> {
+function watchedBody(
+  source: ReadableStream<Uint8Array>,
+  watch: Watch,
+  first: Uint8Array | undefined,
+): ReadableStream<Uint8Array> {
   const { signal } = watch
   const reader = source.getReader()
   let over = false
+  let begun = first === undefined
   const leave = () => {
     if (over) return
     over = true
@@ -104,6 +113,10 @@ function watchedBody(source: ReadableStream<Uint8Array>, watch: Watch): Readable
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        if (!begun) {
+          begun = true
+          return controller.enqueue(first)
+        }
         const { done, value } = await reader.read()
         if (!done) {
           watch.saw?.(value)

@@ -27,6 +27,11 @@ export interface Guard {
    * @param open true for what anybody may read who passes the Host and Origin check: docs, schema, health
    */
   refusal(request: Request, open: boolean): SvcError | undefined
+  /**
+   * What speaks against the page that makes this request, wherever the door is bound: for doors that browsers open with
+   * a cookie. `undefined` for our own pages and for callers that are no browser.
+   */
+  foreign(request: Request, open: boolean): SvcError | undefined
   /** Whether callers need the token. */
   readonly tokenRequired: boolean
 }
@@ -42,20 +47,26 @@ export function createGuard(options: GuardOptions): Guard {
   const isOwnHost = (host: string) => isLoopback(hostName(host)) || isAllowed(host)
   // A client says the same Host each time: what passed last is not judged again.
   let lastHost: string | null = null
+  const foreign: Guard['foreign'] = ({ headers }, open) => {
+    const origin = headers.get('origin')
+    const host = headers.get('host')?.toLowerCase() ?? ''
+    if (origin !== null && !isOwnOrigin(origin, host, isAllowed)) return foreignOrigin()
+    // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
+    const site = open ? null : headers.get('sec-fetch-site')
+    return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOrigin() : undefined
+  }
 
   return {
     tokenRequired: tokenHash !== undefined,
+    foreign,
     refusal(request, open) {
       const { headers } = request
       if (local) {
         const host = headers.get('host')
         if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHost()
         lastHost = host
-        const origin = headers.get('origin')
-        if (origin !== null && !isOwnOrigin(origin, host.toLowerCase(), isAllowed)) return foreignOrigin()
-        // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
-        const site = open ? null : headers.get('sec-fetch-site')
-        if (site !== null && site !== 'same-origin' && site !== 'none') return foreignOrigin()
+        const refused = foreign(request, open)
+        if (refused) return refused
       }
       if (tokenHash === undefined || open) return undefined
       const given = bearer(headers.get('authorization'))
@@ -104,6 +115,10 @@ export function isLoopback(host: string): boolean {
 
 const bearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
+
+/** Compares in a time that tells nothing about the token. */
+export const sameToken = (given: string, token: string): boolean =>
+  timingSafeEqual(sha256(given), sha256(token))
 
 // Hashes are of equal length, so the comparison tells neither length nor place of a difference.
 const sha256 = (text: string) => createHash('sha256').update(text).digest()

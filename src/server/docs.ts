@@ -137,8 +137,22 @@ export async function prepare(bytes: Uint8Array, type: string): Promise<Prepared
     forms.set('br', await promisify(zlib.brotliCompress)(bytes, { params }))
     forms.set('gzip', await promisify(zlib.gzip)(bytes))
   }
-  return { type, etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 27), forms }
+  return { type, etag: etagOf(bytes), forms }
 }
+
+/** The same of bytes that were compressed before. */
+export function prepareForms(
+  type: string,
+  bytes: Uint8Array,
+  { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array },
+): Prepared {
+  const forms = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
+  if (br) forms.set('br', br)
+  if (gzip) forms.set('gzip', gzip)
+  return { type, etag: etagOf(bytes), forms }
+}
+
+const etagOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('base64url').slice(0, 27)
 
 /** The answer with the encoding the client takes, or 304 when it has this content already. */
 export function respond(request: Request, content: Prepared, policy: string): Response {

@@ -57,11 +57,34 @@ export interface DocumentOptions {
   version: string
   /** Whether calls need the bearer token on this service. */
   tokenRequired: boolean
+  /** What the document says of itself; of the nine tools by default. */
+  about?: About
+}
+
+/** The words of a document. */
+export interface About {
+  title: string
+  summary: string
+  description: string
+  tags: readonly { name: string; description: string }[]
+}
+
+const aboutTools: About = {
+  title: 'svc',
+  summary: 'WeChat bot accounts as tools',
+  description,
+  tags: [
+    { name: 'messages', description: 'Receive, send, download, search.' },
+    { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
+    { name: 'media', description: 'Bytes in and out, streamed.' },
+    { name: 'service', description: 'About the service itself.' },
+  ],
 }
 
 /** The document of the routes of `app`, as plain JSON. */
 export function createDocument(app: Elysia, options: DocumentOptions): Json {
   const { paths } = toOpenAPISchema(app) as { paths: Record<string, Record<string, Json>> }
+  const { about = aboutTools } = options
   const schemas: Record<string, unknown> = {}
   const known = new Map<string, string>()
   for (const [name, schema] of shared) {
@@ -81,19 +104,14 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
   return {
     openapi: '3.1.1',
     info: {
-      title: 'svc',
+      title: about.title,
       version: options.version,
-      summary: 'WeChat bot accounts as tools',
-      description,
+      summary: about.summary,
+      description: about.description,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This service' }],
-    tags: [
-      { name: 'messages', description: 'Receive, send, download, search.' },
-      { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
-      { name: 'media', description: 'Bytes in and out, streamed.' },
-      { name: 'service', description: 'About the service itself.' },
-    ],
+    tags: about.tags,
     security: options.tokenRequired ? [{ bearer: [] }] : [{}, { bearer: [] }],
     paths: tidied,
     components: {

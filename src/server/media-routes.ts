@@ -133,8 +133,13 @@ export function disposition(kind: 'inline' | 'attachment', fileName: string): st
   return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`
 }
 
-/** Adds POST /media and GET /media/{message_id}/{item}. */
-export function addMediaRoutes(app: Elysia, context: RouteContext, maxUploadBytes: number): void {
+/** Adds POST /media and GET /media/{message_id}/{item}, below `prefix`. */
+export function addMediaRoutes(
+  app: Elysia,
+  context: RouteContext,
+  maxUploadBytes: number,
+  prefix = '',
+): void {
   const upload = async (request: Request) => {
     const call = new HttpCall(request, context.waiting)
     try {
@@ -154,7 +159,7 @@ export function addMediaRoutes(app: Elysia, context: RouteContext, maxUploadByte
       return failed(error, context)
     }
   }
-  app.post('/media', ({ request }) => upload(request), {
+  app.post(`${prefix}/media`, ({ request }) => upload(request), {
     parse: 'none',
     query: declared(UploadQuery),
     response: { 200: declared(AcceptedUpload) },
@@ -181,7 +186,7 @@ export function addMediaRoutes(app: Elysia, context: RouteContext, maxUploadByte
       }),
     },
   })
-  app.get('/media/:message_id/:item', ({ request, params }) => serve(request, params), {
+  app.get(`${prefix}/media/:message_id/:item`, ({ request, params }) => serve(request, params), {
     params: declared(MediaPath),
     detail: {
       operationId: 'get_media',

@@ -26,7 +26,8 @@ const ListQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const EntryPath = Type.Object(
+/** Path of DELETE /outbox/{id}. */
+export const EntryPath = Type.Object(
   {
     id: Type.String({
       minLength: 1,

@@ -15,11 +15,11 @@ export const openPaths: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Adds GET `/`, `/healthz`, `/openapi.json` and the docs page.
+ * Adds GET `/openapi.json` and the docs page.
  *
  * @returns the OpenAPI document of all routes that `app` has when it is first asked for
  */
-export function addServiceRoutes(
+export function addDocsRoutes(
   app: Elysia,
   context: RouteContext,
   options: DocumentOptions,
@@ -57,6 +57,16 @@ export function addServiceRoutes(
       },
       { detail: { hide: true } },
     )
+  return document
+}
+
+/** Adds GET `/`, `/healthz` and the docs. @returns as `addDocsRoutes` */
+export function addServiceRoutes(
+  app: Elysia,
+  context: RouteContext,
+  options: DocumentOptions,
+): () => Promise<Record<string, unknown>> {
+  const document = addDocsRoutes(app, context, options)
   for (const path of ['/', '/docs/'])
     app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
       detail: { hide: true },

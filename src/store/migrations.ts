@@ -134,6 +134,17 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX turn_user ON turn (session, peer, at);
     `)
   },
+  db => {
+    db.exec(`
+      -- How far a person has looked at a conversation.
+      CREATE TABLE read_mark (
+        session INTEGER NOT NULL,
+        peer TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        PRIMARY KEY (session, peer)
+      ) WITHOUT ROWID;
+    `)
+  },
 ]
 
 /** The form that this version writes. */

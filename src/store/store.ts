@@ -13,6 +13,7 @@ import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { Calendar } from './calendar.ts'
 import { type Claim, Consumers } from './consumers.ts'
+import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Idempotency } from './idempotency.ts'
 import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
@@ -60,6 +61,7 @@ export class Store {
   readonly #messages: Messages
   readonly #consumers: Consumers
   readonly #history: History
+  readonly #conversations: Conversations
   readonly #outbox: Outbox
   readonly #past: Past
   readonly #keys: Idempotency
@@ -85,6 +87,7 @@ export class Store {
     this.#messages = new Messages(db, options.clock, options.log, owner)
     this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
     this.#history = new History(db, this.#messages, options.clock)
+    this.#conversations = new Conversations(db, this.#messages)
     this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
     this.#past = new Past(db, this.#messages, options.clock)
     this.#calendar = new Calendar(options.clock, lastSign(db, options.clock.now()))
@@ -242,6 +245,15 @@ export class Store {
     options: { limit: number; direction?: 'received' | 'sent'; session?: string },
   ): StoredMessage[] {
     return this.#guarded(() => this.#messages.recent(since, options))
+  }
+
+  byId(id: number): StoredMessage | undefined {
+    return this.#guarded(() => this.#messages.byId(id))
+  }
+
+  /** The log seen by users. What is noted there need not wait for the disk. */
+  conversations<T>(work: (conversations: Conversations) => T): T {
+    return this.#guarded(() => this.#relaxed(() => work(this.#conversations)))
   }
 
   byMessageId(messageId: string): StoredMessage | undefined {

@@ -1,0 +1,207 @@
+/** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
+import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
+import type { LoginStatus, Session, SessionUser } from '../src/model/session.ts'
+
+export type { Message, OutboxEntry, SendResult, Session, SessionUser }
+
+export interface Status {
+  version: string
+  connected: boolean
+  session_count: number
+  connected_count: number
+  role: 'poller' | 'watcher'
+  /** Of a watcher: the process that polls shows no life. */
+  stalled: boolean
+  store: 'ok' | 'unavailable'
+  /** Unix ms. */
+  started_at: number
+  base_path: string
+  media_root: string
+  /** 0: no limit. */
+  store_max_age_days: number
+  store_max_count: number
+  max_upload_bytes: number
+  /** The simulated phone, in a sandbox. */
+  sandbox_phone?: string
+  rest_url?: string
+  /** Whether somebody must sign in, and can sign out. */
+  token_required: boolean
+}
+
+export type SessionWithUsers = Session & { users: SessionUser[] }
+
+export interface Login extends LoginStatus {
+  login_id: string
+  qr_svg?: string
+}
+
+export interface Conversation {
+  session: string
+  user_id: string
+  last_message: Message
+  /** Received and not read here yet, counted up to 100. */
+  unread: number
+  window_expires_at?: number
+  remaining?: number
+}
+
+export interface MessagePage {
+  messages: Message[]
+  total: number
+  total_is_lower_bound: boolean
+  next_before?: number
+}
+
+export interface Hour {
+  /** Unix ms of its beginning. */
+  from: number
+  received: number
+  sent: number
+}
+
+export interface MessageQuery {
+  session?: string
+  user_id?: string
+  text_contains?: string
+  msg_type?: string
+  direction?: string
+  since?: number
+  until?: number
+  before?: number
+  after?: number
+  limit?: number
+}
+
+export interface Outgoing {
+  to: string
+  session: string
+  text?: string
+  media?: { kind: string; upload_id: string; file_name?: string }[]
+  idempotency_key: string
+  when_closed?: 'fail' | 'queue'
+}
+
+/** What the API refused, in the words of the catalogue. */
+export class ApiError extends Error {
+  readonly code: string
+  readonly hint: string
+  readonly status: number
+  readonly retryAfter: number | undefined
+
+  constructor(
+    status: number,
+    problem: { code?: string; detail?: string; hint?: string; retry_after?: number },
+  ) {
+    super(problem.detail ?? `HTTP ${status}`)
+    this.status = status
+    this.code = problem.code ?? 'internal'
+    this.hint = problem.hint ?? ''
+    this.retryAfter = problem.retry_after
+  }
+}
+
+/** Called when a call is refused for want of a sign-in. */
+export const onSignedOut: { call: () => void } = { call: () => {} }
+
+async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  let response: Response
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: 'same-origin',
+      ...(signal && { signal }),
+      ...(body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
+    })
+  } catch (error) {
+    if (signal?.aborted) throw error
+    throw new ApiError(0, { code: 'unreachable', detail: '' })
+  }
+  if (response.ok) return (await response.json()) as T
+  const problem = (await response.json().catch(() => ({}))) as object
+  if (response.status === 401) onSignedOut.call()
+  throw new ApiError(response.status, problem)
+}
+
+const part = encodeURIComponent
+
+const query = (values: object): string => {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '')
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`
+}
+
+/** Every call of the panel. Each throws `ApiError`. */
+export const api = {
+  status: () => request<Status>('GET', '/api/status'),
+  sessions: () => request<{ sessions: SessionWithUsers[] }>('GET', '/api/sessions'),
+  login: (name: string, force: boolean) => request<Login>('POST', '/api/sessions/login', { name, force }),
+  loginStatus: (loginId: string, timeout: number, signal: AbortSignal) =>
+    request<Login>(
+      'GET',
+      `/api/sessions/login/status${query({ login_id: loginId, timeout })}`,
+      undefined,
+      signal,
+    ),
+  loginCode: (loginId: string, verifyCode: string) =>
+    request<Login>('POST', '/api/sessions/login/code', { login_id: loginId, verify_code: verifyCode }),
+  cancelLogin: (loginId: string) =>
+    request<{ success: boolean }>('POST', '/api/sessions/login/cancel', { login_id: loginId }),
+  logout: (name: string) => request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/logout`, {}),
+  rename: (name: string, newName: string) =>
+    request<{ success: boolean; name: string }>('POST', `/api/sessions/${part(name)}/rename`, {
+      new_name: newName,
+    }),
+  setDefault: (name: string) =>
+    request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/default`, {}),
+  conversations: (signal?: AbortSignal) =>
+    request<{ conversations: Conversation[] }>('GET', '/api/conversations', undefined, signal),
+  markRead: (session: string, userId: string, upTo: number) =>
+    request<{ success: boolean }>('POST', '/api/conversations/read', {
+      session,
+      user_id: userId,
+      up_to: upTo,
+    }),
+  messages: (filter: MessageQuery, signal?: AbortSignal) =>
+    request<MessagePage>('GET', `/api/messages${query(filter)}`, undefined, signal),
+  send: (message: Outgoing) => request<SendResult>('POST', '/api/messages', message),
+  outbox: () => request<{ outbox: OutboxEntry[] }>('GET', '/api/outbox'),
+  cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
+  stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
+  signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),
+  signOut: () => request<{ success: boolean }>('POST', '/api/sign-out', {}),
+}
+
+/** Where the bytes of received or sent media are. */
+export const mediaUrl = (messageId: string, item: number, download = false): string =>
+  `/api/media/${part(messageId)}/${item}${download ? '?download=1' : ''}`
+
+/**
+ * Uploads a file for a later send. XMLHttpRequest, since fetch tells no progress of what it sends.
+ *
+ * @param onProgress share that is up, 0 to 1
+ */
+export function upload(
+  file: File,
+  onProgress: (share: number) => void,
+  signal: AbortSignal,
+): Promise<{ upload_id: string; size: number }> {
+  return new Promise((resolve, reject) => {
+    const call = new XMLHttpRequest()
+    call.open('POST', `/api/media${query({ file_name: file.name })}`)
+    call.responseType = 'json'
+    call.upload.onprogress = event => event.lengthComputable && onProgress(event.loaded / event.total)
+    call.onload = () =>
+      call.status < 300
+        ? resolve(call.response)
+        : reject(new ApiError(call.status, (call.response as object | null) ?? {}))
+    call.onerror = () => reject(new ApiError(0, { code: 'unreachable', detail: '' }))
+    call.onabort = () => reject(new DOMException('', 'AbortError'))
+    signal.addEventListener('abort', () => call.abort(), { once: true })
+    call.setRequestHeader('content-type', 'application/octet-stream')
+    call.send(file)
+  })
+}

@@ -1,0 +1,29 @@
+/** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
+import { ApiError } from './api.ts'
+import { type TextKey, t } from './i18n.ts'
+
+const codes: Readonly<Record<string, TextKey>> = {
+  unreachable: 'error.unreachable',
+  unauthorized: 'error.unauthorized',
+  session_exists: 'error.session_exists',
+  session_not_found: 'error.session_not_found',
+  not_connected: 'error.not_connected',
+  window_closed: 'error.window_closed',
+  quota_exhausted: 'error.quota_exhausted',
+  session_expired: 'error.session_expired',
+  rate_limited: 'error.rate_limited',
+  payload_too_large: 'error.payload_too_large',
+  media_expired: 'error.media_expired',
+  upstream_error: 'error.upstream_error',
+  upstream_timeout: 'error.upstream_timeout',
+  store_unavailable: 'error.store_unavailable',
+  shutting_down: 'error.shutting_down',
+}
+
+/** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
+export function errorText(error: unknown): { title: string; hint: string } {
+  if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
+  const key = codes[error.code]
+  if (key) return { title: t(key, { seconds: error.retryAfter ?? 0 }), hint: '' }
+  return { title: error.message, hint: error.hint }
+}

@@ -1,0 +1,79 @@
+/** Texts in the viewer's language. The texts themselves lie in `locales/`, one file per language. */
+import { signal } from '@preact/signals'
+import type en from '../locales/en.json'
+
+/** A key of a text; plural forms end with `_one` and `_other` and are asked for without that. */
+type Written = keyof typeof en
+export type TextKey = Written extends infer Key
+  ? Key extends `${infer Stem}_one` | `${infer Stem}_other`
+    ? Stem
+    : Key
+  : never
+
+type Texts = Readonly<Record<string, string>>
+
+export interface Language {
+  code: string
+  /** In itself. */
+  name: string
+}
+
+const chosenAt = 'svc.language'
+const texts = signal<Texts>({})
+
+/** The language in use, and those there are. */
+export const language = signal('en')
+export const languages = signal<readonly Language[]>([])
+
+/** Loads the language that was chosen here, else the first of the browser's that there is, else English. */
+export async function startTexts(): Promise<void> {
+  const listed = (await (await fetch('/locales/index.json')).json()) as { languages: Language[] }
+  languages.value = listed.languages
+  const known = (code: string) => listed.languages.find(one => one.code === code)?.code
+  const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages]
+  const code = wished.map(one => known(one) ?? known(one.split('-')[0]!.toLowerCase())).find(Boolean)
+  await load(code ?? 'en')
+}
+
+/** Switches, and keeps the choice. */
+export async function chooseLanguage(code: string): Promise<void> {
+  localStorage.setItem(chosenAt, code)
+  await load(code)
+}
+
+async function load(code: string): Promise<void> {
+  texts.value = (await (await fetch(`/locales/${code}.json`)).json()) as Texts
+  language.value = code
+  document.documentElement.lang = code
+}
+
+/**
+ * The text of a key, `{name}` replaced by the parameter of that name. With `count`, the plural form of the language.
+ * Reading it inside a component renders that again when the language changes.
+ */
+export function t(key: TextKey, params: Readonly<Record<string, string | number>> = {}): string {
+  const table = texts.value
+  const { count } = params
+  const form =
+    typeof count === 'number' ? `${key}_${new Intl.PluralRules(language.value).select(count)}` : key
+  const text = table[form] ?? table[`${key}_other`] ?? table[key] ?? key
+  return text.replace(/\{(\w+)\}/g, (all, name: string) => {
+    const value = params[name]
+    return value === undefined ? all : typeof value === 'number' ? number(value) : value
+  })
+}
+
+/** A number as the language writes it. */
+export const number = (value: number): string => new Intl.NumberFormat(language.value).format(value)
+
+/** Bytes, rounded to what a person wants to know. */
+export function bytes(size: number): string {
+  const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, size)) / 3)))
+  return new Intl.NumberFormat(language.value, {
+    style: 'unit',
+    unit: units[step]!,
+    unitDisplay: step === 0 ? 'long' : 'short',
+    maximumFractionDigits: step < 2 ? 0 : 1,
+  }).format(size / 1000 ** step)
+}

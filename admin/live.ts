@@ -1,0 +1,128 @@
+/** What the service says as it happens, as signals that the pages read. */
+import { batch, computed, signal } from '@preact/signals'
+import { ApiError, api, type Conversation, type Message, type SessionWithUsers, type Status } from './api.ts'
+
+export const status = signal<Status | undefined>(undefined)
+export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
+export const conversations = signal<readonly Conversation[] | undefined>(undefined)
+/** Whether the service is heard right now. */
+export const online = signal(true)
+/** Signing in is needed first. */
+export const signedOut = signal(false)
+
+/** Unread messages of all conversations; 99 at most are counted of each. */
+export const unread = computed(() =>
+  (conversations.value ?? []).reduce((sum, { unread: count }) => sum + count, 0),
+)
+
+const listeners = new Set<(message: Message) => void>()
+
+/** Calls `listener` for each message as it is stored or settled. @returns how to stop that */
+export function onMessage(listener: (message: Message) => void): () => void {
+  listeners.add(listener)
+  return () => void listeners.delete(listener)
+}
+
+export const peerOf = (message: Message): string =>
+  message.direction === 'received' ? message.from_user : message.to_user
+
+/** A conversation by its two ends. */
+export const conversationOf = (session: string, userId: string): Conversation | undefined =>
+  conversations.value?.find(one => one.session === session && one.user_id === userId)
+
+/** Loads everything anew; the conversations in full. */
+export async function refresh(): Promise<void> {
+  const [newStatus, { sessions: newSessions }, { conversations: newConversations }] = await Promise.all([
+    api.status(),
+    api.sessions(),
+    api.conversations(),
+  ])
+  batch(() => {
+    status.value = newStatus
+    sessions.value = newSessions
+    conversations.value = newConversations
+    signedOut.value = false
+    online.value = true
+  })
+}
+
+/** The user of a session as the session list shows it: window and answers left. */
+const userOf = (session: string, userId: string) =>
+  sessions.value?.find(({ name }) => name === session)?.users.find(({ user_id }) => user_id === userId)
+
+function heard(message: Message): void {
+  const userId = peerOf(message)
+  const { session } = message
+  const all = conversations.value
+  if (all) {
+    const known = conversationOf(session, userId)
+    if (known && known.last_message.id > message.id) {
+      // An older one was settled: the list shows the newest alone.
+    } else {
+      const isNew = known?.last_message.id !== message.id
+      const counts = isNew && message.direction === 'received'
+      const updated: Conversation = {
+        ...(known ?? { session, user_id: userId, unread: 0 }),
+        last_message: message,
+        unread: Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
+      }
+      conversations.value = [updated, ...all.filter(one => one !== known)]
+    }
+  }
+  for (const listener of listeners) listener(message)
+}
+
+/** The windows and quotas of the sessions' users, as far as the conversations show them. */
+function withWindows(all: readonly Conversation[]): readonly Conversation[] {
+  return all.map(one => {
+    const user = userOf(one.session, one.user_id)
+    if (!user) return one
+    const { window_expires_at, remaining } = user
+    return window_expires_at === one.window_expires_at && remaining === one.remaining
+      ? one
+      : { ...one, remaining, ...(window_expires_at !== undefined && { window_expires_at }) }
+  })
+}
+
+/** Follows the service until the page goes; asks again by itself when it falls silent. */
+export function follow(): void {
+  let source: EventSource | undefined
+  const open = () => {
+    source?.close()
+    source = new EventSource('/api/events')
+    source.addEventListener('hello', () => {
+      // What happened while nobody listened.
+      void refresh().catch(failed)
+    })
+    source.addEventListener('message', event => heard(JSON.parse(event.data) as Message))
+    source.addEventListener('sessions', event => {
+      batch(() => {
+        sessions.value = (JSON.parse(event.data) as { sessions: SessionWithUsers[] }).sessions
+        if (conversations.value) conversations.value = withWindows(conversations.value)
+      })
+    })
+    source.addEventListener('status', event => {
+      status.value = JSON.parse(event.data) as Status
+    })
+    source.onerror = () => {
+      online.value = false
+      // The browser tries again after a broken connection, not after a refusal.
+      if (source?.readyState === EventSource.CLOSED) {
+        void refresh().catch(failed)
+        setTimeout(open, 3000)
+      }
+    }
+  }
+  const failed = (error: unknown) => {
+    if (error instanceof ApiError && error.status === 401) {
+      source?.close()
+      source = undefined
+    } else online.value = false
+  }
+  reopen = open
+  open()
+}
+
+/** Listens anew, after signing in. Set by `follow`. */
+let reopen = () => {}
+export const listenAgain = (): void => reopen()

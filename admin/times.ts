@@ -1,0 +1,78 @@
+/** Times in the viewer's zone and language. */
+import { signal } from '@preact/signals'
+import { language } from './i18n.ts'
+
+/** Unix ms, moved on every half minute and when the page is looked at again: what shows an age follows it. */
+export const now = signal(Date.now())
+const tick = () => {
+  now.value = Date.now()
+}
+setInterval(tick, 30_000)
+document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && tick())
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+function formatted(at: number, options: Intl.DateTimeFormatOptions): string {
+  const key = `${language.value} ${JSON.stringify(options)}`
+  let format = formats.get(key)
+  if (!format) {
+    format = new Intl.DateTimeFormat(language.value, options)
+    formats.set(key, format)
+  }
+  return format.format(at)
+}
+
+/** 14:05 */
+export const clock = (at: number): string => formatted(at, { hour: '2-digit', minute: '2-digit' })
+
+/** The whole of it, for tooltips and for `<time>`. */
+export const whole = (at: number): string => formatted(at, { dateStyle: 'full', timeStyle: 'medium' })
+
+const dayOf = (at: number) => new Date(at).setHours(0, 0, 0, 0)
+const dayMs = 86_400_000
+
+/** Whether two times are of one day here. */
+export const sameDay = (one: number, other: number): boolean => dayOf(one) === dayOf(other)
+
+/** Today, yesterday, Monday, 3 March, 3 March 2024. */
+export function day(at: number): string {
+  const days = Math.round((dayOf(now.value) - dayOf(at)) / dayMs)
+  if (days === 0 || days === 1)
+    return new Intl.RelativeTimeFormat(language.value, { numeric: 'auto' }).format(-days, 'day')
+  if (days > 0 && days < 7) return formatted(at, { weekday: 'long' })
+  const thisYear = new Date(at).getFullYear() === new Date(now.value).getFullYear()
+  return formatted(at, { day: 'numeric', month: 'long', ...(!thisYear && { year: 'numeric' }) })
+}
+
+/** For lists: the time today, else the day. */
+export const short = (at: number): string =>
+  sameDay(at, now.value)
+    ? clock(at)
+    : dayOf(now.value) - dayOf(at) < 7 * dayMs
+      ? formatted(at, { weekday: 'short' })
+      : formatted(at, { day: 'numeric', month: 'numeric' })
+
+const steps = [
+  ['day', dayMs],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const
+
+/** 3 minutes ago; in 5 hours. */
+export function relative(at: number): string {
+  const apart = at - now.value
+  const [unit, length] = steps.find(([, ms]) => Math.abs(apart) >= ms) ?? (['minute', 60_000] as const)
+  return new Intl.RelativeTimeFormat(language.value, { numeric: 'auto' }).format(
+    Math.trunc(apart / length),
+    unit,
+  )
+}
+
+/** 23 h 5 min; 5 min: what is left of a time. */
+export function left(ms: number): string {
+  const minutes = Math.max(0, Math.ceil(ms / 60_000))
+  const of = (value: number, unit: 'hour' | 'minute') =>
+    new Intl.NumberFormat(language.value, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value)
+  return minutes >= 60
+    ? `${of(Math.floor(minutes / 60), 'hour')} ${of(minutes % 60, 'minute')}`
+    : of(minutes, 'minute')
+}

@@ -1,0 +1,59 @@
+/** A modal dialog. Focus, Escape, scrolling behind it and the reading order are @zag-js/dialog's work. */
+import * as dialog from '@zag-js/dialog'
+import { normalizeProps, useMachine } from '@zag-js/preact'
+import type { ComponentChildren } from 'preact'
+import { useId } from 'preact/hooks'
+import { t } from '../i18n.ts'
+import { Icon } from './icon.tsx'
+import { Portal } from './portal.tsx'
+
+export interface DialogProps {
+  title: string
+  /** Said after the title by a screen reader. */
+  description?: string
+  onClose(): void
+  /** For questions that must be answered: no closing by a click beside it. */
+  alert?: boolean
+  children?: ComponentChildren
+  footer?: ComponentChildren
+}
+
+/** Open as long as it is rendered. */
+export function Dialog({ title, description, onClose, alert, children, footer }: DialogProps) {
+  const service = useMachine(dialog.machine, {
+    id: useId(),
+    open: true,
+    role: alert ? 'alertdialog' : 'dialog',
+    closeOnInteractOutside: !alert,
+    onOpenChange: ({ open }) => {
+      if (!open) onClose()
+    },
+  })
+  const parts = dialog.connect(service, normalizeProps)
+  return (
+    <Portal>
+      <div {...parts.getBackdropProps()} class="backdrop" />
+      <div {...parts.getPositionerProps()} class="dialog-place">
+        <div {...parts.getContentProps()} class="dialog">
+          <header>
+            <h2 {...parts.getTitleProps()}>{title}</h2>
+            <button
+              {...parts.getCloseTriggerProps()}
+              class="button plain icon-only"
+              aria-label={t('action.close')}
+            >
+              <Icon name="close" />
+            </button>
+          </header>
+          {description !== undefined && (
+            <p {...parts.getDescriptionProps()} class="soft">
+              {description}
+            </p>
+          )}
+          {children}
+          {footer && <footer>{footer}</footer>}
+        </div>
+      </div>
+    </Portal>
+  )
+}

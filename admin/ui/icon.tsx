@@ -1,0 +1,54 @@
+/** Line icons, 24 units square; decoration only, the words beside them say it. */
+const paths = {
+  overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
+  sessions:
+    'M16 20v-1.500a3.500 3.500 0 0 0-3.500-3.500h-5A3.500 3.500 0 0 0 4 18.500V20M10 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7M20 8v6M17 11h6',
+  conversations:
+    'M20 11.500a7.500 7 0 0 1-7.500 7H8l-4 3v-5.500a7 7 0 0 1-1-4.500 7.500 7 0 0 1 7.500-7h2a7.500 7 0 0 1 7.500 7z',
+  settings:
+    'M4 7h9M17 7h3M4 17h3M11 17h9M15 9.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5M9 19.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5',
+  add: 'M12 5v14M5 12h14',
+  more: 'M5 12h.01M12 12h.01M19 12h.01',
+  close: 'M6 6l12 12M18 6L6 18',
+  back: 'M15 5l-7 7 7 7',
+  search: 'M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14M20 20l-4-4',
+  send: 'M5 12l15-7-5 15-3.500-5.500zM11.500 14.500L20 5',
+  attach:
+    'M19 11l-7.500 7.500a4.500 4.500 0 0 1-6.400-6.400L13 4.300a3 3 0 0 1 4.300 4.300l-7.800 7.700a1.500 1.500 0 0 1-2.100-2.100l7-7',
+  download: 'M12 4v11M7 11l5 5 5-5M5 20h14',
+  file: 'M14 3v5h5M14 3H6v18h13V8z',
+  play: 'M8 5l11 7-11 7z',
+  voice:
+    'M12 15a3.500 3.500 0 0 0 3.500-3.500v-4a3.500 3.500 0 1 0-7 0v4A3.500 3.500 0 0 0 12 15M5.500 11.500a6.500 6.500 0 0 0 13 0M12 18v3',
+  star: 'M12 4l2.500 5.200 5.500.800-4 4 1 5.700-5-2.800-5 2.800 1-5.700-4-4 5.500-.800z',
+  edit: 'M4 20h4L19 9l-4-4L4 16zM13 7l4 4',
+  renew: 'M20 6v5h-5M4 18v-5h5M5.500 9A7.500 7.500 0 0 1 19 8l1 3M18.500 15A7.500 7.500 0 0 1 5 16l-1-3',
+  out: 'M14 4h5v16h-5M4 12h10M10 8l4 4-4 4',
+  check: 'M5 12.500l4.500 4.500L19 7.500',
+  warn: 'M12 4L2.500 20h19zM12 10v4.500M12 17.500h.01',
+  clock: 'M12 20.500a8.500 8.500 0 1 0 0-17 8.500 8.500 0 0 0 0 17M12 7.500V12l3 2',
+  phone: 'M8 3h8v18H8zM11 18h2',
+  copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
+  down: 'M12 5v14M6 13l6 6 6-6',
+} as const
+
+export type IconName = keyof typeof paths
+
+export function Icon({ name, size = 20 }: { name: IconName; size?: number }) {
+  return (
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      stroke-width="1.75"
+      stroke-linecap="round"
+      stroke-linejoin="round"
+      aria-hidden="true"
+      focusable="false"
+    >
+      <path d={paths[name]} />
+    </svg>
+  )
+}

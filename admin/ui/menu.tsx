@@ -1,0 +1,45 @@
+/** A button that opens a menu of actions; keys, focus and placing are @zag-js/menu's work. */
+import * as menu from '@zag-js/menu'
+import { normalizeProps, useMachine } from '@zag-js/preact'
+import { useId } from 'preact/hooks'
+import { Icon, type IconName } from './icon.tsx'
+import { Portal } from './portal.tsx'
+
+export interface Action {
+  id: string
+  label: string
+  icon: IconName
+  danger?: boolean
+  run(): void
+}
+
+export function Menu({ label, actions }: { label: string; actions: readonly Action[] }) {
+  const service = useMachine(menu.machine, {
+    id: useId(),
+    'aria-label': label,
+    positioning: { placement: 'bottom-end' },
+    onSelect: ({ value }) => actions.find(({ id }) => id === value)?.run(),
+  })
+  const parts = menu.connect(service, normalizeProps)
+  return (
+    <>
+      <button {...parts.getTriggerProps()} class="button plain icon-only" aria-label={label}>
+        <Icon name="more" />
+      </button>
+      {parts.open && (
+        <Portal>
+          <div {...parts.getPositionerProps()}>
+            <ul {...parts.getContentProps()} class="menu">
+              {actions.map(({ id, label: text, icon, danger }) => (
+                <li key={id} {...parts.getItemProps({ value: id })} class={danger ? 'danger' : ''}>
+                  <Icon name={icon} />
+                  {text}
+                </li>
+              ))}
+            </ul>
+          </div>
+        </Portal>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,6 @@
+/** Renders outside the page's frame, so that nothing clips it. (The one of @zag-js/preact 1.44.0 asks for React.) */
+import type { ComponentChildren } from 'preact'
+import { createPortal } from 'preact/compat'
+
+export const Portal = ({ children }: { children: ComponentChildren }) =>
+  createPortal(<>{children}</>, document.body)

@@ -1,0 +1,67 @@
+/**
+ * Builds the admin panel: `bun scripts/panel.ts`, or `buildPanel` for the binary. Names carry a hash of what is in them;
+ * beside each file lie its compressed forms, so that serving it costs nothing.
+ */
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+
+const root = resolve(import.meta.dirname, '..')
+
+/** Where the service looks for the panel when it runs from the sources. */
+export const panelFolder = join(root, 'dist/panel')
+
+/** Builds the panel into `folder`, whole or not at all. */
+export async function buildPanel(folder = panelFolder): Promise<void> {
+  await mkdir(dirname(folder), { recursive: true })
+  const workshop = await mkdtemp(join(dirname(folder), '.panel-'))
+  try {
+    const result = await Bun.build({
+      entrypoints: [join(root, 'admin/index.html')],
+      outdir: workshop,
+      minify: true,
+      // Pages that nobody opens are not loaded.
+      splitting: true,
+      jsx: { runtime: 'automatic', importSource: 'preact', development: false },
+      define: { 'process.env.NODE_ENV': '"production"' },
+      naming: { chunk: 'assets/[name]-[hash].[ext]', asset: 'assets/[name]-[hash].[ext]' },
+      // Deep links are served by the same page.
+      publicPath: '/',
+    })
+    for (const message of result.logs) console.error(message)
+    await cp(join(root, 'admin/icon.svg'), join(workshop, 'icon.svg'))
+    await cp(join(root, 'locales'), join(workshop, 'locales'), { recursive: true })
+    await compress(workshop)
+    await rm(folder, { recursive: true, force: true })
+    await rename(workshop, folder)
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+}
+
+async function compress(folder: string): Promise<void> {
+  const names = await readdir(folder, { recursive: true })
+  await Promise.all(
+    names.map(async name => {
+      const path = join(folder, name)
+      if (!(await stat(path)).isFile()) return
+      const content = await readFile(path)
+      const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } }
+      await writeFile(`${path}.br`, await promisify(brotliCompress)(content, quality))
+      await writeFile(`${path}.gz`, await promisify(gzip)(content, { level: 9 }))
+    }),
+  )
+}
+
+if (import.meta.main) {
+  await buildPanel()
+  let total = 0
+  for (const name of (await readdir(panelFolder, { recursive: true })).sort()) {
+    if (!name.endsWith('.br')) continue
+    const { size } = await stat(join(panelFolder, name))
+    total += size
+    console.log(`${(size / 1000).toFixed(1).padStart(7)} kB  ${basename(name, '.br')}`)
+  }
+  console.log(`${(total / 1000).toFixed(1).padStart(7)} kB  in all, compressed with brotli`)
+}

@@ -1,0 +1,209 @@
+/**
+ * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
+ * nothing from elsewhere; behind one check of who may come in.
+ */
+import { Elysia } from 'elysia'
+import type { Config } from '../config.ts'
+import type { PanelGateway } from '../gateway/face.ts'
+import { SvcError } from '../model/error.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { JsonSchema } from '../tools/schema.ts'
+import { createAccess } from './admin/access.ts'
+import { addAccountRoutes } from './admin/account-routes.ts'
+import { SignInBody, type Status, Success } from './admin/bodies.ts'
+import { PanelEvents } from './admin/events.ts'
+import { openPanelFiles } from './admin/files.ts'
+import { addMessageRoutes } from './admin/message-routes.ts'
+import { addJsonRoute } from './admin/routes.ts'
+import { problemResponse } from './errors.ts'
+import { Waiting } from './http-call.ts'
+import { absent, headOf, methodsByPath, pathOf, routable } from './paths.ts'
+import { declared, doorErrors, failed, noted } from './route.ts'
+import { addDocsRoutes } from './service-routes.ts'
+
+export interface AdminOptions {
+  gateway: PanelGateway
+  config: Pick<
+    Config,
+    | 'host'
+    | 'token'
+    | 'allowHosts'
+    | 'maxUploadBytes'
+    | 'basePath'
+    | 'mediaRoot'
+    | 'storeMaxAgeDays'
+    | 'storeMaxCount'
+  >
+  log: Log
+  version: string
+  /** Where the built panel may lie; the first folder that is there is it. */
+  folders: readonly string[]
+  /** Addresses worth a link. */
+  links?: { rest_url?: string; sandbox_phone?: string }
+  /** The system's by default. */
+  clock?: Clock
+}
+
+/** The door, as `platform/serve.ts` serves it. */
+export interface AdminApp {
+  /** Never throws. */
+  fetch(request: Request): Promise<Response>
+  /** Refuses new calls and ends waits and live streams. */
+  beginShutdown(): void
+  /** Path and query of a link that signs in once; undefined where nobody has to sign in. */
+  signInLink(): string | undefined
+}
+
+const about = {
+  title: 'svc admin panel',
+  summary: 'What the admin panel calls',
+  description:
+    'The API behind the panel. Programs are better served by the nine tools of `svc openapi`; this is for people who want a panel of their own.',
+  tags: [
+    { name: 'accounts', description: 'Accounts: log in and out, name, choose.' },
+    { name: 'messages', description: 'Conversations, messages, media.' },
+    { name: 'panel', description: 'The panel itself.' },
+  ],
+}
+
+/** @throws Error when the address is open to others and there is no token */
+export function createAdminApp(options: AdminOptions): AdminApp {
+  const { gateway, config, version, links, clock = systemClock } = options
+  const log = options.log.child('admin')
+  const access = createAccess({ ...config, clock })
+  const context = { gateway, log, waiting: new Waiting() }
+  const files = openPanelFiles(options.folders)
+  const startedAt = clock.now()
+
+  const status = async (): Promise<Status> => {
+    const { role, stalled, store, sessions, connected } = await gateway.health()
+    return {
+      version,
+      connected: connected > 0,
+      session_count: sessions,
+      connected_count: connected,
+      ...{ role, stalled, store },
+      started_at: startedAt,
+      base_path: config.basePath,
+      media_root: config.mediaRoot,
+      store_max_age_days: config.storeMaxAgeDays,
+      store_max_count: config.storeMaxCount,
+      max_upload_bytes: config.maxUploadBytes,
+      ...links,
+      token_required: access.required,
+    }
+  }
+  const sessions = async () => {
+    const listed = await gateway.accounts.list()
+    return {
+      sessions: await Promise.all(
+        listed.map(async session => ({ ...session, users: await usersOf(gateway, session.name) })),
+      ),
+    }
+  }
+  const events = new PanelEvents({ gateway, sessions, status, clock, log })
+
+  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
+  app.onError(({ code, error, request }) =>
+    code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
+  )
+  addAccountRoutes(app, context, { status, sessions })
+  addMessageRoutes(app, context, { maxUploadBytes: config.maxUploadBytes, log })
+  app.get('/api/events', () => events.open(), {
+    response: { 200: declared(eventStream) },
+    detail: liveDetail,
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sign-in',
+    operationId: 'sign_in',
+    summary: 'Sign in with the token',
+    tag: 'panel',
+    body: SignInBody,
+    answer: Success,
+    errors: ['rate_limited'],
+    run: async () => ({ success: true }),
+    headers: ({ body, request }) => ({ 'set-cookie': access.signIn(body.token, request) }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sign-out',
+    operationId: 'sign_out',
+    summary: 'Sign out',
+    tag: 'panel',
+    answer: Success,
+    run: async () => ({ success: true }),
+    headers: ({ request }) => ({ 'set-cookie': access.signOut(request) }),
+  })
+  addDocsRoutes(app, context, { version, tokenRequired: access.required, about })
+  const methods = methodsByPath(app)
+
+  /** The page and its files: what anybody may load, since nothing in it is secret. */
+  const page = async (request: Request, path: string): Promise<Response> => {
+    if (path === '/sign-in') return signInByLink(request)
+    return (await files.serve(request, path)) ?? (await files.page(request))
+  }
+  const signInByLink = (request: Request): Response => {
+    const code = new URL(request.url).searchParams.get('code') ?? ''
+    const cookie = access.signInByLink(code, request)
+    return new Response(null, {
+      status: 303,
+      headers: {
+        location: '/',
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+        ...(cookie && { 'set-cookie': cookie }),
+      },
+    })
+  }
+
+  return {
+    signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
+    beginShutdown() {
+      context.waiting.stop()
+      events.stop()
+    },
+    async fetch(request) {
+      const path = pathOf(request.url)
+      const isApi = path === '/api' || path.startsWith('/api/')
+      const open = openPaths.has(path) || !isApi
+      const refusal = access.refusal(request, open) ?? context.waiting.stopped
+      if (refusal) return problemResponse(refusal)
+      try {
+        if (isApi || docsPath.test(path)) {
+          return request.method === 'HEAD'
+            ? await headOf(app, request)
+            : await app.fetch(routable(request, path))
+        }
+        if (request.method !== 'GET' && request.method !== 'HEAD') {
+          throw new SvcError('method_not_allowed', 'This path takes GET alone')
+        }
+        return await page(request, path)
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+  }
+}
+
+const eventStream: JsonSchema = { type: 'string', description: 'text/event-stream' }
+const liveDetail = {
+  operationId: 'events',
+  summary: 'Live changes',
+  description:
+    'Server-sent events: hello at the start, message (also when the status of a sent one changes), sessions, status.',
+  tags: ['panel'],
+  ...noted({ errors: doorErrors }),
+}
+
+/** What may be called without having signed in. */
+const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
+const docsPath = /^\/(docs(\/|$)|openapi\.json$)/
+
+/** Those of a session that is gone meanwhile are nobody. */
+const usersOf = (gateway: PanelGateway, session: string) =>
+  gateway.accounts.users(session).catch(error => {
+    if (error instanceof SvcError && error.code === 'session_not_found') return []
+    throw error
+  })

@@ -1,0 +1,151 @@
+/** The panel's accounts: who there is, logging in by QR, and the changes one may make. */
+import { Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import type { LoginFlow } from '../../gateway/face.ts'
+import {
+  CancelBody,
+  CodeBody,
+  DefaultSet,
+  Login,
+  LoginBody,
+  LoginQuery,
+  RenameBody,
+  Renamed,
+  SessionPath,
+  Sessions,
+  Status,
+  Success,
+} from './bodies.ts'
+import { addJsonRoute, type PanelContext } from './routes.ts'
+
+export interface AccountViews {
+  status(): Promise<Status>
+  sessions(): Promise<{ sessions: object[] }>
+}
+
+const loginErrors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
+
+/** Adds /api/status and /api/sessions with all below it. */
+export function addAccountRoutes(app: Elysia, context: PanelContext, views: AccountViews): void {
+  const { accounts, logins } = context.gateway
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/status',
+    operationId: 'status',
+    summary: 'How the service is',
+    tag: 'panel',
+    answer: Status,
+    run: () => views.status(),
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/sessions',
+    operationId: 'sessions',
+    summary: 'All sessions with their users',
+    tag: 'accounts',
+    answer: Sessions,
+    run: () => views.sessions() as Promise<never>,
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/login',
+    operationId: 'start_login',
+    summary: 'Start a login by QR code',
+    description:
+      'Answers with the QR code at once. A login of that session that is under way is joined. Of a connected session without force: confirmed, and nothing is started.',
+    tag: 'accounts',
+    body: LoginBody,
+    answer: Login,
+    errors: loginErrors,
+    run: async ({ body, signal }) => shown(await logins.begin(body.name ?? '', body.force ?? false, signal)),
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/sessions/login/status',
+    operationId: 'login_status',
+    summary: 'Follow a login',
+    description: 'Returns when the status changes, or after timeout.',
+    tag: 'accounts',
+    query: LoginQuery,
+    answer: Login,
+    errors: loginErrors,
+    run: async ({ query, signal }) =>
+      shown(
+        await logins.follow(
+          { login_id: query.login_id, session: query.session },
+          (query.timeout ?? 0) * 1000,
+          signal,
+        ),
+      ),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/login/code',
+    operationId: 'login_code',
+    summary: 'Give the digits that the phone shows',
+    tag: 'accounts',
+    body: CodeBody,
+    answer: Login,
+    errors: loginErrors,
+    run: async ({ body, signal }) => shown(await logins.giveCode(body.login_id, body.verify_code, signal)),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/login/cancel',
+    operationId: 'cancel_login',
+    summary: 'Call a login off',
+    tag: 'accounts',
+    body: CancelBody,
+    answer: Success,
+    run: async ({ body }) => ({ success: logins.callOff(body.login_id) }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/:name/logout',
+    operationId: 'logout',
+    summary: 'Log a session out',
+    description: 'Deletes its credentials; its messages stay.',
+    tag: 'accounts',
+    params: SessionPath,
+    body: Type.Object({}, { additionalProperties: false }),
+    answer: Success,
+    errors: ['session_not_found'],
+    run: async ({ params }) => ({ success: (await accounts.logout(params.name)).success }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/:name/rename',
+    operationId: 'rename',
+    summary: 'Rename a session',
+    tag: 'accounts',
+    params: SessionPath,
+    body: RenameBody,
+    answer: Renamed,
+    errors: ['session_not_found', 'session_exists'],
+    run: async ({ params, body }) => {
+      const { success, new_name } = await accounts.rename(params.name, body.new_name)
+      return { success, name: new_name }
+    },
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/:name/default',
+    operationId: 'set_default',
+    summary: 'Make a session the default one',
+    tag: 'accounts',
+    params: SessionPath,
+    body: Type.Object({}, { additionalProperties: false }),
+    answer: DefaultSet,
+    errors: ['session_not_found'],
+    run: ({ params }) => accounts.setDefault(params.name),
+  })
+}
+
+/** A login with its QR code drawn. */
+async function shown(flow: LoginFlow): Promise<Login> {
+  if (flow.qr_url === undefined) return flow
+  // Loaded on use: logins are rare.
+  const { toString: draw } = await import('qrcode')
+  const qr_svg = await draw(flow.qr_url, { type: 'svg', errorCorrectionLevel: 'L', margin: 2 })
+  return { ...flow, qr_svg }
+}

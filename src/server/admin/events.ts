@@ -1,0 +1,144 @@
+/**
+ * Live changes for the panel, as server-sent events: messages as they are stored or settled, the sessions, the status.
+ * Everything is read and encoded once, however many panels are open, and nothing while none is.
+ */
+import type { PanelGateway } from '../../gateway/face.ts'
+import type { Message } from '../../model/message.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+
+export interface EventPorts {
+  gateway: PanelGateway
+  /** What the events `sessions` and `status` carry. */
+  sessions(): Promise<object>
+  status(): Promise<object>
+  clock: Clock
+  log: Log
+}
+
+/** Sessions and status leave no mark in the log, so they are looked at. */
+const lookEveryMs = 1000
+/** That a session was polled again is news only so often. */
+const pollNewsMs = 15_000
+const quietMs = 15_000
+/** A reader that is this many bytes behind is cut off: it comes again and looks anew. */
+const behindBytes = 4 * 1024 * 1024
+
+export class PanelEvents {
+  readonly #ports: EventPorts
+  readonly #readers = new Set<ReadableStreamDefaultController<Uint8Array>>()
+  readonly #encoder = new TextEncoder()
+  #unsubscribe: (() => void) | undefined
+  #looking: AbortController | undefined
+  #stopped = false
+
+  constructor(ports: EventPorts) {
+    this.#ports = ports
+  }
+
+  /** How many panels listen. */
+  get readers(): number {
+    return this.#readers.size
+  }
+
+  /** A stream of events, until the reader goes or `stop`. */
+  open(): Response {
+    let own: ReadableStreamDefaultController<Uint8Array>
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start: controller => {
+          own = controller
+          if (this.#stopped) return controller.close()
+          this.#readers.add(controller)
+          controller.enqueue(this.#event('hello', {}))
+          this.#begin()
+        },
+        cancel: () => this.#leave(own),
+      },
+      { highWaterMark: behindBytes, size: chunk => chunk?.byteLength ?? 0 },
+    )
+    return new Response(body, {
+      headers: {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        // A proxy in front shall not gather them.
+        'x-accel-buffering': 'no',
+      },
+    })
+  }
+
+  /** Ends all streams. */
+  stop(): void {
+    this.#stopped = true
+    for (const reader of [...this.#readers]) {
+      this.#leave(reader)
+      reader.close()
+    }
+  }
+
+  #begin(): void {
+    if (this.#looking) return
+    const looking = new AbortController()
+    this.#looking = looking
+    this.#unsubscribe = this.#ports.gateway.changes.subscribe(message => this.#message(message))
+    void this.#look(looking.signal)
+  }
+
+  #leave(reader: ReadableStreamDefaultController<Uint8Array>): void {
+    if (!this.#readers.delete(reader) || this.#readers.size > 0) return
+    this.#looking?.abort()
+    this.#looking = undefined
+    this.#unsubscribe?.()
+    this.#unsubscribe = undefined
+  }
+
+  #message(message: Message): void {
+    this.#tell(this.#event('message', message, message.id))
+  }
+
+  /** Tells of sessions and status when they change; and that we live, when nothing does. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, log, sessions, status } = this.#ports
+    const told = { sessions: '', status: '' }
+    let pollsToldAt = clock.monotonic()
+    let spokeAt = clock.monotonic()
+    for (let first = true; !signal.aborted; first = false) {
+      try {
+        const current = await sessions()
+        const now = clock.monotonic()
+        const judged = JSON.stringify(current, (key, value) => (key === 'last_poll_at' ? undefined : value))
+        const pollsAreNews = now - pollsToldAt > pollNewsMs
+        if (pollsAreNews) pollsToldAt = now
+        if (!first && (pollsAreNews || judged !== told.sessions)) this.#tell(this.#event('sessions', current))
+        told.sessions = judged
+        const state = await status()
+        const shown = JSON.stringify(state)
+        if (shown !== told.status && !first) this.#tell(this.#event('status', state))
+        told.status = shown
+        if (now - spokeAt > quietMs) {
+          spokeAt = now
+          this.#tell(this.#encoder.encode(': here\n\n'))
+        }
+      } catch (error) {
+        if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
+      }
+      await clock.sleep(lookEveryMs, signal)
+    }
+  }
+
+  #tell(bytes: Uint8Array): void {
+    for (const reader of [...this.#readers]) {
+      if ((reader.desiredSize ?? 0) > 0) reader.enqueue(bytes)
+      else {
+        this.#leave(reader)
+        reader.error(new Error('too slow'))
+      }
+    }
+  }
+
+  #event(name: string, data: object, id?: number): Uint8Array {
+    const head = id === undefined ? '' : `id: ${id}\n`
+    return this.#encoder.encode(`${head}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * The panel's own files: the page, its scripts and styles, the texts. A fixed set, read into memory at the first visit;
+ * a path names an entry of that set or nothing. Every address of the panel that is no file is the page: deep links.
+ */
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { SvcError } from '../../model/error.ts'
+import { errorCodeOf } from '../../platform/files.ts'
+import { type Prepared, prepareForms, respond } from '../docs.ts'
+
+/** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "media-src 'self' blob:",
+  "connect-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.json': 'application/json',
+  '.svg': 'image/svg+xml',
+}
+
+export interface PanelFiles {
+  /** The answer for a path of the panel; undefined where there is no such file. */
+  serve(request: Request, path: string): Promise<Response | undefined>
+  /** The page itself. */
+  page(request: Request): Promise<Response>
+}
+
+/** @param folders where the built panel may lie; the first that is there is it */
+export function openPanelFiles(folders: readonly string[]): PanelFiles {
+  let loaded: Promise<ReadonlyMap<string, Prepared>> | undefined
+  const files = () => {
+    loaded ??= load(folders)
+    // One that was not built yet may be there the next time.
+    loaded.catch(() => {
+      loaded = undefined
+    })
+    return loaded
+  }
+  return {
+    async serve(request, path) {
+      const found = (await files()).get(path)
+      if (!found || path === '/index.html') return undefined
+      const answer = respond(request, found, policy)
+      // The hash in the name stands for the content.
+      if (path.startsWith('/assets/'))
+        answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
+      return answer
+    },
+    async page(request) {
+      return respond(request, (await files()).get('/index.html')!, policy)
+    },
+  }
+}
+
+async function load(folders: readonly string[]): Promise<ReadonlyMap<string, Prepared>> {
+  for (const folder of folders) {
+    const names = await readdir(folder, { recursive: true }).catch(error => {
+      if (errorCodeOf(error) === 'ENOENT' || errorCodeOf(error) === 'ENOTDIR') return undefined
+      throw error
+    })
+    if (!names?.includes('index.html')) continue
+    const files = new Map<string, Prepared>()
+    for (const name of names) {
+      const type = types[extname(name)]
+      if (type === undefined) continue
+      const [bytes, br, gzip] = await Promise.all(
+        ['', '.br', '.gz'].map(form => readFile(join(folder, `${name}${form}`)).catch(() => undefined)),
+      )
+      if (bytes) files.set(`/${name.replaceAll('\\', '/')}`, prepareForms(type, bytes, { br, gzip }))
+    }
+    files.set('/locales/index.json', prepareForms('application/json', languagesIn(files), {}))
+    return files
+  }
+  throw new SvcError('internal', 'The panel was not built', {
+    hint: 'Run ./scripts/start once, or: bun scripts/panel.ts',
+  })
+}
+
+/** The languages there are, each by its own name. */
+function languagesIn(files: ReadonlyMap<string, Prepared>): Uint8Array {
+  const languages = [...files].flatMap(([path, file]) => {
+    const code = /^\/locales\/([\w-]+)\.json$/.exec(path)?.[1]
+    if (code === undefined) return []
+    const texts = JSON.parse(new TextDecoder().decode(file.forms.get('identity'))) as Record<string, string>
+    return [{ code, name: texts['language.name'] ?? code }]
+  })
+  return new TextEncoder().encode(
+    JSON.stringify({ languages: languages.sort((a, b) => (a.code < b.code ? -1 : 1)) }),
+  )
+}

@@ -1,0 +1,115 @@
+/** The panel's messages: conversations, pages of them, sending, media, what waits, and how much goes on. */
+import { Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { OutboxEntry, SendResult } from '../../model/message.ts'
+import type { Log } from '../../platform/log.ts'
+import { invoke, verbs } from '../../tools/index.ts'
+import { addMediaRoutes } from '../media-routes.ts'
+import { Cancelled, EntryPath } from '../outbox-routes.ts'
+import {
+  Conversations,
+  Messages,
+  MessagesQuery,
+  ReadBody,
+  SendBody,
+  Stats,
+  StatsQuery,
+  Success,
+} from './bodies.ts'
+import { addJsonRoute, type PanelContext } from './routes.ts'
+
+/** Adds /api/conversations, /api/messages, /api/media, /api/outbox and /api/stats. */
+export function addMessageRoutes(
+  app: Elysia,
+  context: PanelContext,
+  options: { maxUploadBytes: number; log: Log },
+): void {
+  const { gateway } = context
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/conversations',
+    operationId: 'conversations',
+    summary: 'All conversations, the newest first',
+    tag: 'messages',
+    answer: Conversations,
+    errors: ['store_unavailable'],
+    run: async () => ({ conversations: await gateway.conversations.list() }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/conversations/read',
+    operationId: 'mark_read',
+    summary: 'Mark a conversation as read up to a message',
+    tag: 'messages',
+    body: ReadBody,
+    answer: Success,
+    errors: ['store_unavailable'],
+    run: async ({ body }) => {
+      await gateway.conversations.markRead(body.session, body.user_id, body.up_to)
+      return { success: true }
+    },
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/messages',
+    operationId: 'messages',
+    summary: 'Pages of messages, by any filter',
+    description: 'Newest first; next_before leads to the next older page.',
+    tag: 'messages',
+    query: MessagesQuery,
+    answer: Messages,
+    errors: ['store_unavailable'],
+    run: ({ query }) => gateway.history.page({ ...query, limit: query.limit ?? 50, offset: 0 }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/messages',
+    operationId: 'send',
+    summary: 'Send text and uploaded media to a user',
+    tag: 'messages',
+    body: SendBody,
+    answer: SendResult,
+    errors: verbs.send.errors,
+    run: async ({ body, signal }) =>
+      (await invoke(
+        verbs.send,
+        gateway,
+        body,
+        { signal, local: false, settle: () => {} },
+        options.log,
+      )) as SendResult,
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/outbox',
+    operationId: 'outbox',
+    summary: 'What waits to be sent, oldest first',
+    tag: 'messages',
+    answer: Type.Object({ outbox: Type.Array(OutboxEntry) }),
+    errors: ['store_unavailable'],
+    run: async () => ({ outbox: await gateway.outbox.list() }),
+  })
+  addJsonRoute(app, context, {
+    method: 'delete',
+    path: '/api/outbox/:id',
+    operationId: 'cancel_queued',
+    summary: 'Cancel what waits',
+    tag: 'messages',
+    params: EntryPath,
+    answer: Cancelled,
+    errors: ['not_found', 'store_unavailable'],
+    run: ({ params }) => gateway.outbox.cancel(params.id),
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/stats',
+    operationId: 'stats',
+    summary: 'Messages per hour',
+    tag: 'messages',
+    query: StatsQuery,
+    answer: Stats,
+    errors: ['store_unavailable'],
+    run: async ({ query }) => ({ hours: await gateway.conversations.hours(query.hours ?? 24) }),
+  })
+  addMediaRoutes(app, context, options.maxUploadBytes, '/api')
+}

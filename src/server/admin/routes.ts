@@ -1,0 +1,119 @@
+/** How the panel's routes are declared, read and answered: one way for all of them. */
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import type { PanelGateway } from '../../gateway/face.ts'
+import type { ErrorCode } from '../../model/error.ts'
+import { parse } from '../../tools/parse.ts'
+import { type JsonSchema, toJsonSchema } from '../../tools/schema.ts'
+import { readJson } from '../body.ts'
+import { HttpCall } from '../http-call.ts'
+import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from '../route.ts'
+
+/** What the routes work with. */
+export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
+
+const bodyBytes = 1024 * 1024
+
+/** One call of a route: its checked inputs. */
+export interface RouteCall<P, Q, B> {
+  params: P
+  query: Q
+  body: B
+  /** Aborts when the caller goes or the service stops. */
+  signal: AbortSignal
+  request: Request
+}
+
+export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema> {
+  method: 'get' | 'post' | 'delete'
+  path: string
+  operationId: string
+  summary: string
+  description?: string
+  tag: 'accounts' | 'messages' | 'panel'
+  params?: P
+  query?: Q
+  body?: B
+  answer: A
+  errors?: readonly ErrorCode[]
+  /** Headers of the answer, besides the usual. */
+  headers?(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Record<string, string>
+  run(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Promise<Static<A>>
+}
+
+/** Adds a route that answers with JSON. Bodies are optional where no field of theirs is required. */
+export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema>(
+  app: Elysia,
+  context: RouteContext,
+  route: JsonRoute<P, Q, B, A>,
+): void {
+  const { method, path, operationId, summary, description, tag, params, query, body, answer } = route
+  const handle = async (request: Request, given: Record<string, string>) => {
+    const call = new HttpCall(request, context.waiting)
+    try {
+      const inputs = {
+        params: (params && parse(params, decoded(given))) as Static<P>,
+        query: (query && parse(query, queryOf(request, toJsonSchema(query)))) as Static<Q>,
+        body: (body && parse(body, await bodyOf(request))) as Static<B>,
+        signal: call.signal,
+        request,
+      }
+      const value = await route.run(inputs)
+      const headers = route.headers?.(inputs)
+      return new Response(JSON.stringify(value), { headers: { ...jsonAnswer.headers, ...headers } })
+    } catch (error) {
+      return failed(error, context, operationId)
+    } finally {
+      call.end()
+    }
+  }
+  const handler = ({ request, params: found }: { request: Request; params: unknown }) =>
+    handle(request, found as Record<string, string>)
+  app.route(method.toUpperCase(), path, handler, {
+    parse: 'none',
+    ...(params && { params: declared(params) }),
+    ...(query && { query: declared(query) }),
+    ...(body && { body: declared(body) }),
+    response: { 200: declared(answer) },
+    detail: {
+      operationId,
+      summary,
+      ...(description !== undefined && { description }),
+      tags: [tag],
+      ...noted({
+        errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
+        ...(body && { requestBody: { content: { 'application/json': { schema: toJsonSchema(body) } } } }),
+      }),
+    },
+  })
+}
+
+/** A POST without a body means one without fields. */
+async function bodyOf(request: Request): Promise<unknown> {
+  if (request.headers.get('content-type') === null && !request.body) return {}
+  return await readJson(request, bodyBytes)
+}
+
+/** The query, with numbers where the schema wants some. */
+function queryOf(request: Request, schema: JsonSchema): Record<string, unknown> {
+  const at = request.url.indexOf('?')
+  const given = new URLSearchParams(at < 0 ? '' : request.url.slice(at + 1))
+  return Object.fromEntries(
+    [...given].map(([key, text]) => {
+      const type = schema.properties?.[key]?.type
+      const numeric = (type === 'integer' || type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
+      return [key, numeric ? Number(text) : text]
+    }),
+  )
+}
+
+const decoded = (params: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(params).map(([key, text]) => [key, safelyDecoded(text)]))
+
+function safelyDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,87 @@
+/** Paths and methods of an Elysia app: what it is asked for, and the answers where it has no route. */
+import type { Elysia } from 'elysia'
+import { SvcError } from '../model/error.ts'
+import { problemResponse } from './errors.ts'
+
+/** The path as it was sent, without query: what both the guard and the router see. */
+export function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return '/'
+  const query = url.indexOf('?', start)
+  return query < 0 ? url.slice(start) : url.slice(start, query)
+}
+
+/** Elysia looks for the path from the 12th character of the address, which hosts of up to three letters break. */
+export function routable(request: Request, path: string): Request {
+  const { url } = request
+  return url.indexOf('/', 11) === url.indexOf(path, url.indexOf('://') + 3)
+    ? request
+    : new Request(`http://localhost${url.slice(url.indexOf('/', url.indexOf('://') + 3))}`, request)
+}
+
+/** Paths with `:name` segments → their methods. */
+export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>()
+  for (const route of app.routes)
+    found.set(route.path, [...(found.get(route.path) ?? []), route.method.toUpperCase()])
+  for (const list of found.values()) {
+    if (list.includes('GET')) list.push('HEAD')
+    list.push('OPTIONS')
+  }
+  return found
+}
+
+function allowedAt(
+  path: string,
+  methods: ReadonlyMap<string, readonly string[]>,
+): readonly string[] | undefined {
+  const exact = methods.get(path)
+  if (exact) return exact
+  const segments = path.split('/')
+  const matches = (pattern: string) => {
+    const parts = pattern.split('/')
+    return (
+      parts.length === segments.length &&
+      parts.every((part, index) => (part.startsWith(':') ? segments[index] !== '' : part === segments[index]))
+    )
+  }
+  return methods.get([...methods.keys()].find(matches) ?? '')
+}
+
+/** The answer where no route is: 405 for a path that is known, 404 for one that is not. */
+export function absent(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {
+  const path = pathOf(request.url)
+  const allowed = allowedAt(path, methods)
+  if (allowed)
+    return problemResponse(
+      new SvcError('method_not_allowed', `This path takes ${allowed.join(', ')}, not the method sent`),
+      { allow: allowed.join(', ') },
+    )
+  const isTool = path.startsWith('/tools/default/')
+  const names = [...methods.keys()].flatMap(known => /^\/tools\/default\/(\w+)$/.exec(known)?.[1] ?? [])
+  return problemResponse(
+    isTool
+      ? new SvcError('not_found', 'There is no tool of this name', {
+          hint: `The tools are ${names.join(', ')}.`,
+        })
+      : new SvcError('not_found', 'There is nothing at this path'),
+  )
+}
+
+/** What OPTIONS is answered with. */
+export function optionsOf(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
+  const allowed = allowedAt(path, methods)
+  // No CORS headers: pages of other origins are not to call this service.
+  return allowed
+    ? new Response(null, { status: 204, headers: { allow: allowed.join(', ') } })
+    : problemResponse(new SvcError('not_found', 'There is nothing at this path'))
+}
+
+/** What GET would answer, without the body. */
+export async function headOf(app: Elysia, request: Request): Promise<Response> {
+  const path = pathOf(request.url)
+  const get = new Request(request.url, { headers: request.headers, signal: request.signal })
+  const { status, headers, body } = await app.fetch(routable(get, path))
+  await body?.cancel().catch(() => {})
+  return new Response(null, { status, headers })
+}

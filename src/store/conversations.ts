@@ -1,0 +1,106 @@
+/** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
+
+import type { Database } from '../platform/sqlite.ts'
+import type { Messages, StoredMessage } from './messages.ts'
+
+/** Unread messages are counted up to here. */
+const countedUnread = 100
+
+export interface Thread {
+  last: StoredMessage
+  /** Received since the last answer, and not marked as read. */
+  unread: number
+}
+
+export class Conversations {
+  readonly #db: Database
+  readonly #messages: Messages
+
+  constructor(db: Database, messages: Messages) {
+    this.#db = db
+    this.#messages = messages
+  }
+
+  /** Everybody there are messages from or to; one step of the index each, however many messages. */
+  peers(): string[] {
+    return this.#db
+      .prepare(
+        `WITH RECURSIVE peers (peer) AS (
+           SELECT min(peer) FROM message
+           UNION ALL
+           SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
+         ) SELECT peer FROM peers WHERE peer IS NOT NULL`,
+      )
+      .all()
+      .map(row => String(row.peer))
+  }
+
+  /** The newest of the messages with that user, of one session or of whichever it is. */
+  thread(peer: string, session?: string): Thread | undefined {
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
+    const newest = this.#db
+      .prepare(
+        `SELECT m.id, m.sent, m.session FROM message m INDEXED BY message_peer
+         WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
+      )
+      .all(peer, ...(keys ? [JSON.stringify(keys)] : []))
+    const first = newest[0]
+    const last = first && this.#messages.byId(Number(first.id))
+    if (!last) return undefined
+    const own = newest.filter(row => row.session === first.session)
+    const read = this.#position(Number(first.session), peer)
+    const seen = own.findIndex(row => row.sent === 1 || Number(row.id) <= read)
+    return { last, unread: seen === -1 ? own.length : seen }
+  }
+
+  /** Everything up to that row has been looked at. */
+  markRead(session: string, peer: string, upTo: number): void {
+    const position = Math.min(upTo, this.#messages.lastId())
+    for (const key of this.#messages.sessionKeys(session)) {
+      this.#db
+        .prepare(
+          `INSERT INTO read_mark (session, peer, position) VALUES (?, ?, ?)
+           ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`,
+        )
+        .run(key, peer, position)
+    }
+  }
+
+  /** Rows of sent messages whose fate is open: waiting, or being handed over. */
+  open(): number[] {
+    return this.#db
+      .prepare(
+        `SELECT message FROM in_flight UNION SELECT message FROM outbox_part WHERE status = 'queued'
+         ORDER BY message DESC LIMIT 1000`,
+      )
+      .all()
+      .map(row => Number(row.message))
+  }
+
+  /** Messages by the time they bear, in spans of equal length from `since` (Unix ms) on. */
+  counts(since: number, spanMs: number): { span: number; all: number; sent: number }[] {
+    // Each by an index that holds all it needs: a day of a busy gateway is many rows.
+    const count = (from: string) =>
+      this.#db
+        .prepare(
+          `SELECT (timestamp - ?) / ? AS span, count(*) AS messages FROM ${from} AND timestamp >= ? GROUP BY span`,
+        )
+        .all(since, spanMs, since)
+    const sent = new Map(
+      count('message INDEXED BY message_sent WHERE sent = 1').map(row => [row.span, Number(row.messages)]),
+    )
+    return count('message INDEXED BY message_time WHERE 1').map(row => ({
+      span: Number(row.span),
+      all: Number(row.messages),
+      sent: sent.get(row.span) ?? 0,
+    }))
+  }
+
+  #position(session: number, peer: string): number {
+    const mark = this.#db
+      .prepare('SELECT position FROM read_mark WHERE session = ? AND peer = ?')
+      .get(session, peer)
+    return Number(mark?.position ?? 0)
+  }
+}

@@ -1,0 +1,225 @@
+import { describe, expect, test } from 'bun:test'
+import { fileURLToPath } from 'node:url'
+import { connectHttp, connectStdio, logInOver, type McpProcess, startMcp } from '../support/mcp.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+type Json = any
+
+const recv = (id: number, timeout: number) => ({
+  ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+  params: { name: 'recv', arguments: { timeout } },
+})
+const initialize = (version: string) => ({
+  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
+  params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+})
+const modern = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+const post = (url: string, body: object, headers: Record<string, string> = {}, signal?: AbortSignal) =>
+  fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: JSON.stringify(body),
+    ...(signal && { signal }),
+  })
+
+/** The events of a stream, as they come. */
+async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<{ id?: string; data: string }> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of body) {
+    text += decoder.decode(chunk, { stream: true })
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n')
+      text = text.slice(end + 2)
+      const field = (name: string) => lines.find(line => line.startsWith(`${name}: `))?.slice(name.length + 2)
+      const id = field('id')
+      const data = field('data')
+      // Comments only keep the stream alive.
+      if (id !== undefined || data !== undefined) yield { ...(id !== undefined && { id }), data: data ?? '' }
+    }
+  }
+}
+
+async function openSession(url: string, version = '2025-11-25'): Promise<Record<string, string>> {
+  const response = await post(url, initialize(version))
+  await response.text()
+  const headers = {
+    'mcp-session-id': response.headers.get('mcp-session-id')!,
+    'mcp-protocol-version': version,
+  }
+  await post(url, { jsonrpc: '2.0', method: 'notifications/initialized' }, headers)
+  return headers
+}
+
+async function withService(
+  transport: 'http' | 'sse',
+  use: (service: McpProcess, sandbox: TestSandbox) => Promise<void>,
+): Promise<void> {
+  await using sandbox = await withSandbox()
+  await using service = await startMcp(transport, { sandbox })
+  {
+    await using client = await connectHttp(service.url, { kind: 'sdk1' })
+    await logInOver(client, sandbox)
+  }
+  await use(service, sandbox)
+}
+
+/** What the next reader of the default position gets within a while. */
+async function next(url: string, timeout = 15): Promise<Json[]> {
+  await using client = await connectHttp(url, { kind: url.endsWith('/sse') ? 'sdk1' : '2025' })
+  return await client.value('recv', { timeout })
+}
+
+describe('a message counts as read only when its answer reached the client', () => {
+  test('http 2025: who leaves and does not come back gets nothing; the next reader does, marked', async () => {
+    await withService('http', async ({ url }, sandbox) => {
+      const headers = await openSession(url)
+      const leave = new AbortController()
+      const { body } = await post(url, recv(1, 60), headers, leave.signal)
+      const stream = events(body!)
+      expect((await stream.next()).value.id).toBeString()
+      leave.abort()
+      // Its call still waits for the client to come back, and takes the message.
+      await sandbox.say('anybody there?')
+      expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
+      expect(await next(url, 0)).toEqual([])
+    })
+  }, 60_000)
+
+  test('http 2025: who comes back in time reads on, and that counts', async () => {
+    await withService('http', async ({ url }, sandbox) => {
+      const headers = await openSession(url)
+      const leave = new AbortController()
+      const { body } = await post(url, recv(1, 60), headers, leave.signal)
+      const first = (await events(body!).next()).value
+      leave.abort()
+      await sandbox.say('still here')
+      // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
+      let resumed: Response | undefined
+      for (let tries = 0; tries < 20 && resumed?.status !== 200; tries++) {
+        resumed = await fetch(url, {
+          headers: { ...headers, accept: 'text/event-stream', 'last-event-id': first.id },
+        })
+      }
+      const answers: Json[] = []
+      for await (const { data } of events(resumed!.body!)) if (data) answers.push(JSON.parse(data))
+      expect(answers).toMatchObject([
+        { id: 1, result: { structuredContent: { result: [{ text: 'still here' }] } } },
+      ])
+      await using client = await connectHttp(url)
+      expect(await client.value('recv', { timeout: 1 })).toEqual([])
+    })
+  }, 60_000)
+
+  test.each(['2025-06-18', '2024-11-05'])(
+    'http %s: a revision that cannot come back is let go at once',
+    async version => {
+      await withService('http', async ({ url }, sandbox) => {
+        const headers = await openSession(url, version)
+        const leave = new AbortController()
+        const answer = post(url, recv(1, 60), headers, leave.signal).then(response => response.text())
+        // The call is under way once the session has answered what came after it.
+        await (await post(url, { jsonrpc: '2.0', id: 2, method: 'ping' }, headers)).text()
+        leave.abort()
+        await expect(answer).rejects.toThrow()
+        await sandbox.say('hello')
+        expect(await next(url)).toMatchObject([{ text: 'hello' }])
+      })
+    },
+    60_000,
+  )
+
+  test('http 2026: who leaves gets nothing', async () => {
+    await withService('http', async ({ url }, sandbox) => {
+      const leave = new AbortController()
+      const call = recv(1, 60)
+      const body = { ...call, params: { ...call.params, _meta: modern } }
+      const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'recv' }
+      // The stream begins before the call is over.
+      const response = await post(url, body, headers, leave.signal)
+      expect(response.headers.get('content-type')).toBe('text/event-stream')
+      leave.abort()
+      await sandbox.say('hello')
+      expect(await next(url)).toMatchObject([{ text: 'hello' }])
+    })
+  }, 60_000)
+
+  test('sse: who closes the stream gets nothing', async () => {
+    await withService('sse', async ({ url }, sandbox) => {
+      const leave = new AbortController()
+      const { body } = await fetch(url, { signal: leave.signal })
+      const stream = events(body!)
+      const endpoint = new URL((await stream.next()).value.data, url).href
+      for (const message of [
+        initialize('2024-11-05'),
+        { jsonrpc: '2.0', method: 'notifications/initialized' },
+        recv(1, 60),
+        { jsonrpc: '2.0', id: 2, method: 'ping' },
+      ])
+        expect((await post(endpoint, message)).status).toBe(202)
+      for await (const { data } of stream) if (JSON.parse(data).id === 2) break
+      leave.abort()
+      await sandbox.say('hello')
+      expect(await next(url)).toMatchObject([{ text: 'hello' }])
+    })
+  }, 60_000)
+
+  test('stdio: who does not read any more gets nothing', async () => {
+    await using sandbox = await withSandbox()
+    await using service = await startMcp('http', { sandbox })
+    {
+      await using client = await connectHttp(service.url)
+      await logInOver(client, sandbox)
+    }
+    await service.kill('SIGTERM')
+    const child = Bun.spawn(
+      [
+        process.execPath,
+        main,
+        'mcp',
+        '-d',
+        service.dir,
+        '--upstream-url',
+        sandbox.url,
+        '--cdn-url',
+        sandbox.cdnUrl,
+      ],
+      {
+        env: { PATH: process.env.PATH ?? '', HOME: service.dir },
+        stdin: 'pipe',
+        stdout: 'pipe',
+        stderr: 'pipe',
+      },
+    )
+    for (const message of [
+      initialize('2025-11-25'),
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      recv(1, 60),
+      { jsonrpc: '2.0', id: 2, method: 'ping' },
+    ])
+      child.stdin.write(`${JSON.stringify(message)}\n`)
+    await child.stdin.flush()
+    const reader = child.stdout.getReader()
+    for (let text = ''; !text.includes('"id":2'); )
+      text += new TextDecoder().decode((await reader.read()).value)
+    // Nobody reads the output any more, but the input stays open.
+    await reader.cancel()
+    await sandbox.say('hello')
+    expect(await child.exited).toBe(0)
+    await using client = await connectStdio({ sandbox, dir: service.dir })
+    expect(await client.value('recv', { timeout: 15 })).toMatchObject([{ text: 'hello', redelivered: true }])
+    expect(await client.value('recv', { timeout: 0 })).toEqual([])
+  }, 60_000)
+})
