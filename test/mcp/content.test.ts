@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { contentOf } from '../../src/mcp/content.ts'
+import { verbs } from '../../src/tools/index.ts'
+
+let dir = ''
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'svc-content-'))
+})
+afterAll(() => rm(dir, { recursive: true }))
+
+const mebibyte = 1024 * 1024
+
+async function downloaded(content_type: string, size: number, local = false) {
+  const path = join(dir, 'file')
+  await writeFile(path, Buffer.alloc(size, 7))
+  const file = { path, size, file_name: 'a "name".bin', content_type, sha256: 'ab' }
+  return contentOf(verbs.download, file, { input: { message_id: 'derived:ab/cd', item: 2 }, local })
+}
+
+describe('media for a client on another machine', () => {
+  test.each([
+    ['image/png', 'image'],
+    ['image/svg+xml', 'resource'],
+    ['audio/mpeg', 'audio'],
+    ['audio/silk', 'resource'],
+    ['text/plain', 'resource'],
+    ['application/pdf', 'resource'],
+  ])('%s comes as %s, and always with a link', async (type, kind) => {
+    const [described, content, link] = await downloaded(type, 100)
+    expect(described).toMatchObject({ type: 'text' })
+    expect(content).toMatchObject({ type: kind })
+    const { data } = content as { data?: string }
+    const { blob = data } = (content as { resource?: { blob: string } }).resource ?? {}
+    expect(Buffer.from(blob!, 'base64')).toEqual(Buffer.alloc(100, 7))
+    expect(link).toMatchObject({
+      type: 'resource_link',
+      uri: 'svc://media/derived%3Aab%2Fcd/2',
+      name: 'a "name".bin',
+      mimeType: type,
+      size: 100,
+    })
+  })
+
+  test('more than a mebibyte is only linked', async () => {
+    expect((await downloaded('image/png', mebibyte)).map(({ type }) => type)).toEqual([
+      'text',
+      'image',
+      'resource_link',
+    ])
+    expect((await downloaded('image/png', mebibyte + 1)).map(({ type }) => type)).toEqual([
+      'text',
+      'resource_link',
+    ])
+  })
+
+  test('a client of this machine gets the path', async () => {
+    const [described, ...more] = await downloaded('image/png', 100, true)
+    expect(more).toEqual([])
+    expect(JSON.parse((described as { text: string }).text).path).toBe(join(dir, 'file'))
+  })
+})

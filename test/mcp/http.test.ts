@@ -1,0 +1,251 @@
+import { describe, expect, test } from 'bun:test'
+import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { serve } from '../../src/platform/serve.ts'
+import { tools } from '../../src/tools/index.ts'
+import { connectHttp, startMcp } from '../support/mcp.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+import { withSandbox } from '../support/sandbox.ts'
+
+/** The door on a socket, over a gateway in memory. */
+async function startDoor(
+  options: Partial<McpHttpOptions['config']> & Partial<Pick<McpHttpOptions, 'idleMs' | 'transport'>> = {},
+) {
+  const { idleMs, transport = 'http', ...config } = options
+  const gateway = Object.assign(new MemoryGateway(), {
+    async *follow() {},
+    end: () => 0,
+  })
+  const door = createMcpHttp({
+    ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, transport },
+    changes: { subscribe: () => () => {} },
+    config: { host: '127.0.0.1', allowHosts: [], ...config },
+    ...(idleMs !== undefined && { idleMs }),
+  })
+  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => door.fetch(request) })
+  return {
+    ...{ gateway, door, server },
+    url: `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`,
+    async [Symbol.asyncDispose]() {
+      await door.close(0)
+      await server.stop(0)
+    },
+  }
+}
+
+const initialize = {
+  ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+}
+
+function post(url: string, body: unknown, headers: Record<string, string> = {}) {
+  return fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+}
+
+describe('who may call', () => {
+  test.each(['http', 'sse'] as const)('%s: with a token, nobody without it', async transport => {
+    await using door = await startDoor({ token: 's3cret', transport })
+    for (const authorization of ['', 'Bearer wrong', 's3cret']) {
+      const response = await fetch(door.url, { headers: authorization ? { authorization } : {} })
+      expect(response.status).toBe(401)
+      expect(response.headers.get('www-authenticate')).toStartWith('Bearer')
+      expect(await response.json()).toMatchObject({ code: 'unauthorized' })
+    }
+    expect((await post(door.url, initialize)).status).toBe(401)
+    const headers = { authorization: 'Bearer s3cret' }
+    await using client = await connectHttp(door.url, { kind: 'sdk1', headers })
+    expect(await client.tools()).toHaveLength(tools.length)
+  })
+
+  test.each([
+    ['a foreign Host', { host: 'evil.test' }],
+    ['a foreign page', { origin: 'https://evil.test' }],
+    ['a page that hides where it is from', { origin: 'null' }],
+    ['a request that a browser made for another site', { 'sec-fetch-site': 'cross-site' }],
+  ])('%s is refused', async (_name, headers) => {
+    for (const transport of ['http', 'sse'] as const) {
+      await using door = await startDoor({ transport })
+      const response = await post(door.url, initialize, headers)
+      expect(response.status).toBe(403)
+      expect(await response.json()).toMatchObject({ code: 'forbidden' })
+    }
+  })
+
+  test('an address open to others is not served without a token', () => {
+    expect(() =>
+      createMcpHttp({
+        ...{ gateway: {} as never, tools, log: silentLog, version: '1', confirmSend: false },
+        ...{ transport: 'http', changes: { subscribe: () => () => {} } },
+        config: { host: '0.0.0.0', allowHosts: [] },
+      }),
+    ).toThrow('needs a token')
+  })
+})
+
+describe('what is no message', () => {
+  test('gets the status and the error of its fault', async () => {
+    await using door = await startDoor()
+    const refusal = async (response: Response) => [response.status, (await response.json()).error.code]
+    expect(await refusal(await post(door.url, '{'))).toEqual([400, -32700])
+    expect(await refusal(await post(door.url, initialize, { 'content-type': 'text/plain' }))).toEqual([
+      415, -32000,
+    ])
+    expect(await refusal(await post(door.url, `"${'x'.repeat(25 * 1024 * 1024)}"`))).toEqual([413, -32000])
+    const lost = { 'mcp-session-id': 'gone' }
+    expect(await refusal(await post(door.url, { jsonrpc: '2.0', id: 1, method: 'ping' }, lost))).toEqual([
+      404, -32001,
+    ])
+    expect(await refusal(await fetch(door.url, { headers: lost }))).toEqual([404, -32001])
+    expect((await fetch(door.url)).status).toBe(405)
+    expect((await fetch(door.url, { method: 'PUT' })).status).toBe(405)
+    const elsewhere = await fetch(`${door.server.url}/sse`)
+    expect([elsewhere.status, await elsewhere.json()]).toMatchObject([404, { code: 'not_found' }])
+  })
+
+  test('sse: an unknown stream, or something else than a message', async () => {
+    await using door = await startDoor({ transport: 'sse' })
+    const messages = `${door.server.url}/messages?sessionId=`
+    expect((await post(`${messages}gone`, initialize)).status).toBe(404)
+    const { body } = await fetch(door.url)
+    const reader = body!.getReader()
+    let text = ''
+    while (!text.includes('\n\n')) text += new TextDecoder().decode((await reader.read()).value)
+    const id = /sessionId=(\S+)/.exec(text)![1]
+    expect((await post(messages + id, { hello: 1 })).status).toBe(400)
+    expect((await post(messages + id, '{')).status).toBe(400)
+    expect((await fetch(door.url, { method: 'DELETE' })).status).toBe(405)
+    await reader.cancel()
+  })
+})
+
+describe('sessions', () => {
+  test('a single call without a session is answered', async () => {
+    await using door = await startDoor()
+    const response = await post(door.url, {
+      ...{ jsonrpc: '2.0', id: 7, method: 'tools/call' },
+      params: { name: 'sessions', arguments: {} },
+    })
+    const data = /^data: (.*)$/m.exec(await response.text())![1]!
+    expect(JSON.parse(data)).toMatchObject({ id: 7, result: { structuredContent: { result: [] } } })
+  })
+
+  test('a session ends when its client says so', async () => {
+    await using door = await startDoor()
+    const opened = await post(door.url, initialize)
+    await opened.text()
+    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+    expect((await post(door.url, ping, headers)).status).toBe(200)
+    expect((await fetch(door.url, { method: 'DELETE', headers })).status).toBe(200)
+    expect((await post(door.url, ping, headers)).status).toBe(404)
+  })
+
+  test('an idle session makes room; one with an open stream stays', async () => {
+    await using door = await startDoor({ idleMs: 0 })
+    const open = async () => {
+      const response = await post(door.url, initialize)
+      await response.text()
+      return { 'mcp-session-id': response.headers.get('mcp-session-id')! }
+    }
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+    /** Opening one ends those that are idle, which they are a moment after their answer was read. */
+    const swept = async (headers: Record<string, string>) => {
+      for (let tries = 0; tries < 100; tries++) {
+        for (let more = 0; more < 10; more++) await open()
+        if ((await post(door.url, ping, headers)).status === 404) return true
+      }
+      return false
+    }
+    expect(await swept(await open())).toBe(true)
+    const kept = await open()
+    const stream = await fetch(door.url, { headers: { ...kept, accept: 'text/event-stream' } })
+    expect(stream.status).toBe(200)
+    expect(await swept(await open())).toBe(true)
+    expect((await post(door.url, ping, kept)).status).toBe(200)
+    await stream.body!.cancel()
+  })
+
+  test('a cancelled call ends its stream', async () => {
+    await using door = await startDoor()
+    const opened = await post(door.url, initialize)
+    await opened.text()
+    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const call = { name: 'recv', arguments: { timeout: 60 } }
+    const waiting = await post(
+      door.url,
+      { jsonrpc: '2.0', id: 5, method: 'tools/call', params: call },
+      headers,
+    )
+    const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 5 } }
+    expect((await post(door.url, cancel, headers)).status).toBe(202)
+    expect(await waiting.text()).toContain('"error"')
+  })
+})
+
+describe('stopping', () => {
+  test('ends waits with their empty answers, then streams; new calls are refused', async () => {
+    await using door = await startDoor()
+    await using client = await connectHttp(door.url)
+    const asked = new Promise<void>(resolve => {
+      const { recv } = door.gateway.inbox
+      door.gateway.inbox.recv = (request, call) => {
+        resolve()
+        return recv.call(door.gateway.inbox, request, call)
+      }
+    })
+    const waiting = client.value('recv', { timeout: 60 })
+    await asked
+    door.door.beginShutdown()
+    expect(await waiting).toEqual([])
+    const refused = await post(door.url, initialize)
+    expect([refused.status, await refused.json()]).toMatchObject([503, { code: 'shutting_down' }])
+    await door.door.close(5000)
+    await door.server.stop(5000)
+  })
+
+  test.each(['http', 'sse', 'openapi'] as const)(
+    'svc over %s stops cleanly with a client connected',
+    async way => {
+      await using sandbox = await withSandbox()
+      await using service = await startMcp(way, { sandbox })
+      await using _client = await connectHttp(service.url, { kind: 'sdk1' })
+      const killed = performance.now()
+      expect(await service.kill('SIGTERM')).toBe(0)
+      // The grace for answers is 3 s: nobody waits for any here.
+      expect(performance.now() - killed).toBeLessThan(2500)
+    },
+    30_000,
+  )
+})
+
+describe('beside REST', () => {
+  test('one service, one gateway: what REST reads MCP does not get again', async () => {
+    await using sandbox = await withSandbox()
+    await using service = await startMcp('openapi', { sandbox, args: ['--token', 's3cret'] })
+    const { origin } = new URL(service.url)
+    expect(service.stdout()).toContain(`mcp on ${origin}/mcp\n`)
+    const headers = { authorization: 'Bearer s3cret' }
+    await expect(connectHttp(service.url)).rejects.toThrow()
+    await using client = await connectHttp(service.url, { kind: '2026', headers })
+    const rest = async (tool: string, input: object) =>
+      (await post(`${origin}/tools/default/${tool}`, input, headers)).json()
+    const { qr_url } = await rest('login', {})
+    await sandbox.scanAndConfirm({ qrcode: qr_url })
+    for (let tries = 0; tries < 20; tries++) {
+      if ((await client.value('login', { timeout: 5 })).status === 'confirmed') break
+    }
+    await sandbox.say('one')
+    expect(await rest('recv', { timeout: 15 })).toMatchObject([{ text: 'one' }])
+    await sandbox.say('two')
+    expect(await client.value('recv', { timeout: 15 })).toMatchObject([{ text: 'two' }])
+    expect(await client.value('history')).toMatchObject({ total: 2 })
+  }, 60_000)
+})

@@ -1,0 +1,175 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { connectHttp, connectStdio, logInOver, startMcp, type Told } from '../support/mcp.ts'
+import { withSandbox } from '../support/sandbox.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+/** `svc mcp` with bare pipes. */
+async function spawned(args: string[] = []) {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-mcp-'))
+  const child = Bun.spawn([process.execPath, main, 'mcp', '-d', dir, ...args], {
+    env: { PATH: process.env.PATH ?? '', HOME: dir },
+    ...{ cwd: dir, stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
+  })
+  let stderr = ''
+  const logged = (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk
+  })()
+  return {
+    child,
+    write: (...lines: (object | string)[]) => {
+      for (const line of lines)
+        child.stdin.write(typeof line === 'string' ? line : `${JSON.stringify(line)}\n`)
+      return child.stdin.flush()
+    },
+    /** Everything on stdout, once the process has ended. */
+    async ended() {
+      const stdout = await new Response(child.stdout).text()
+      const code = await child.exited
+      await logged
+      return { code, stdout, stderr }
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+const initialize = {
+  ...{ jsonrpc: '2.0', id: 'first', method: 'initialize' },
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+}
+const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' }
+const call = (id: number, name: string, input: object = {}) => ({
+  ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+  params: { name, arguments: input },
+})
+
+describe('standard output', () => {
+  test('carries protocol alone, whatever comes in and however much is logged', async () => {
+    await using svc = await spawned(['--log-level', 'debug', '--sandbox', '--sandbox-port', '0'])
+    await svc.write(
+      initialize,
+      initialized,
+      'this is no JSON\n\n{"jsonrpc":"1.0"}\n[]\n',
+      call(1, 'sessions'),
+      call(2, 'send', { to: 'x' }),
+      call(3, 'fly'),
+      call(4, 'login', { timeout: 0 }),
+      { jsonrpc: '2.0', id: 5, method: 'no/such/method' },
+      // In two pieces, and with what is no ASCII.
+      `${JSON.stringify(call(6, 'history', { text_contains: '你好' })).slice(0, 60)}`,
+    )
+    await svc.write(`${JSON.stringify(call(6, 'history', { text_contains: '你好' })).slice(60)}\n`)
+    svc.child.stdin.end()
+    const { code, stdout, stderr } = await svc.ended()
+    expect(code).toBe(0)
+    const messages = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    for (const message of messages) expect(message.jsonrpc).toBe('2.0')
+    const ids = messages.map(({ id }) => id).filter(id => id !== undefined)
+    expect(ids.toSorted()).toEqual([1, 2, 3, 4, 5, 6, 'first'])
+    expect(stderr).toContain('serving MCP')
+    expect(stderr).toContain('phone on http://')
+    expect(stderr).toContain('no JSON-RPC message')
+  }, 30_000)
+})
+
+describe('the end', () => {
+  test('of the input ends the process: waits give their empty answers, then it is gone', async () => {
+    await using svc = await spawned()
+    await svc.write(initialize, initialized, call(1, 'recv', { timeout: 300 }))
+    svc.child.stdin.end()
+    const { code, stdout } = await svc.ended()
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout.trimEnd().split('\n')[1]!)).toMatchObject({
+      id: 1,
+      result: { structuredContent: { result: [] } },
+    })
+  }, 20_000)
+
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s ends it the same way',
+    async signal => {
+      await using svc = await spawned()
+      await svc.write(initialize, initialized, call(1, 'sessions'), call(2, 'recv', { timeout: 300 }))
+      const reader = svc.child.stdout.getReader()
+      let stdout = ''
+      const read = async () => {
+        const { done, value } = await reader.read()
+        stdout += new TextDecoder().decode(value)
+        return !done
+      }
+      while (!stdout.includes('"id":1') && (await read()));
+      svc.child.kill(signal)
+      while (await read());
+      expect(await svc.child.exited).toBe(0)
+      expect(stdout).toContain('"id":2')
+    },
+    20_000,
+  )
+})
+
+describe('the user’s own process', () => {
+  test('sends any file of this machine, and takes a message of many megabytes', async () => {
+    await using sandbox = await withSandbox()
+    await using client = await connectStdio({ sandbox, args: ['--pace', 'off'] })
+    await logInOver(client, sandbox)
+    await sandbox.say('send me something')
+    const [{ from_user: to }] = await client.value('recv', { timeout: 15 })
+    const dir = await mkdtemp(join(tmpdir(), 'svc-elsewhere-'))
+    try {
+      const file = join(dir, 'notes.txt')
+      await writeFile(file, 'from elsewhere')
+      expect(await client.value('send', { to, file_path: file })).toMatchObject({ success: true })
+    } finally {
+      await rm(dir, { recursive: true })
+    }
+    const large = Buffer.alloc(12 * 1024 * 1024, 'svc ')
+    const media = [{ kind: 'file', data: large.toString('base64'), file_name: 'large.bin' }]
+    const told: Told[] = []
+    const onprogress = (step: Told) => void told.push(step)
+    expect(await client.value('send', { to, media }, { onprogress })).toMatchObject({ success: true })
+    const last = told.at(-1)!
+    expect(last).toMatchObject({ progress: last.total!, message: 'upload large.bin' })
+    expect(last.total).toBeGreaterThan(large.length)
+    expect(told.map(({ progress }) => progress)).toEqual(
+      [...new Set(told.map(({ progress }) => progress))].toSorted((a, b) => a - b),
+    )
+    const seen = await sandbox.seen(messages => messages.length === 2)
+    const id = (seen[1]!.items[0] as { media_id: string }).media_id
+    expect(Buffer.from(await sandbox.mediaBytes(id)).equals(large)).toBe(true)
+  }, 60_000)
+
+  test('beside a running service it follows, and receives', async () => {
+    await using sandbox = await withSandbox()
+    await using service = await startMcp('openapi', { sandbox })
+    await using remote = await connectHttp(service.url)
+    await logInOver(remote, sandbox)
+    await using client = await connectStdio({ sandbox, dir: service.dir, kind: '2026' })
+    expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
+    // A new reader begins with what comes after its first look.
+    expect(await client.value('recv', { consumer: 'agent', timeout: 0 })).toEqual([])
+    await sandbox.say('both of you')
+    expect(await client.value('recv', { consumer: 'agent', timeout: 15 })).toMatchObject([
+      { text: 'both of you' },
+    ])
+    expect(await remote.value('recv', { timeout: 15 })).toMatchObject([{ text: 'both of you' }])
+    const health = await (await fetch(`${new URL(service.url).origin}/healthz`)).json()
+    expect(health.role).toBe('poller')
+    // When the service dies its follower takes over.
+    await service.kill('SIGKILL')
+    await sandbox.say('still there?')
+    expect(await client.value('recv', { consumer: 'agent', timeout: 30 })).toMatchObject([
+      { text: 'still there?' },
+    ])
+  }, 90_000)
+})
