@@ -97,7 +97,7 @@ function outboxOf({ outbox }: StoreSight, dir: string, now: number): Found {
   return note(
     'outbox',
     `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} for ${counted(outbox.users, 'user')} to write${oldest}${expiry}`,
-    `They go out by themselves while somebody polls; ${svcCommand('history --direction sent', dir)} shows them.`,
+    `They go out by themselves while somebody polls; ${svcCommand('outbox', dir)} shows them.`,
   )
 }
 
