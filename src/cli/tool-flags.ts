@@ -1,7 +1,7 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
 import { Argument, type Command, Option } from 'commander'
-import { SvcError } from '../model/error.ts'
+import { errorKind, SvcError } from '../model/error.ts'
 import type { Tool } from '../tools/index.ts'
 import { invalid, type Problem } from '../tools/parse.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -80,7 +80,8 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
     },
     told(error) {
       if (error.code !== 'invalid_arguments') return error
-      const hint = `See svc ${cli.path.join(' ')} --help.`
+      const own = error.hint !== errorKind(error.code).hint
+      const hint = own ? error.hint : `See svc ${cli.path.join(' ')} --help.`
       const errors = error.details?.errors as Problem[] | undefined
       if (errors) {
         const renamed = errors.map(({ field, problem }) => ({

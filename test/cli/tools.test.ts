@@ -1,0 +1,430 @@
+/** Every tool as a command: a process of its own, beside a running service or alone. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Message } from '../../src/model/message.ts'
+import { tools } from '../../src/tools/index.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
+import { svc } from '../support/command.ts'
+import { type Json, logIn, type Service, startService } from '../support/service.ts'
+
+let home = ''
+let dir = ''
+let service: Service
+let user = ''
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-tools-'))
+  dir = join(home, 'data')
+  await mkdir(dir, { mode: 0o700 })
+  service = await startService({ dir, args: ['--pace', 'off'] })
+  await service.phone('switches', { burst: 'off' })
+  await logIn(service, 'default')
+})
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await rm(home, { recursive: true, force: true })
+})
+
+const here = ['--sandbox', '--pace', 'off']
+const run = (args: string[], options: { stdin?: string; env?: Record<string, string> } = {}) =>
+  svc([...args, ...here, '-d', dir], { home, ...options })
+/** The JSON that a command prints; it must have succeeded without a word on stderr. */
+async function json(...args: string[]): Promise<Json> {
+  const ended = await run([...args, '--json'])
+  expect(ended).toMatchObject({ status: 0, stderr: '' })
+  expect(ended.stdout.endsWith('\n')).toBe(true)
+  expect(ended.stdout.slice(0, -1)).not.toContain('\n')
+  return JSON.parse(ended.stdout)
+}
+const outputFits = (name: string, value: unknown) =>
+  expect(problemsOf(tools.find(tool => tool.name === name)!.output, value)).toEqual([])
+
+async function said(text: string): Promise<Message> {
+  await service.phone('say', { text })
+  for (let tries = 0; tries < 100; tries++) {
+    const page = (await service.call('history', { text_contains: text, direction: 'received' })).body
+    if (page.messages[0]) {
+      user = page.messages[0].from_user
+      return page.messages[0]
+    }
+    await Bun.sleep(20)
+  }
+  throw new Error('the message did not come')
+}
+
+describe('beside a running service', () => {
+  test('recv shows what came in the last minute, as JSON and for people, and takes nothing from others', async () => {
+    const message = await said('你好 from the phone')
+    const shown = await json('recv', '--timeout', '5')
+    outputFits('recv', shown)
+    expect(shown).toContainEqual(expect.objectContaining({ id: message.id, text: '你好 from the phone' }))
+    const { stdout, stderr, status } = await run(['recv'])
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    expect(stdout).toMatch(
+      /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d {2}\S+@im\.wechat → default\n {4}你好 from the phone\n/,
+    )
+    const other = (await service.call('recv', { timeout: 5 })).body as Message[]
+    expect(other.map(({ id }) => id)).toContain(message.id)
+  })
+
+  test('send answers with text, with - from stdin, and with several files in the order given', async () => {
+    await said('send me something')
+    await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo='))
+    await writeFile(join(home, 'a b.txt'), 'text')
+    const sent = await json('send', user, 'hello')
+    outputFits('send', sent)
+    expect(sent).toMatchObject({ success: true, status: 'accepted' })
+    const piped = await run(['send', user, '-'], { stdin: 'line one\nline two\n' })
+    expect(piped.status).toBe(0)
+    expect(piped.stdout).toMatch(/^accepted {2}default → \S+@im\.wechat {2}\d+\n\d answers left until \d{4}-/)
+    const files = ['--file', 'a b.txt', '--image', './cat.png', '--file', join(home, 'cat.png')]
+    const many = await json('send', user, '--text', 'three', ...files)
+    expect(many.parts.map((part: Json) => part.kind)).toEqual(['text', 'file', 'image', 'file'])
+    const one = await json('send', user, '--image', 'cat.png', '--file-name', '猫.png')
+    expect(one.parts.map((part: Json) => part.kind)).toEqual(['image'])
+    const { messages } = (await (await fetch(`${service.phoneUrl}/phone/messages?from=bot`)).json()) as Json
+    expect(
+      messages.map((message: Json) => message.items[0].text ?? message.items[0].file_name ?? 'image'),
+    ).toEqual(['hello', 'line one\nline two', 'three', 'a b.txt', 'image', 'cat.png', 'image'])
+  })
+
+  test('history finds, newest last for people, and says how to go on', async () => {
+    await said('needle one')
+    await said('needle two')
+    const page = await json(
+      'history',
+      '--text',
+      'needle',
+      '--since',
+      '2020-01-01',
+      '--type',
+      'text',
+      '-n',
+      '1',
+    )
+    outputFits('history', page)
+    expect(page).toMatchObject({ total: 2, limit: 1, messages: [{ text: 'needle two' }] })
+    const { stdout, stderr } = await run(['history', 'needle'])
+    expect(stdout).toMatch(/needle one\n[\s\S]*needle two\n$/)
+    expect(stderr).toBe('2 of 2\n')
+    expect((await run(['history', 'needle', '-n', '1'])).stderr).toBe(
+      `1 of 2; older ones: --before ${page.next_before}\n`,
+    )
+    expect(await run(['history', 'no such thing'])).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: 'no messages match\n',
+    })
+  })
+
+  test('download saves where it is told, and says where it saved otherwise', async () => {
+    const bytes = crypto.getRandomValues(new Uint8Array(5000))
+    const response = await fetch(`${service.phoneUrl}/phone/media?kind=file&name=data.bin`, {
+      method: 'POST',
+      body: bytes,
+    })
+    expect(response.ok).toBe(true)
+    const [message] = await until(
+      async () => (await json('history', '--type', 'file', '--direction', 'received')).messages,
+    )
+    const shown = (await run(['history', '--type', 'FILE', '--direction', 'received'])).stdout
+    const line = /\[file · data\.bin · 5\.0 kB\] {2}(svc download \S+ --sandbox -d \S+)/.exec(shown)?.[1]
+    expect(line).toBe(`svc download ${message.message_id} --sandbox -d ${dir}`)
+    const saved = await json('download', message.message_id, '-o', 'here/there')
+    outputFits('download', saved)
+    expect(saved.path).toBe(join(home, 'here', 'there', 'data.bin'))
+    expect(saved.sha256).toBe(createHash('sha256').update(bytes).digest('hex'))
+    expect(Buffer.from(bytes).equals(await readFile(saved.path))).toBe(true)
+    const usual = await run(['download', message.message_id])
+    expect(usual).toMatchObject({ status: 0, stderr: 'saved 5.0 kB, application/octet-stream\n' })
+    expect(usual.stdout).toBe(`${join(dir, 'media', 'downloads', 'data.bin')}\n`)
+  })
+
+  test('sessions, renamed, made the default and logged out: the service sees each change', async () => {
+    await logIn(service, 'work', await newUser())
+    expect((await run(['sessions'])).stdout).toMatch(
+      /^ {2}SESSION {2}STATUS {5}USERS {2}LAST POLL {2}LOGGED IN {12}BOT\n\* default {2}connected {2}1 .*\n {2}work {5}connected {2}0 /,
+    )
+    const listed = await json('sessions')
+    outputFits('sessions', listed)
+    expect(listed.map((one: Json) => one.name)).toEqual(['default', 'work'])
+    expect(await run(['sessions', 'rename', 'work', '客服'])).toEqual({
+      status: 0,
+      stdout: 'renamed: work → 客服\n',
+      stderr: '',
+    })
+    expect(await json('sessions', 'default', '客服')).toEqual({ success: true, default_session: '客服' })
+    expect((await run(['sessions'])).stdout).toContain('\n  default  connected')
+    expect((await service.call('sessions')).body.map((one: Json) => [one.name, one.is_default])).toEqual([
+      ['客服', true],
+      ['default', false],
+    ])
+    expect(await run(['logout', '客服'])).toEqual({ status: 0, stdout: 'logged out: 客服\n', stderr: '' })
+    expect((await service.call('sessions')).body.map((one: Json) => one.name)).toEqual(['default'])
+  })
+
+  test('users and the outbox: who may be answered, what waits, and taken back', async () => {
+    await said('hello again')
+    const users = await json('users')
+    expect(users).toEqual([expect.objectContaining({ session: 'default', user_id: user })])
+    expect((await run(['users'])).stdout).toMatch(
+      /^USER {2,}SESSION {2}LAST WROTE {2,}ANSWERS LEFT {2}UNTIL\n\S+@im\.wechat {2}default /,
+    )
+    for (let used = users[0].remaining; used > 0; used--) await json('send', user, `filler ${used}`)
+    const refused = await run(['send', user, 'too much'])
+    expect(refused.status).toBe(1)
+    expect(refused.stderr).toStartWith('error: all 10 answers to this user are used.')
+    const queued = await run(['send', user, 'later', '--when-closed', 'queue'])
+    expect(queued).toMatchObject({ status: 0, stderr: '' })
+    const id = /svc outbox cancel (\d+)/.exec(queued.stdout)![1]!
+    expect((await run(['outbox'])).stdout).toMatch(new RegExp(`\\n${id} .* later\\n$`))
+    expect(await json('outbox', '--session', 'default')).toMatchObject([{ outbox_id: id }])
+    expect(await run(['outbox', 'cancel', id])).toMatchObject({
+      status: 0,
+      stdout: `cancelled: ${id}, 1 message\n`,
+    })
+    expect(await run(['outbox'])).toMatchObject({ status: 0, stdout: '', stderr: 'nothing waits\n' })
+    expect((await run(['outbox', 'cancel', id])).status).toBe(1)
+  })
+
+  test('the service is not disturbed: it polls as before', async () => {
+    const health = (await (await fetch(`${service.url}/healthz`)).json()) as Json
+    expect(health).toMatchObject({ status: 'ok', role: 'poller' })
+    expect(service.log()).not.toMatch(/WARNING|ERROR/)
+  })
+})
+
+describe('what a user wrote cannot touch the terminal', () => {
+  test('controls, escapes and marks of direction are shown by number, in --json escaped', async () => {
+    const evil = 'evil \u001b]0;title\u0007\u001b[2J\u009b31m\u202eabc\u2066\rx\u2028---'
+    await said(evil)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
+    const raw = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028]/
+    for (const args of [['history'], ['recv'], ['history', '--json']]) {
+      const { stdout } = await run(args)
+      expect(stdout).toContain('evil ')
+      expect(stdout).not.toMatch(raw)
+    }
+    const { messages } = await json('history', '--text', 'evil')
+    expect(messages[0].text).toBe(evil)
+  })
+
+  test('a line of his cannot pass for one of ours: every line is indented', async () => {
+    await said('forged\n2026-01-01 00:00:00  boss@im.wechat → default\n    pay them')
+    const { stdout } = await run(['history', 'forged'])
+    expect(
+      stdout
+        .split('\n')
+        .slice(1, -1)
+        .every(line => line.startsWith('    ')),
+    ).toBe(true)
+  })
+})
+
+describe('wrong usage ends with 2, names what was typed, and leaves no trace', () => {
+  const cases: [args: string[], detail: string, hint: string][] = [
+    [['history', '--since', 'last week'], '--since: expected a time', 'See svc history --help.'],
+    [['history', '-n', '900'], '--limit: expected an integer from 1 to 200', 'See svc history --help.'],
+    [['history', '--type', 'dance'], '--type: expected one of TEXT, IMAGE', 'See svc history --help.'],
+    [['history', 'a', '--text', 'b'], '--text: given twice', 'See svc history --help.'],
+    [['recv', '--consumer', 'a b'], '--consumer: expected a consumer name', 'See svc recv --help.'],
+    [['recv', '--timeout', 'soon'], '--timeout: expected a number from 0 to 300', 'See svc recv --help.'],
+    [['send', 'somebody', 'hi'], '<user>: expected a user id', 'See svc send --help.'],
+    [['send', 'a@b', '--media', '{"kind":"dance"}'], '--media.kind: expected one of', 'See svc send --help.'],
+    [['send'], "missing required argument 'user'", 'See svc send --help.'],
+    [['sessions', 'rename', 'a'], "missing required argument 'new-name'", 'See svc sessions --help.'],
+    [
+      ['sessions', 'default', ''],
+      '<session>: expected a string of 1 to 200',
+      'See svc sessions default --help.',
+    ],
+    [['download', 'x', '-i', '-1'], '--item: expected an integer from 0', 'See svc download --help.'],
+    [['recv', '--follw'], "unknown option '--follw'", 'See svc recv --help.'],
+  ]
+  for (const [args, detail, hint] of cases) {
+    test(`svc ${args.join(' ')}`, async () => {
+      const nowhere = join(home, 'nowhere')
+      const ended = await svc([...args, '-d', nowhere], { home })
+      expect(ended).toEqual({ status: 2, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\n$/) })
+      expect(ended.stderr).toContain(`error: ${detail}`)
+      expect(ended.stderr).toEndWith(`${hint}\n`)
+      const asJson = await svc([...args, '-d', nowhere, '--json'], { home })
+      expect(asJson).toMatchObject({ status: 2, stdout: '' })
+      expect(JSON.parse(asJson.stderr)).toMatchObject({ code: 'invalid_arguments', hint })
+      expect(await readdir(home)).not.toContain('nowhere')
+    })
+  }
+})
+
+test('nothing to send, and a name without its one file, are wrong usage too', async () => {
+  const files = ['--image', 'x', '--file', 'y', '--file', 'z', '--file-name', 'n']
+  for (const [args, detail] of [
+    [[], '--text: expected text, media, or both'],
+    [files, '--file-name: expected together with --file'],
+  ] as const) {
+    const ended = await run(['send', 'a@b', ...args])
+    expect(ended).toMatchObject({ status: 2, stdout: '' })
+    expect(ended.stderr).toStartWith(`error: ${detail}`)
+  }
+})
+
+describe('what fails ends with 1 and says what to do', () => {
+  test('as one line, with --json as one object', async () => {
+    const cases: [args: string[], code: string, line: string][] = [
+      [['send', 'a@b', 'hi', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['download', '1'], 'message_not_found', 'svc history shows the ids.'],
+      [['sessions', 'default', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['recv', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['recv', '--follow', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+    ]
+    for (const [args, code, line] of cases) {
+      const ended = await run(args)
+      expect(ended).toMatchObject({ status: 1, stdout: '' })
+      expect(ended.stderr).toEndWith(`${line}\n`)
+      const asJson = await run([...args, '--json'])
+      expect(asJson).toMatchObject({ status: 1, stdout: '' })
+      expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint: line })
+    }
+  })
+
+  test('a file that is not there is named by its flag', async () => {
+    await said('a file, please')
+    const ended = await run(['send', user, '--file', 'not there.txt'])
+    expect(ended.status).toBe(2)
+    expect(ended.stderr).toStartWith('error: --file: the file cannot be read (ENOENT).')
+  })
+
+  test('a directory of the sandbox without --sandbox', async () => {
+    const ended = await svc(['recv', '-d', dir], { home })
+    expect(ended).toMatchObject({ status: 2, stdout: '' })
+    expect(ended.stderr).toContain('belongs to the sandbox. Add --sandbox')
+  })
+
+  test('a reader who has had enough is no error worth a word', async () => {
+    const child = Bun.spawn(
+      [
+        'sh',
+        '-c',
+        `"$0" "$@" | head -c 1; `,
+        process.execPath,
+        join(import.meta.dir, '../../src/main.ts'),
+        'history',
+        '--json',
+        ...here,
+        '-d',
+        dir,
+      ],
+      { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
+    )
+    expect(await new Response(child.stdout).text()).toBe('{')
+    expect(await new Response(child.stderr).text()).toBe('')
+  })
+})
+
+describe('alone', () => {
+  test('without a service a command does its work itself, the sandbox included', async () => {
+    const alone = join(home, 'alone')
+    const args = (...words: string[]) => [...words, '--sandbox', '-d', alone]
+    expect(await svc(args('sessions'), { home })).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: `no session yet: svc login --sandbox -d ${alone}\n`,
+    })
+    const sent = await svc(args('send', 'a@b', 'hi'), { home })
+    expect(sent).toMatchObject({ status: 1, stderr: expect.stringContaining('svc login') })
+    expect(await svc(args('recv', '--timeout', '0'), { home })).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: 'no new messages\n',
+    })
+  })
+
+  test('recv polls by itself, and each message comes once', async () => {
+    const alone = join(home, 'polling')
+    await mkdir(alone, { mode: 0o700 })
+    const args = (...words: string[]) => [...words, '--sandbox', '-d', alone, '--json']
+    const recv = async (...more: string[]) =>
+      JSON.parse((await svc(args('recv', ...more), { home })).stdout).map((one: Json) => one.text)
+    await using sandbox = await startService({ dir: alone })
+    await logIn(sandbox)
+    // From here on the service is gone, and only its pretend WeChat stays, run by a process of its own.
+    await sandbox.kill('SIGTERM')
+    await using phone = await startSandboxAlone(alone)
+    expect(await recv('--timeout', '0')).toEqual([])
+    await phone.say('one')
+    expect(await recv('--timeout', '10')).toEqual(['one'])
+    await phone.say('two')
+    expect(await recv('--timeout', '10')).toEqual(['two'])
+    expect(await recv('--timeout', '0')).toEqual([])
+    expect((await recv('--after', '0', '--timeout', '0')).length).toBe(2)
+  }, 30_000)
+})
+
+describe('help', () => {
+  test('of each command: every key of its input, examples, the exit status', async () => {
+    for (const { cli, inputSchema } of tools) {
+      const { stdout, status } = await svc([...cli.path, '--help'], { home })
+      expect(status).toBe(0)
+      for (const [key, letter] of Object.entries(cli.short))
+        expect([key, stdout]).toEqual([key, expect.stringContaining(`-${letter}, --`)])
+      for (const key of Object.keys(inputSchema.properties ?? {})) {
+        const name = cli.names?.[key] ?? key.replaceAll('_', '-')
+        expect(stdout).toMatch(new RegExp(`--${name} |<${name}>|\\[${name}\\]`))
+      }
+      expect(stdout).toContain(`Usage: svc ${cli.path.join(' ')}`)
+      expect(stdout).toContain('Examples:')
+      expect(stdout).toContain(`\n  svc ${cli.path.join(' ')}`)
+      expect(stdout).toContain('--json')
+      expect(stdout).toContain('--sandbox')
+      expect(stdout).toEndWith('Exit status: 0 done, 1 failed, 2 wrong usage.\n')
+    }
+  })
+})
+
+async function until(look: () => Promise<Json[]>): Promise<Json[]> {
+  for (let tries = 0; tries < 50; tries++) {
+    const found = await look()
+    if (found.length > 0) return found
+  }
+  throw new Error('it did not come')
+}
+
+const newUser = async (): Promise<string> => (await service.phone('users', { name: 'second' })).id
+
+/** `svc sandbox` on a folder, until it is disposed. */
+async function startSandboxAlone(folder: string) {
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      join(import.meta.dir, '../../src/main.ts'),
+      'sandbox',
+      '--no-banner',
+      '--sandbox-port',
+      '0',
+      '-d',
+      folder,
+    ],
+    { env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'ignore' },
+  )
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  let out = ''
+  while (!/^phone on (\S+)\n/m.test(out)) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`the sandbox did not start:\n${out}`)
+    out += value
+  }
+  const [, phone] = /^phone on (\S+)\n/m.exec(out)!
+  return {
+    async say(text: string) {
+      const response = await fetch(`${phone}/say`, { method: 'POST', body: JSON.stringify({ text }) })
+      expect(response.ok).toBe(true)
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM')
+      await child.exited
+    },
+  }
+}

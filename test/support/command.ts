@@ -1,0 +1,104 @@
+/** The commands of svc as a user runs them: processes of their own, on pipes or on a real pseudo-terminal. */
+import { fileURLToPath } from 'node:url'
+
+export const svcMain: string = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const withinMs = 20_000
+
+export interface Ended {
+  status: number
+  stdout: string
+  stderr: string
+}
+
+export interface CommandOptions {
+  /** HOME and working directory. */
+  home: string
+  env?: Record<string, string>
+  /** What comes on stdin; closed at once otherwise. */
+  stdin?: string
+}
+
+/** Runs a command to its end; one that goes on is killed and counts as failed. */
+export async function svc(args: readonly string[], options: CommandOptions): Promise<Ended> {
+  const child = Bun.spawn([process.execPath, svcMain, ...args], {
+    cwd: options.home,
+    env: { PATH: process.env.PATH ?? '', HOME: options.home, TZ: 'Asia/Shanghai', ...options.env },
+    stdin: options.stdin === undefined ? 'ignore' : new TextEncoder().encode(options.stdin),
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: withinMs,
+    killSignal: 'SIGKILL',
+  })
+  const [stdout, stderr, status] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { status, stdout, stderr }
+}
+
+/** A command under way on a terminal. */
+export interface OnTerminal extends AsyncDisposable {
+  readonly pid: number
+  /** All that was drawn so far, escapes included. */
+  screen(): string
+  /** As somebody reads it: without colours. */
+  text(): string
+  /** Types. */
+  type(text: string): void
+  /** Waits until the pattern is in `text()`. */
+  until(pattern: RegExp): Promise<RegExpExecArray>
+  readonly exited: Promise<{ status: number; signal: string | null }>
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken away
+const escapes = /\u001b\[[0-9;?]*[A-Za-z]/g
+
+/** Starts a command on a pseudo-terminal of its own. */
+export function svcOnTerminal(
+  args: readonly string[],
+  options: CommandOptions & { columns?: number; command?: readonly string[] },
+): OnTerminal {
+  let screen = ''
+  const decoder = new TextDecoder()
+  const child = Bun.spawn([...(options.command ?? [process.execPath, svcMain]), ...args], {
+    cwd: options.home,
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: options.home,
+      TERM: 'xterm-256color',
+      TZ: 'Asia/Shanghai',
+      ...options.env,
+    },
+    terminal: {
+      cols: options.columns ?? 100,
+      rows: 40,
+      data(_terminal, bytes) {
+        screen += decoder.decode(bytes, { stream: true })
+      },
+    },
+  })
+  const text = () => screen.replace(escapes, '').replaceAll('\r\n', '\n')
+  return {
+    pid: child.pid,
+    screen: () => screen,
+    text,
+    type: typed => void child.terminal!.write(typed),
+    async until(pattern) {
+      const deadline = Date.now() + withinMs
+      for (;;) {
+        const found = pattern.exec(text())
+        if (found) return found
+        if (child.exitCode !== null || Date.now() > deadline)
+          throw new Error(`${pattern} did not come (exit ${child.exitCode}):\n${text()}`)
+        await Bun.sleep(10)
+      }
+    },
+    exited: child.exited.then(status => ({ status, signal: child.signalCode as string | null })),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+      child.terminal?.close()
+    },
+  }
+}
