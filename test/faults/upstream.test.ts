@@ -207,9 +207,9 @@ describe('login', () => {
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await t.until('confirmed', async () => {
       t.clock.advance(500)
-      return (await statusOf(t)) === 'connected'
+      return (await login(0)).status === 'confirmed'
     })
-    expect(await login(0)).toMatchObject({ status: 'confirmed' })
+    expect(await statusOf(t)).toBe('connected')
     expect(t.requests('get_qrcode_status')).toBe(troubles.length + 1)
   }, 15_000)
 })
@@ -228,19 +228,18 @@ describe('getupdates for long', () => {
       await strike(t, 'getupdates', one, 0)
       await t.gateway.start()
       await t.until('the first poll', () => t.requests('getupdates') > 0)
-      // Three empty answers may come at once before it slows down. After 3 s the back-off stands at 4 s at most.
-      await pass(t, 3000, 100)
-      expect(t.requests('getupdates')).toBeLessThanOrEqual(6)
+      await pass(t, 20_000, 200)
+      expect(t.requests('getupdates')).toBeLessThan(20)
       await t.sandbox.say('after a short one')
       await t.sandbox.mend()
-      await pass(t, 5000, 100)
+      await pass(t, 5000, 200)
       expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a short one' }])
 
       await strike(t, 'getupdates', one, 0)
       const before = t.requests('getupdates')
       await t.sandbox.say('after a long one')
       await pass(t, 600_000, 2000)
-      expect(t.requests('getupdates') - before).toBeLessThan(100)
+      expect(t.requests('getupdates') - before).toBeLessThan(300)
       await t.sandbox.mend()
       await pass(t, 60_000, 1000)
       expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a long one' }])
