@@ -1,6 +1,8 @@
 /** Handlers, iterations and the end: the table "Dispatcher mode" of the specification, as a program meets it. */
 import { describe, expect, test } from 'bun:test'
-import type { Message } from '../../src/index.ts'
+import { join } from 'node:path'
+import type { Message, Svc } from '../../src/index.ts'
+import { openLock } from '../../src/platform/lock.ts'
 import { texts, withLibrary } from '../support/library.ts'
 
 describe('runBackground', () => {
@@ -249,6 +251,24 @@ describe('the end', () => {
     await expect(svc.sessions()).rejects.toMatchObject({ code: 'shutting_down' })
     await expect(svc.runBackground()).rejects.toMatchObject({ code: 'shutting_down' })
     expect(() => svc.onMessage(() => {})).toThrow('closed')
+  })
+
+  test('await using closes at the end of its block, also when that throws: nobody polls, the lock is free', async () => {
+    await using t = await withLibrary()
+    let kept: Svc | undefined
+    const block = async () => {
+      await using svc = await t.open()
+      kept = svc
+      await svc.runBackground()
+      await t.until('polling', () => t.sandbox.world.core.stats.polls_now === 1)
+      throw new Error('in the block')
+    }
+    await expect(block()).rejects.toThrow('in the block')
+    await expect(kept!.recv()).rejects.toMatchObject({ code: 'shutting_down' })
+    await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
+    const lock = await openLock(join(t.dir, '.poll.lock'))
+    expect(await lock.tryLock()).toBe(true)
+    await lock.close()
   })
 
   test('a handler may close', async () => {
