@@ -1,0 +1,105 @@
+/** News over HTTP in both eras: who asked hears of it, and nothing is left when the connection is over. */
+import { describe, expect, test } from 'bun:test'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Announcements } from '../../src/mcp/announcements.ts'
+import type { Changes } from '../../src/mcp/context.ts'
+import { createMcpHttp } from '../../src/mcp/http.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { serve } from '../../src/platform/serve.ts'
+import { tools } from '../../src/tools/index.ts'
+import { withGateway } from '../support/gateway.ts'
+
+/** The HTTP door over a real gateway, and how many listen to its news. */
+async function withDoor() {
+  const t = await withGateway({ sessions: ['工作', 'other'] })
+  const inner = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
+  const listening = new Set<object>()
+  const changes: Changes = {
+    subscribe(listener) {
+      const one = {}
+      listening.add(one)
+      const stop = inner.subscribe(listener)
+      return () => {
+        listening.delete(one)
+        stop()
+      }
+    },
+  }
+  const door = createMcpHttp({
+    ...{ gateway: t.gateway, tools, changes, log: silentLog, version: '0.0.0' },
+    ...{ confirmSend: false, transport: 'http', config: { host: '127.0.0.1', allowHosts: [] } },
+  })
+  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => door.fetch(request) })
+  const connect = async (mode: 'auto' | 'legacy') => {
+    const client = new Client({ name: 'test', version: '0.0.0' }, { versionNegotiation: { mode } })
+    const heard: string[] = []
+    client.setNotificationHandler(
+      'notifications/resources/updated',
+      ({ params }) => void heard.push(params.uri),
+    )
+    client.setNotificationHandler('notifications/resources/list_changed', () => void heard.push('list'))
+    const transport = new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`))
+    await client.connect(transport)
+    return { client, heard, transport }
+  }
+  return {
+    ...{ t, listening, connect },
+    async [Symbol.asyncDispose]() {
+      await door.close(0)
+      await server.stop(0)
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
+
+describe('news over HTTP', () => {
+  for (const mode of ['auto', 'legacy'] as const)
+    test(`of the era ${mode}: what was asked for, as it was spelt, until the connection ends`, async () => {
+      await using d = await withDoor()
+      const { bot_id, user_id } = d.t.bots.get('工作')!
+      const { client, heard, transport } = await d.connect(mode)
+      expect(client.getServerCapabilities()?.resources).toMatchObject({ subscribe: true, listChanged: true })
+      const encoded = `svc://conversations/${encodeURIComponent('工作')}/${encodeURIComponent(user_id)}`
+      const spelt = [
+        'svc://inbox',
+        encoded,
+        encoded.replace('%40', '@'),
+        `svc://conversations/工作/${user_id}`,
+        'svc://sessions/other/users',
+      ]
+      if (mode === 'auto') await client.listen({ resourceSubscriptions: spelt, resourcesListChanged: true })
+      else for (const uri of spelt) await client.subscribeResource({ uri })
+      expect(d.listening.size).toBe(1)
+
+      await d.t.sandbox.say('hi', { from: user_id, to: bot_id })
+      await d.t.until('all is told', () => heard.includes('list') && heard.length >= 5)
+      expect(heard.filter(uri => uri !== 'list').sort()).toEqual(spelt.slice(0, 4).sort())
+
+      if (mode === 'legacy') await transport.terminateSession()
+      await client.close()
+      await d.t.until('nobody listens', () => d.listening.size === 0)
+    })
+
+  test('many listeners of one process are told by one follower', async () => {
+    await using d = await withDoor()
+    const clients = await Promise.all(Array.from({ length: 5 }, () => d.connect('auto')))
+    await Promise.all(clients.map(({ client }) => client.listen({ resourceSubscriptions: ['svc://inbox'] })))
+    let followers = 0
+    const { gateway } = d.t
+    const follow = gateway.follow
+    gateway.follow = (...args) => {
+      followers++
+      return follow(...args)
+    }
+    await d.t.sandbox.say('hi')
+    await d.t.until('all have heard', () => clients.every(({ heard }) => heard.includes('svc://inbox')))
+    // It was there before; nobody began another one.
+    expect(followers).toBe(0)
+    for (const { client } of clients) await client.close()
+    await d.t.until('nobody listens', () => d.listening.size === 0)
+    const again = await d.connect('auto')
+    await again.client.listen({ resourceSubscriptions: ['svc://inbox'] })
+    expect(followers).toBe(1)
+    await again.client.close()
+  })
+})
