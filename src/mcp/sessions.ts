@@ -184,12 +184,13 @@ export class Sessions {
   }
 }
 
-const messagesOf = (body: unknown) =>
-  (Array.isArray(body) ? body : body === undefined ? [] : [body]) as readonly ({
-    id?: unknown
-    method?: unknown
-    params?: { requestId?: unknown }
-  } & object)[]
+interface SomeMessage {
+  method?: unknown
+  params?: { requestId?: unknown }
+}
+
+const messagesOf = (body: unknown): SomeMessage[] =>
+  [body].flat().filter((one): one is SomeMessage => typeof one === 'object' && one !== null)
 
 /** The client does not come back: what it asked for is cut off, and what was answered is lost. */
 function giveUpRequests(

@@ -185,7 +185,9 @@ class LineTransport implements Transport {
       this.#log.warn('a line on standard input is no JSON-RPC message', { length: line.length })
       return
     }
-    if (isJSONRPCRequest(message)) this.#unanswered.add(message.id)
+    // A subscription is answered when it ends, which nobody waits for.
+    if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
+      this.#unanswered.add(message.id)
     else if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId
       if (id !== undefined) this.#done(id as RequestId)

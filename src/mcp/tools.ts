@@ -76,9 +76,9 @@ async function callTool(
   try {
     const { stopped } = door.waiting
     if (stopped) throw stopped
-    if (context.confirmSend && tool.name === 'send') await confirmSend(tool, input, call)
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
+    if (context.confirmSend && tool.name === 'send') await confirmSend(tool, input, call)
     const value = await invoke(tool, context.gateway, input ?? {}, call, context.log)
     const result: CallToolResult = {
       content: await contentOf(tool, value, { input, local: context.local }),

@@ -104,6 +104,15 @@ describe('what is no message', () => {
       404, -32001,
     ])
     expect(await refusal(await fetch(door.url, { headers: lost }))).toEqual([404, -32001])
+    const opened = await post(door.url, initialize)
+    await opened.text()
+    const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    for (const body of ['null', '5', '"x"', '[]', '[null]', '{}', '{"jsonrpc":"2.0","params":7}']) {
+      for (const headers of [{}, session]) {
+        const { status } = await post(door.url, body, headers as Record<string, string>)
+        expect([body, [202, 400].includes(status) || status]).toEqual([body, true])
+      }
+    }
     expect((await fetch(door.url)).status).toBe(405)
     expect((await fetch(door.url, { method: 'PUT' })).status).toBe(405)
     const elsewhere = await fetch(`${door.server.url}/sse`)
