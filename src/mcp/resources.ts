@@ -25,7 +25,8 @@ import {
 
 /** Messages of a conversation or of the inbox. */
 const shownMessages = 50
-/** Conversations in the list of resources. */
+/** Sessions and conversations in the list of resources; the addresses of all others work as well. */
+const listedSessions = 100
 const listedConversations = 50
 /** A blob travels as base64 inside one JSON message. */
 const blobMaxBytes = 16 * 1024 * 1024
@@ -89,11 +90,13 @@ export function addResources(server: McpServer, context: McpContext): void {
         guarded(
           ctx.mcpReq.signal,
           async (): Promise<ListResourcesResult> => ({
-            resources: (await gateway.accounts.list()).map(({ name, user_count }) => ({
-              uri: usersUri(name),
-              name: `users of ${name}`,
-              title: `Users of ${name} (${user_count})`,
-            })),
+            resources: (await gateway.accounts.list())
+              .slice(0, listedSessions)
+              .map(({ name, user_count }) => ({
+                uri: usersUri(name),
+                name: `users of ${name}`,
+                title: `Users of ${name} (${user_count})`,
+              })),
           }),
         ),
     }),
