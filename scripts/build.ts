@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { buildPanel, panelFolder } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const { values } = parseArgs({
@@ -29,6 +30,7 @@ await mkdir(dirname(outfile), { recursive: true })
 // A build that fails must not leave yesterday's binary in place.
 await rm(outfile, { force: true })
 // The source maps are inside the binary; the copies that Bun leaves beside it go with this folder.
+await buildPanel()
 const workshop = await mkdtemp(join(dirname(outfile), '.build-'))
 const built = join(workshop, basename(outfile))
 try {
@@ -40,6 +42,8 @@ try {
       // What lies in the folder where svc is started is none of its business.
       autoloadDotenv: false,
       autoloadBunfig: false,
+      // Lies beside the program's own files in there, as `panel`.
+      assets: [panelFolder],
     },
     minify: true,
     // Bytecode starts in a quarter of the time; it is CommonJS, which has no top-level await, unless the format is named.

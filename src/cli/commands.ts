@@ -20,6 +20,7 @@ export const commands: Readonly<Record<string, Load>> = {
   logout: tools,
   openapi: () => import('./commands/openapi.ts'),
   mcp: () => import('./commands/mcp.ts'),
+  admin: () => import('./commands/admin.ts'),
   sandbox: () => import('./commands/sandbox.ts'),
   status: () => import('./commands/status.ts'),
   health: () => import('./commands/health.ts'),
@@ -35,7 +36,7 @@ export const commands: Readonly<Record<string, Load>> = {
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
   'Accounts:': ['sessions', 'login', 'logout'],
-  'Serve:': ['openapi', 'mcp', 'sandbox'],
+  'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
   'Look after it:': ['status', 'health', 'doctor', 'migrate', 'completion'],
   'Agents:': ['setup', 'hook-poll'],
 }

@@ -5,8 +5,9 @@ import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { version } from '../version.ts'
 import { lazyMcpDoor, mcpShared } from './mcp-door.ts'
+import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
-import { graceMs, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
+import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
 
 /** Serves until SIGINT or SIGTERM; over stdio also until the client is gone. */
 export async function serveMcp(config: Config): Promise<void> {
@@ -20,16 +21,20 @@ async function serveOverStdio(given: Config): Promise<void> {
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const { serveMcpStdio } = await import('../mcp/stdio.ts')
-  const { config, gateway, sandbox } = await openService(given, log, stack, { listens: false })
+  const { config, gateway, sandbox } = await openService(given, log, stack, {
+    listens: given.adminPort !== undefined,
+  })
   const server = serveMcpStdio(await mcpShared({ gateway, config, log }))
   stack.defer(() => server.close())
+  const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
   // All of it goes to stderr here.
+  panel?.announce()
   if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
   print('serving MCP on standard input and output')
   const reason = await Promise.race([stopping, server.ended.then(() => 'the client is gone')])
   log.info('stopping', { reason })
-  await server.close()
+  await Promise.all([server.close(), panel?.stop()])
 }
 
 async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<void> {
@@ -40,13 +45,15 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
   const server = await listen(config, '--port', config.port, request => mcp.fetch(request))
   stack.defer(() => server.stop(0))
+  const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
 
   if (config.banner) print(banner(version))
   print(`listening on ${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`)
+  panel?.announce()
   if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
   if (generated) print(tokenLine(generated))
 
   log.info('stopping', { signal: await stopping })
-  await Promise.all([mcp.close(graceMs), server.stop(graceMs)])
+  await Promise.all([mcp.close(graceMs), server.stop(graceMs), panel?.stop()])
 }

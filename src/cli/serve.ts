@@ -8,9 +8,11 @@ import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
 import { isMcpPath, lazyMcpDoor } from './mcp-door.ts'
+import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
 import {
   graceMs,
+  linksOf,
   listen,
   listenError,
   openService,
@@ -52,15 +54,18 @@ export async function serveOpenApi(
     isMcpPath(request.url) ? mcp.fetch(request) : app.fetch(request),
   )
   stack.defer(() => server.stop(0))
+  const links = { rest_url: reachable(server.url), ...linksOf(sandbox) }
+  const phoneUrl = links.sandbox_phone
+  const panel = await openPanel({ config, gateway, log, stack, links })
   await gateway.start()
 
   if (config.banner) print(banner(version))
   print(`listening on ${server.url}`)
   print(`docs on ${server.url}/docs`)
   print(`mcp on ${server.url}/mcp`)
-  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  panel?.announce()
+  if (phoneUrl) print(`phone on ${phoneUrl}`)
   if (generated) print(tokenLine(generated))
-  const phoneUrl = sandbox && `${reachable(sandbox.url)}/phone`
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
   meanwhile?.catch(error => over.signal.aborted || log.error('quick start ended', { error }))
@@ -74,7 +79,7 @@ export async function serveOpenApi(
   over.abort()
   // First the waits end with their normal empty answers, then what is written gets out, then the files close.
   app.beginShutdown()
-  await Promise.all([mcp.close(graceMs), server.stop(graceMs)])
+  await Promise.all([mcp.close(graceMs), server.stop(graceMs), panel?.stop()])
 }
 
 /** `svc sandbox`: the pretend WeChat alone, for several processes. */

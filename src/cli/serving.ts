@@ -30,8 +30,6 @@ export interface Opened {
 /**
  * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
  * others may reach a service that `listens`, a token is made if none was given.
- *
- * @throws SvcError `invalid_arguments` for the admin panel, which there is not yet
  */
 export async function openService(
   given: Config,
@@ -39,11 +37,6 @@ export async function openService(
   stack: AsyncDisposableStack,
   { listens = true } = {},
 ): Promise<Opened> {
-  if (given.adminPort !== undefined) {
-    throw new SvcError('invalid_arguments', '--admin-port: this version has no admin panel yet', {
-      hint: 'Leave the option out; sessions are managed with the tools login, logout, rename_session and set_default.',
-    })
-  }
   spareLoopbackTheProxy()
   const { sessions } = await claimDirectory(given)
   await claimMediaRoot(given)
@@ -104,6 +97,10 @@ export const tokenLine = ({ token, created, path }: EnsuredToken) =>
 /** The address as this machine's browser can open it: the phone answers loopback names alone. */
 export const reachable = (url: string) =>
   url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+
+/** Where the panel leads besides. */
+export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
+  sandbox ? { sandbox_phone: `${reachable(sandbox.url)}/phone` } : {}
 
 /** The server, or why there is none in one clear line. */
 export async function listen(

@@ -50,7 +50,7 @@ export class Conversations {
     if (!last) return undefined
     const own = newest.filter(row => row.session === first.session)
     const read = this.#position(Number(first.session), peer)
-    const seen = own.findIndex(row => row.sent === 1 || Number(row.id) <= read)
+    const seen = own.findIndex(row => row.sent !== 0 || Number(row.id) <= read)
     return { last, unread: seen === -1 ? own.length : seen }
   }
 

@@ -99,7 +99,7 @@ describe('wrong usage is one line and status 2', () => {
     [['openapi', '--log-level', 'LOUD'], '--log-level: expected one of DEBUG, INFO, WARNING, ERROR'],
     [['openapi', '--pace', 'fast'], '--pace: expected a rate as in 1/s,10/5m'],
     [['openapi', '--sandbox', '-p', '8001'], '--sandbox-port: expected another port than --port'],
-    [['openapi', '--admin-port', '9000'], '--admin-port: this version has no admin panel yet'],
+    [['openapi', '--admin-port', '70000'], '--admin-port: expected a whole number from 0 to 65535'],
     [['sandbox', '-p', '8000'], "unknown option '-p'", 'See svc sandbox --help.'],
     [
       ['sandbox', '--sandbox-port', 'x'],

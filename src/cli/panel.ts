@@ -1,0 +1,68 @@
+/** The admin panel beside, or instead of, the other doors: opened, bound, announced, stopped. */
+
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import type { RunningGateway } from '../gateway/gateway.ts'
+import { createLog, type Log } from '../platform/log.ts'
+import { version } from '../version.ts'
+import { banner, print } from './print.ts'
+import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
+
+/** Where the built panel lies: inside the binary, or beside the sources. */
+const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
+
+export interface PanelParts {
+  config: Config
+  gateway: RunningGateway
+  log: Log
+  /** Closes what is opened here. */
+  stack: AsyncDisposableStack
+  /** Addresses worth a link. */
+  links: { rest_url?: string; sandbox_phone?: string }
+}
+
+/** A panel that listens. */
+export interface RunningPanel {
+  /** Prints where it is, and the link that signs in where that is needed. */
+  announce(): void
+  /** Ends live streams, lets answers under way finish, closes. */
+  stop(): Promise<void>
+}
+
+/** Serves the panel on `--admin-port`; nothing without one. */
+export async function openPanel(parts: PanelParts): Promise<RunningPanel | undefined> {
+  const { config, gateway, log, stack, links } = parts
+  if (config.adminPort === undefined) return undefined
+  const { createAdminApp } = await import('../server/admin.ts')
+  const app = createAdminApp({ gateway, config, log, version, folders, links })
+  const server = await listen(config, '--admin-port', config.adminPort, request => app.fetch(request))
+  stack.defer(() => server.stop(0))
+  return {
+    announce() {
+      print(`admin on ${server.url}`)
+      const path = app.signInLink()
+      if (path !== undefined) print(`sign in once with ${reachable(server.url)}${path}`)
+    },
+    async stop() {
+      app.beginShutdown()
+      await server.stop(graceMs)
+    },
+  }
+}
+
+/** `svc admin`: the panel alone, until SIGINT or SIGTERM. */
+export async function serveAdmin(given: Config): Promise<void> {
+  const log = createLog(given.logLevel)
+  const stopping = stopSignal()
+  await using stack = new AsyncDisposableStack()
+  const { config, gateway, generated, sandbox } = await openService(given, log, stack)
+  const links = linksOf(sandbox)
+  const panel = await openPanel({ config, gateway, log, stack, links })
+  await gateway.start()
+  if (config.banner) print(banner(version))
+  panel?.announce()
+  if (links.sandbox_phone) print(`phone on ${links.sandbox_phone}`)
+  if (generated) print(tokenLine(generated))
+  log.info('stopping', { signal: await stopping })
+  await panel?.stop()
+}
