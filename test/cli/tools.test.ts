@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
-import { svc } from '../support/command.ts'
+import { sandboxAlone, svc } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 
 let home = ''
@@ -352,7 +352,7 @@ describe('alone', () => {
     await logIn(sandbox)
     // From here on the service is gone, and only its pretend WeChat stays, run by a process of its own.
     await sandbox.kill('SIGTERM')
-    await using phone = await startSandboxAlone(alone)
+    await using phone = await sandboxAlone(alone, home)
     expect(await recv('--timeout', '0')).toEqual([])
     await phone.say('one')
     expect(await recv('--timeout', '10')).toEqual(['one'])
@@ -393,38 +393,3 @@ async function until(look: () => Promise<Json[]>): Promise<Json[]> {
 }
 
 const newUser = async (): Promise<string> => (await service.phone('users', { name: 'second' })).id
-
-/** `svc sandbox` on a folder, until it is disposed. */
-async function startSandboxAlone(folder: string) {
-  const child = Bun.spawn(
-    [
-      process.execPath,
-      join(import.meta.dir, '../../src/main.ts'),
-      'sandbox',
-      '--no-banner',
-      '--sandbox-port',
-      '0',
-      '-d',
-      folder,
-    ],
-    { env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'ignore' },
-  )
-  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
-  let out = ''
-  while (!/^phone on (\S+)\n/m.test(out)) {
-    const { value, done } = await reader.read()
-    if (done) throw new Error(`the sandbox did not start:\n${out}`)
-    out += value
-  }
-  const [, phone] = /^phone on (\S+)\n/m.exec(out)!
-  return {
-    async say(text: string) {
-      const response = await fetch(`${phone}/say`, { method: 'POST', body: JSON.stringify({ text }) })
-      expect(response.ok).toBe(true)
-    },
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGTERM')
-      await child.exited
-    },
-  }
-}

@@ -102,3 +102,35 @@ export function svcOnTerminal(
     },
   }
 }
+
+/** A pretend WeChat that a process of its own runs. */
+export interface AloneSandbox extends AsyncDisposable {
+  /** A user writes. */
+  say(text: string): Promise<void>
+}
+
+/** `svc sandbox` on a folder, until it is disposed. */
+export async function sandboxAlone(folder: string, home: string): Promise<AloneSandbox> {
+  const child = Bun.spawn(
+    [process.execPath, svcMain, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder],
+    { env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'ignore' },
+  )
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  let out = ''
+  while (!/^phone on (\S+)\n/m.test(out)) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`the sandbox did not start:\n${out}`)
+    out += value
+  }
+  const [, phone] = /^phone on (\S+)\n/m.exec(out)!
+  return {
+    async say(text: string) {
+      const response = await fetch(`${phone}/say`, { method: 'POST', body: JSON.stringify({ text }) })
+      if (!response.ok) throw new Error(await response.text())
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM')
+      await child.exited
+    },
+  }
+}

@@ -1,0 +1,171 @@
+/** svc recv --follow, and what a kill between writing and confirming leaves. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { closeSync, openSync, read } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Message } from '../../src/model/message.ts'
+import { sandboxAlone, svc, svcMain } from '../support/command.ts'
+import { logIn, type Service, startService } from '../support/service.ts'
+
+let home = ''
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-follow-'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+async function withService(): Promise<Service> {
+  const dir = await mkdtemp(join(home, 'data-'))
+  const service = await startService({ dir, env: { HOME: home } })
+  await logIn(service)
+  return service
+}
+
+const args = (service: Service, ...words: string[]) => [...words, '--json', '--sandbox', '-d', service.dir]
+const recv = async (service: Service, ...words: string[]): Promise<Message[]> =>
+  JSON.parse((await svc(args(service, 'recv', '--timeout', '0', ...words), { home })).stdout)
+
+/** The command with its output on a pipe that is read as it comes. */
+function following(service: Service, ...words: string[]) {
+  const child = Bun.spawn([process.execPath, svcMain, ...args(service, 'recv', '--follow', ...words)], {
+    cwd: home,
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const seen: Message[] = []
+  const reading = (async () => {
+    let rest = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop()!
+      seen.push(...lines.map(line => JSON.parse(line)))
+    }
+  })()
+  return {
+    seen,
+    child,
+    texts: () => seen.map(({ text }) => text),
+    async until(count: number) {
+      for (const deadline = Date.now() + 10_000; seen.length < count; await Bun.sleep(5))
+        if (Date.now() > deadline) throw new Error(`${seen.length} of ${count} came`)
+    },
+    async end(signal: NodeJS.Signals) {
+      child.kill(signal)
+      const status = await child.exited
+      await reading
+      return { status, stderr: await new Response(child.stderr).text() }
+    },
+  }
+}
+
+/** A new consumer begins at the end: it is there once its first call was made. */
+const begun = async (service: Service, consumer: string) => {
+  expect((await service.call('recv', { timeout: 0, consumer })).body).toEqual([])
+}
+
+test('messages come one per line beside a service; Ctrl-C ends with 0 and loses nothing', async () => {
+  await using service = await withService()
+  await begun(service, 'cli')
+  await service.phone('say', { text: 'while nobody looked' })
+  const first = following(service)
+  await first.until(1)
+  await service.phone('say', { text: '二' })
+  await first.until(2)
+  expect(await first.end('SIGINT')).toEqual({ status: 0, stderr: '' })
+  await service.phone('say', { text: 'in between' })
+  const second = following(service)
+  await service.phone('say', { text: 'last' })
+  await second.until(2)
+  expect(await second.end('SIGTERM')).toEqual({ status: 0, stderr: '' })
+  expect([...first.texts(), ...second.texts()]).toEqual(['while nobody looked', '二', 'in between', 'last'])
+  expect([...first.seen, ...second.seen].some(message => message.redelivered)).toBe(false)
+}, 30_000)
+
+test('it takes over polling when the service ends, and gives the lock back', async () => {
+  const dir = await mkdtemp(join(home, 'data-'))
+  await using phone = await sandboxAlone(dir, home)
+  await using service = await startService({ dir, env: { HOME: home } })
+  await logIn(service)
+  const follower = following(service, '-c', 'heir')
+  // It follows once this has come.
+  for (let tries = 0; follower.seen.length === 0 && tries < 200; tries++) {
+    await phone.say(`are you there ${tries}`)
+    await Bun.sleep(50)
+  }
+  await service.kill('SIGTERM')
+  await phone.say('after the service')
+  const heard = () => follower.texts().includes('after the service')
+  for (let tries = 0; !heard() && tries < 500; tries++) await Bun.sleep(20)
+  expect(heard()).toBe(true)
+  expect((await follower.end('SIGINT')).status).toBe(0)
+  expect(await recv(service, '-c', 'heir')).toEqual([])
+}, 30_000)
+
+test('--limit ends it after so many, and the next one is not touched; --after moves nothing', async () => {
+  await using service = await withService()
+  await begun(service, 'few')
+  for (const text of ['one', 'two', 'three']) await service.phone('say', { text })
+  const few = following(service, '-c', 'few', '-n', '2')
+  expect(await few.child.exited).toBe(0)
+  expect(few.texts()).toEqual(['one', 'two'])
+  const rest = following(service, '-c', 'few', '-n', '1')
+  expect(await rest.child.exited).toBe(0)
+  expect(rest.seen).toMatchObject([{ text: 'three' }])
+  expect(rest.seen[0]).not.toHaveProperty('redelivered')
+  for (let tries = 0; tries < 2; tries++) {
+    const again = following(service, '--after', String(few.seen[0]!.id), '-n', '2', '--session', 'DEFAULT')
+    expect(await again.child.exited).toBe(0)
+    expect(again.texts()).toEqual(['two', 'three'])
+  }
+}, 30_000)
+
+/** Killed for good while its answer is half written: nobody read more than its first byte. */
+async function killedWhileWriting(service: Service, ...words: string[]): Promise<void> {
+  const fifo = join(await mkdtemp(join(home, 'fifo-')), 'out')
+  expect(Bun.spawnSync(['mkfifo', fifo]).exitCode).toBe(0)
+  // Open for both: the other side neither waits for a reader nor loses it.
+  const pipe = openSync(fifo, 'r+')
+  const child = Bun.spawn([process.execPath, svcMain, ...args(service, ...words)], {
+    cwd: home,
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+    stdout: pipe,
+    stderr: 'inherit',
+  })
+  // A longer answer than a pipe holds: that it has begun means that it has not ended. Read off the event loop.
+  const began = Promise.withResolvers<number>()
+  read(pipe, new Uint8Array(1), (error, count) => (error ? began.reject(error) : began.resolve(count)))
+  expect(await began.promise).toBe(1)
+  child.kill('SIGKILL')
+  await child.exited
+  closeSync(pipe)
+}
+
+const long = (text: string) => `${text} ${'长'.repeat(60_000)}`
+
+test('killed while its answer is written, recv gives the same again, marked', async () => {
+  await using service = await withService()
+  await service.kill('SIGTERM')
+  await using phone = await sandboxAlone(service.dir, home)
+  await recv(service)
+  await phone.say(long('one'))
+  await killedWhileWriting(service, 'recv', '--timeout', '10')
+  const again = await recv(service)
+  expect(again.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([['one', true]])
+  expect(await recv(service)).toEqual([])
+}, 30_000)
+
+test('killed while a line is written, --follow begins with that message, marked', async () => {
+  await using service = await withService()
+  await begun(service, 'cli')
+  await service.phone('say', { text: long('one') })
+  await service.phone('say', { text: 'two' })
+  await killedWhileWriting(service, 'recv', '--follow')
+  const again = following(service)
+  await again.until(2)
+  expect((await again.end('SIGINT')).status).toBe(0)
+  expect(again.seen.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([
+    ['one', true],
+    ['two', undefined],
+  ])
+}, 30_000)
