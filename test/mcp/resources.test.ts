@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
-import type { TestGateway } from '../support/gateway.ts'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { connectHttp, connectStdio, startMcp } from '../support/mcp.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
+import { withSandbox } from '../support/sandbox.ts'
 
 const textOf = (result: { contents: object[] }) => (result.contents[0] as { text: string }).text
 
@@ -111,16 +116,38 @@ describe('resources', () => {
     expect(Buffer.from(found!.blob, 'base64').equals(bytes)).toBe(true)
   })
 
-  test('media of more than 16 MiB is refused with the way that works', async () => {
+  test('media of more than fits is refused with the way that works', async () => {
     await using pair = await withMcpPair()
     const { client, t } = pair
-    await t.sandbox.media('file', new Uint8Array(16 * 1024 * 1024 + 1), { name: 'big.bin' })
+    await t.sandbox.media('file', new Uint8Array(7 * 1024 * 1024 + 1), { name: 'big.bin' })
     const [message] = await t.receive(1)
     await expect(client.readResource({ uri: `svc://media/${message!.message_id}/0` })).rejects.toMatchObject({
       message: expect.stringContaining('Save it with the tool download.'),
       data: { code: 'payload_too_large' },
     })
   })
+
+  test('the largest media that fits arrives, over stdio and over HTTP in both eras', async () => {
+    await using sandbox = await withSandbox()
+    const dir = await mkdtemp(join(tmpdir(), 'svc-resources-'))
+    await using stack = new AsyncDisposableStack()
+    stack.defer(() => rm(dir, { recursive: true, force: true }))
+    const sizes = [7 * 1024 * 1024, 16 * 1024 * 1024]
+    const ids: string[] = []
+    {
+      await using t = await withGateway({ sandbox, dir })
+      for (const size of sizes) await sandbox.media('file', new Uint8Array(size).fill(7), { name: 'big.bin' })
+      ids.push(...(await t.receive(2)).map(({ message_id }) => message_id))
+    }
+    const http = stack.use(await startMcp('http', { sandbox, dir }))
+    for (const kind of ['2026', '2025', 'sdk1', 'stdio'] as const) {
+      await using client =
+        kind === 'stdio' ? await connectStdio({ sandbox, dir }) : await connectHttp(http.url, { kind })
+      const at = kind === 'stdio' ? 0 : 1
+      const { contents } = await client.raw.readResource({ uri: `svc://media/${ids[at]}/0` })
+      expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64').length).toBe(sizes[at]!)
+    }
+  }, 30_000)
 
   test('what is not there is an error that names it', async () => {
     await using pair = await withMcpPair()
