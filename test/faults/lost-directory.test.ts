@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { cursorsIn } from './support/log-file.ts'
 import { until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
@@ -24,6 +25,8 @@ describe('the data directory', () => {
       const service = await site.start()
       await site.say('one')
       await site.stored(1)
+      await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+      await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
       const aside = `${site.dir}-aside`
       try {
         if (how === 'deleted') rmSync(site.dir, { recursive: true })
