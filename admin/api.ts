@@ -32,6 +32,8 @@ export type SessionWithUsers = Session & { users: SessionUser[] }
 
 export interface Login extends LoginStatus {
   login_id: string
+  revision: number
+  notice?: 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
   qr_svg?: string
 }
 
@@ -139,10 +141,13 @@ export const api = {
   status: () => request<Status>('GET', '/api/status'),
   sessions: () => request<{ sessions: SessionWithUsers[] }>('GET', '/api/sessions'),
   login: (name: string, force: boolean) => request<Login>('POST', '/api/sessions/login', { name, force }),
-  loginStatus: (loginId: string, timeout: number, signal: AbortSignal) =>
+  /** The newest login of a session, as it is. */
+  loginOf: (session: string) => request<Login>('GET', `/api/sessions/login/status${query({ session })}`),
+  /** Answers when there is something newer than what was seen, or after `timeout` seconds. */
+  loginStatus: (loginId: string, seen: number, timeout: number, signal: AbortSignal) =>
     request<Login>(
       'GET',
-      `/api/sessions/login/status${query({ login_id: loginId, timeout })}`,
+      `/api/sessions/login/status${query({ login_id: loginId, seen, timeout })}`,
       undefined,
       signal,
     ),

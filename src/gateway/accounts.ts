@@ -14,6 +14,7 @@ import {
 import type { Contexts } from '../state/contexts.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
+import type { Alone } from './one-at-a-time.ts'
 
 /** A session that can be polled and sent from. */
 export interface ConnectedSession {
@@ -33,6 +34,8 @@ export interface AccountPorts {
   changed(): void
   /** Ends a login flow of that name. @returns whether one was under way */
   forgetLogin(name: string): boolean
+  /** The one lock of login confirmations, logouts and renames: their steps never mix. */
+  alone: Alone
 }
 
 export class Accounts {
@@ -133,7 +136,11 @@ export class Accounts {
    * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
    * is only being logged in, that is all there is to do.
    */
-  async logout(name: string): Promise<{ success: true; session: string }> {
+  logout(name: string): Promise<{ success: true; session: string }> {
+    return this.#ports.alone(() => this.#logout(name))
+  }
+
+  async #logout(name: string): Promise<{ success: true; session: string }> {
     let record: SessionRecord
     try {
       record = await this.named(name)
@@ -148,7 +155,11 @@ export class Accounts {
     return { success: true, session: record.name }
   }
 
-  async rename(
+  rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
+    return this.#ports.alone(() => this.#rename(oldName, newName))
+  }
+
+  async #rename(
     oldName: string,
     newName: string,
   ): Promise<{ success: true; old_name: string; new_name: string }> {
@@ -177,10 +188,12 @@ export class Accounts {
     return { success: true, old_name: record.name, new_name: target }
   }
 
-  async setDefault(name: string): Promise<{ success: true; default_session: string }> {
-    const record = await this.named(name)
-    await this.#ports.sessions.setDefault(record.name)
-    return { success: true, default_session: record.name }
+  setDefault(name: string): Promise<{ success: true; default_session: string }> {
+    return this.#ports.alone(async () => {
+      const record = await this.named(name)
+      await this.#ports.sessions.setDefault(record.name)
+      return { success: true, default_session: record.name }
+    })
   }
 
   async #ordered(): Promise<SessionRecord[]> {

@@ -136,17 +136,25 @@ export interface Gateway {
   health(): Promise<Health>
 }
 
+/** What just happened to a login, where its status does not say it. */
+export type LoginNotice = 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
+
 /** A login as the panel follows it. */
-export type LoginFlow = LoginStatus & { login_id: string }
+export type LoginFlow = LoginStatus & {
+  login_id: string
+  /** Counts the changes. */
+  revision: number
+  notice?: LoginNotice
+}
 
 /** What people look at: the panel's part of the face. */
 export interface PanelGateway extends Gateway {
   readonly logins: Gateway['logins'] & {
     /** Starts a login, or joins the one of that session; `login_id` is '' when the session is connected already. */
     begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow>
-    /** Waits up to `timeoutMs` for a change. @throws SvcError `not_found` */
+    /** Waits up to `timeoutMs` for a change, of what was `seen` if that is told. @throws SvcError `not_found` */
     follow(
-      login: { login_id?: string; session?: string },
+      login: { login_id?: string; session?: string; seen?: number },
       timeoutMs: number,
       signal: AbortSignal,
     ): Promise<LoginFlow>

@@ -26,6 +26,7 @@ import { History } from './history.ts'
 import { Inbox, type Reading } from './inbox.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
+import { oneAtATime } from './one-at-a-time.ts'
 import { OneShot } from './one-shot.ts'
 import { Outbox } from './outbox.ts'
 import { Turnstile } from './pace.ts'
@@ -136,6 +137,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const oneShot = options.oneShot
     ? new OneShot({ inbox, lock: pollLock, poller, heartbeat, shared, clock, log: log.child('recv') })
     : undefined
+  const alone = oneAtATime()
   const logins = new Logins({
     api,
     clock,
@@ -150,10 +152,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         .slice(0, 10)
         .map(bot => bot.token)
     },
-    save: async (name, bot) => {
-      await sessions.save(name, bot)
-      poller.changed()
-    },
+    save: (name, bot, wanted) =>
+      alone(async () => {
+        if (!wanted()) return false
+        await sessions.save(name, bot)
+        poller.changed()
+        return true
+      }),
   })
   const accounts = new Accounts({
     sessions,
@@ -163,6 +168,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     loggingIn: () => logins.pending(),
     changed: () => poller.changed(),
     forgetLogin: name => logins.cancel(name),
+    alone,
   })
   const conversations = new Conversations({
     ...{ store, clock },

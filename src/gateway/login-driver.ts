@@ -6,6 +6,7 @@ import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/
 import type { LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { LoginNotice } from './face.ts'
 import { linked } from './signals.ts'
 
 export interface DriverPorts {
@@ -16,8 +17,8 @@ export interface DriverPorts {
   loginUrl: string
   /** Bot tokens we hold, newest first: upstream then tells when the scanned bot is one of them. */
   known: readonly string[]
-  /** Stores what a confirmed login brought. */
-  save(credentials: Credentials): Promise<void>
+  /** Stores what a confirmed login brought. @returns false when nobody wants it any more */
+  save(credentials: Credentials): Promise<boolean>
 }
 
 /** A QR code that upstream forgets to expire is given up after this (official client: 5 minutes). */
@@ -39,6 +40,9 @@ export class LoginDriver {
   #qrUrl: string | undefined
   #botId: string | undefined
   #note: string | undefined
+  #notice: LoginNotice | undefined
+  #revision = 0
+  #confirmed = false
   #code: string | undefined
   #codeGiven = new AbortController()
   #change = Promise.withResolvers<void>()
@@ -52,6 +56,20 @@ export class LoginDriver {
   /** Whether somebody called it off. */
   get stopped(): boolean {
     return this.#stop.signal.aborted
+  }
+
+  /** Whether upstream has issued credentials: then it is too late to call it off. */
+  get confirmed(): boolean {
+    return this.#confirmed
+  }
+
+  /** Counts the changes. */
+  get revision(): number {
+    return this.#revision
+  }
+
+  get notice(): LoginNotice | undefined {
+    return this.#notice
   }
 
   /** Monotonic ms since when this login is over; undefined while it is under way. */
@@ -70,6 +88,7 @@ export class LoginDriver {
       this.#finish(
         'expired',
         'The login could not be finished; the log has the details. Call login to start again.',
+        'failed',
       )
     })
   }
@@ -94,7 +113,7 @@ export class LoginDriver {
     if (this.#stop.signal.aborted) return
     this.#stop.abort()
     if (this.#finishedAt === undefined)
-      this.#finish('expired', 'The login was called off. Call login to start again.')
+      this.#finish('expired', 'The login was called off. Call login to start again.', 'called_off')
   }
 
   async status(): Promise<LoginStatus> {
@@ -131,7 +150,8 @@ export class LoginDriver {
       flow = step.flow
       if (step.dropCode) this.#code = undefined
       if (step.next === 'done') {
-        await this.#saved(step.credentials)
+        this.#confirmed = true
+        if (!(await this.#saved(step.credentials))) return
         this.#botId = step.credentials.bot_id
         log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
         return this.#finish('confirmed')
@@ -140,9 +160,10 @@ export class LoginDriver {
       this.#note = step.wrongCode
         ? 'The number was wrong. Call login again with the one the phone shows now.'
         : undefined
+      this.#notice = step.wrongCode ? 'wrong_code' : undefined
       this.#become(step.state, step.wrongCode)
       if (step.next === 'renew') {
-        flow = await this.#renewed(flow)
+        flow = await this.#renewed(flow, step.state)
         shownAt = clock.monotonic()
         continue
       }
@@ -166,7 +187,7 @@ export class LoginDriver {
     }
   }
 
-  async #saved(credentials: Credentials): Promise<void> {
+  async #saved(credentials: Credentials): Promise<boolean> {
     const { clock, log, save } = this.#ports
     for (let tries = 1; ; tries++) {
       try {
@@ -180,13 +201,14 @@ export class LoginDriver {
   }
 
   /** A new QR code for one that is used up. @throws ILinkError when none could be had in several tries */
-  async #renewed(flow: LoginFlow): Promise<LoginFlow> {
+  async #renewed(flow: LoginFlow, ended: LoginState): Promise<LoginFlow> {
     const { api, clock, log, loginUrl, known } = this.#ports
     for (let tries = 1; ; tries++) {
       try {
         const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
         this.#qrUrl = qr.qrcode_img_content
         this.#note = 'The QR code was renewed. Scan this one with WeChat on the phone, then call login again.'
+        this.#notice = ended === 'verify_code_blocked' ? 'renewed_after_wrong_codes' : 'renewed'
         this.#become('waiting', true)
         return newLogin(qr, flow.renewals)
       } catch (error) {
@@ -203,15 +225,17 @@ export class LoginDriver {
     this.#announce()
   }
 
-  #finish(status: LoginState, note?: string): void {
+  #finish(status: LoginState, note?: string, notice?: LoginNotice): void {
     if (this.#finishedAt !== undefined) return
     this.#status = status
     this.#note = note
+    this.#notice = notice
     this.#finishedAt = this.#ports.clock.monotonic()
     this.#announce()
   }
 
   #announce(): void {
+    this.#revision += 1
     const { resolve } = this.#change
     this.#change = Promise.withResolvers()
     resolve()

@@ -32,7 +32,11 @@ export interface LoginPorts {
   record(name: string): Promise<SessionRecord | undefined>
   /** Bot tokens of the sessions but one, newest first. */
   tokens(except: string | undefined): Promise<string[]>
-  save(name: string, bot: BotInfo): Promise<void>
+  /**
+   * Stores credentials, never beside a logout or a rename. `wanted` is asked when it is this one's turn: the session
+   * may have been logged out or renamed meanwhile. @returns false when they were not wanted any more
+   */
+  save(name: string, bot: BotInfo, wanted: () => boolean): Promise<boolean>
 }
 
 interface Entry {
@@ -102,17 +106,18 @@ export class Logins {
     if (over && over.driver.finishedAt !== undefined) over.read = true
     const status = await this.login({ session_name: named, timeout: 0, force }, signal)
     const entry = this.#entries.get(sessionKey(named))
-    const under = entry && entry.driver.finishedAt === undefined
-    return { ...status, login_id: under ? entry.driver.id : '' }
+    if (!entry || entry.driver.finishedAt !== undefined) return { ...status, login_id: '', revision: 0 }
+    return { ...status, ...marksOf(entry) }
   }
 
   /**
-   * The state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for a change.
+   * The state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for a change. A caller
+   * who tells the revision it has `seen` misses nothing that changes between two calls.
    *
    * @throws SvcError `not_found` when there is none, or its last state is older than 10 minutes
    */
   async follow(
-    { login_id, session }: { login_id?: string; session?: string },
+    { login_id, session, seen }: { login_id?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<LoginFlow> {
@@ -123,8 +128,10 @@ export class Logins {
         : this.#byId(login_id)
     if (!entry) throw noLogin()
     await entry.started
-    await entry.driver.waitForChange(timeoutMs, signal)
-    return { ...(await this.#told(entry)), login_id: entry.driver.id }
+    const news = seen !== undefined && seen !== entry.driver.revision
+    if (!news) await entry.driver.waitForChange(timeoutMs, signal)
+    const marks = marksOf(entry)
+    return { ...(await this.#told(entry)), ...marks }
   }
 
   /** Gives the digits that the phone shows. @throws SvcError `not_found` */
@@ -135,10 +142,13 @@ export class Logins {
     return this.follow({ login_id: loginId }, codeMs, signal)
   }
 
-  /** Calls a login off. @returns whether it was under way */
+  /**
+   * Calls a login off. One that was confirmed on the phone this moment goes on: upstream has ended the old credentials,
+   * and nobody else has the new ones. @returns whether it was under way
+   */
   callOff(loginId: string): boolean {
     const entry = this.#byId(loginId)
-    return entry !== undefined && this.cancel(entry.driver.name)
+    return entry !== undefined && !entry.driver.confirmed && this.cancel(entry.driver.name)
   }
 
   #byId(loginId: string): Entry | undefined {
@@ -192,20 +202,17 @@ export class Logins {
     const { api, clock, log, loginUrl, save, tokens } = this.#ports
     const known = await tokens(force ? name : undefined)
     if (this.#closed) throw stopping()
-    const driver = new LoginDriver(name, {
+    const key = sessionKey(name)
+    const driver: LoginDriver = new LoginDriver(name, {
       ...{ api, clock, log, loginUrl, known },
       save: ({ bot_id, token, base_url, user_id }) =>
-        save(name, {
-          bot_id,
-          token,
-          base_url,
-          ...(user_id && { user_id }),
-          cursor: '',
-          created_at: clock.now(),
-        }),
+        save(
+          name,
+          { bot_id, token, base_url, ...(user_id && { user_id }), cursor: '', created_at: clock.now() },
+          () => this.#entries.get(key)?.driver === driver,
+        ),
     })
     // Another call may have started one while the tokens were read: then this one joins it.
-    const key = sessionKey(name)
     const other = this.#entries.get(key)
     if (other && other.driver.finishedAt === undefined) {
       await other.started
@@ -232,6 +239,12 @@ export class Logins {
     }
   }
 }
+
+const marksOf = ({ driver: { id, revision, notice } }: Entry) => ({
+  login_id: id,
+  revision,
+  ...(notice && { notice }),
+})
 
 const noLogin = () =>
   new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })

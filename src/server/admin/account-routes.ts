@@ -72,7 +72,7 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     run: async ({ query, signal }) =>
       shown(
         await logins.follow(
-          { login_id: query.login_id, session: query.session },
+          { login_id: query.login_id, session: query.session, seen: query.seen },
           (query.timeout ?? 0) * 1000,
           signal,
         ),

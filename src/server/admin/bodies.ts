@@ -1,5 +1,6 @@
 /** What the panel's API takes and answers, as schemas: checked by our one parse, shown in its document. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { LoginNotice } from '../../gateway/face.ts'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { Direction, MediaKind, Message, MessageKind } from '../../model/message.ts'
 import { LoginStatus, Session, SessionUser } from '../../model/session.ts'
@@ -44,6 +45,12 @@ export const LoginQuery = Type.Object(
   {
     login_id: Type.Optional(Type.String({ maxLength: 64, description: 'From the start of the login.' })),
     session: Type.Optional(name('Instead of login_id: the newest login of that session.')),
+    seen: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'The revision known already: a newer one is answered at once.',
+      }),
+    ),
     timeout: Type.Optional(
       Type.Number({
         minimum: 0,
@@ -69,6 +76,14 @@ export const Login = Type.Composite([
     login_id: Type.String({
       description: '"" when the session is connected already and nothing was started.',
     }),
+    revision: Type.Integer({ description: 'Counts the changes; pass it on as seen.' }),
+    notice: Type.Optional(
+      Type.Unsafe<LoginNotice>({
+        type: 'string',
+        enum: ['wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
+        description: 'What just happened, where the status does not say it.',
+      }),
+    ),
     qr_svg: Type.Optional(Type.String({ description: 'The QR code as an SVG image.' })),
   }),
 ])
