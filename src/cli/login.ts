@@ -13,8 +13,10 @@ export interface LoginScreen {
   signal: AbortSignal
 }
 
-/** Without a limit of the caller's, changes are waited for this long at a time. */
-const waitS = 60
+/**
+ * One call waits this long: it tells of a change while it waits, and what changed between two calls only at its end.
+ */
+const waitS = 1
 
 /**
  * Follows a login to its end.
@@ -29,15 +31,23 @@ export async function followLogin(
   each: (status: LoginStatus) => Promise<void>,
 ): Promise<LoginStatus> {
   const { timeout, verify_code: _code, ...rest } = input
+  const patienceMs = timeout === undefined ? Number.POSITIVE_INFINITY : Number(timeout) * 1000
   let status = await call(rest)
   await each(status)
+  let changedAt = performance.now()
   while (!isOver(status) && !signal.aborted) {
-    const next = await call({ ...rest, session_name: status.session, timeout: timeout ?? waitS })
+    const leftMs = patienceMs - (performance.now() - changedAt)
+    // Asked for digits and got none, or nobody did anything for as long as the caller wanted to wait.
+    if (status.status === 'need_verifycode' || leftMs <= 0) break
+    const next = await call({
+      ...{ ...rest, session_name: status.session },
+      timeout: Math.min(waitS, leftMs / 1000),
+    })
     const changed = next.status !== status.status || next.qr_url !== status.qr_url
     status = next
-    if (changed) await each(status)
-    // Asked for digits and got none, or nobody did anything for as long as the caller wanted to wait.
-    if (status.status === 'need_verifycode' || (!changed && timeout !== undefined)) break
+    if (!changed) continue
+    changedAt = performance.now()
+    await each(status)
   }
   return status
 }

@@ -62,7 +62,7 @@ export async function runTool(run: ToolRun): Promise<void> {
       else {
         const { text, note, failed } = await shownResult(tool.name, result, input, againFlags(command))
         await writeOut(text)
-        if (note) await writeErr(note)
+        if (note && !call.cutBy) await writeErr(note)
         if (failed) line.status = 1
       }
       delivered = true

@@ -1,0 +1,170 @@
+/** Tab in real shells: bash always, zsh and fish where they are installed. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { svc, svcMain } from '../support/command.ts'
+
+let home = ''
+let env: Record<string, string> = {}
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-completion-'))
+  const bin = join(home, 'bin')
+  await mkdir(bin)
+  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec '${process.execPath}' '${svcMain}' "$@"\n`, {
+    mode: 0o755,
+  })
+  env = { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', LANG: 'C.UTF-8' }
+  const sessions = { work: ['o9cq80abc@im.wechat', 'x;rm -rf@y'], 客服: [] }
+  for (const [name, users] of Object.entries(sessions)) {
+    const folder = join(home, '.svc', name)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const bot = { bot_id: 'b@im.bot', token: 't', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
+    await writeFile(join(folder, 'token.json'), JSON.stringify(bot))
+    const contexts = Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1 }]))
+    await writeFile(join(folder, 'contexts.json'), JSON.stringify(contexts))
+  }
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+/** What is offered for the last word. */
+async function offered(...words: string[]): Promise<string[]> {
+  const { stdout, status, stderr } = await svc(['complete', '--', ...words], { home })
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  return stdout
+    .split('\n')
+    .filter(Boolean)
+    .map(line => line.split('\t')[0]!)
+}
+
+describe('what is offered', () => {
+  test('commands, and commands of commands', async () => {
+    expect(await offered('')).toEqual(
+      expect.arrayContaining(['recv', 'send', 'login', 'openapi', 'completion']),
+    )
+    expect(await offered('')).not.toContain('complete')
+    expect(await offered('se')).toEqual(expect.arrayContaining(['send', 'sessions']))
+    expect(await offered('sessions', '')).toEqual(['rename', 'default'])
+    expect(await offered('outbox', 'can')).toEqual(['cancel'])
+  })
+
+  test('flags not given yet, and what they may be', async () => {
+    expect(await offered('send', '--ima')).toEqual(['--image'])
+    expect(await offered('recv', '--json', '--js')).toEqual([])
+    expect(await offered('history', '--type', '')).toEqual([
+      'text',
+      'image',
+      'voice',
+      'file',
+      'video',
+      'unknown',
+    ])
+    expect(await offered('history', '--type', '=', 'vi')).toEqual(['video'])
+    expect(await offered('history', '--type=vi')).toEqual(['--type=video'])
+    expect(await offered('completion', '')).toEqual(['bash', 'zsh', 'fish'])
+    expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port'])
+  })
+
+  test('sessions and users of the directory, but nothing that a shell would take for more than a word', async () => {
+    expect((await offered('logout', '')).sort()).toEqual(['work', '客服'])
+    expect(await offered('recv', '-s', 'w')).toEqual(['work'])
+    expect(await offered('sessions', 'rename', 'w')).toEqual(['work'])
+    expect(await offered('send', '')).toEqual(['o9cq80abc@im.wechat'])
+    expect(await offered('send', '-d', join(home, 'nowhere'), '')).toEqual([])
+  })
+
+  test('a path is the business of the shell', async () => {
+    expect(await offered('send', 'a@b', '--image', '')).toEqual([])
+  })
+})
+
+/** What a shell makes of a line of its language. */
+async function shell(...command: string[]): Promise<string> {
+  const child = Bun.spawn(command, { cwd: home, env, stdout: 'pipe', stderr: 'pipe' })
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  expect(err).toBe('')
+  return out
+}
+
+/** Types into an interactive shell on a terminal, a step each time its echo shows that it is ready. */
+async function typed(
+  command: string[],
+  steps: readonly (readonly [keys: string, shows: RegExp])[],
+): Promise<void> {
+  let screen = ''
+  const child = Bun.spawn(command, {
+    cwd: home,
+    env,
+    terminal: {
+      cols: 120,
+      rows: 30,
+      data(_terminal, bytes) {
+        screen += new TextDecoder().decode(bytes)
+      },
+    },
+  })
+  try {
+    for (const [keys, shows] of steps) {
+      const from = screen.length
+      child.terminal!.write(keys)
+      for (const deadline = Date.now() + 10_000; !shows.test(screen.slice(from)); await Bun.sleep(10))
+        if (Date.now() > deadline) throw new Error(`${shows} did not come:\n${screen}`)
+    }
+  } finally {
+    child.kill('SIGKILL')
+    await child.exited
+    child.terminal?.close()
+  }
+}
+
+const prompt = [`PS1='re''ady>'\n`, /ready>/] as const
+
+test('bash completes with Tab', async () => {
+  await typed(
+    ['bash', '--norc', '--noprofile', '-i'],
+    [
+      prompt,
+      ['eval "$(svc completion bash)"\n', /ready>/],
+      ['svc histo\t', /history /],
+      ['--typ\t', /--type /],
+      ['vo\t', /ice /],
+      ['--session w\t', /ork /],
+      ['\u0003', /ready>/],
+      ['svc send o9\t', /cq80abc@im\.wechat /],
+      ['--image bi\t', /n\//],
+    ],
+  )
+}, 40_000)
+
+test.skipIf(!Bun.which('zsh'))(
+  'zsh completes with Tab',
+  async () => {
+    await typed(
+      ['zsh', '-f', '-i'],
+      [
+        prompt,
+        ['autoload -U compinit; compinit -u -D\n', /ready>/],
+        ['eval "$(svc completion zsh)"\n', /ready>/],
+        ['svc histo\t', /history /],
+        ['--typ\t', /--type /],
+        ['vo\t', /ice/],
+        ['\u0003', /ready>/],
+        ['svc send --image bi\t', /n/],
+      ],
+    )
+  },
+  40_000,
+)
+
+test.skipIf(!Bun.which('fish'))(
+  'fish completes',
+  async () => {
+    const ask = (line: string) =>
+      shell('fish', '--no-config', '-c', `svc completion fish | source; complete -C '${line}'`)
+    expect(await ask('svc histo')).toBe('history\tsearch message history\n')
+    expect(await ask('svc history --type vo')).toBe('voice\n')
+    expect(await ask('svc logout w')).toBe('work\tsession\n')
+    expect(await ask('svc send --image bi')).toStartWith('bin/')
+  },
+  40_000,
+)

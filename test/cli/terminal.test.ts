@@ -1,0 +1,246 @@
+/** svc on a real pseudo-terminal: what is drawn, what may be typed, and Ctrl-C. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
+import { type Json, logIn, type Service, startService } from '../support/service.ts'
+
+let home = ''
+let service: Service
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-terminal-'))
+  const dir = await mkdtemp(join(home, 'data-'))
+  service = await startService({ dir, env: { HOME: home } })
+  await logIn(service)
+})
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await rm(home, { recursive: true, force: true })
+})
+
+const coloured = '\u001b['
+const on = (service: Service, ...words: string[]) => [...words, '--sandbox', '-d', service.dir]
+const fresh = async () =>
+  startService({ dir: await mkdtemp(join(home, 'data-')), env: { HOME: home }, args: ['--pace', 'off'] })
+const post = async (url: string, body: object): Promise<Json> => {
+  const response = await fetch(url, { method: 'POST', body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`${url}: ${await response.text()}`)
+  return response.json()
+}
+
+describe('login', () => {
+  test('draws the code black on white, renews it, asks for the digits, says that it is done', async () => {
+    await using t = await fresh()
+    await t.phone('switches', { verify_code: 'on' })
+    await using screen = svcOnTerminal(on(t, 'login', 'work'), { home })
+    await screen.until(
+      /█▀▀▀▀▀█[\s\S]*https:\/\/\S+qrcode=\S+[\s\S]*Scan this code on the pretend phone: open http:\S+\/phone/,
+    )
+    expect(screen.screen()).toContain('\u001b[38;5;16;48;5;231m')
+    expect(screen.text().match(/█▀▀▀▀▀█/g)).toHaveLength(3)
+    await t.phone('expire', {})
+    await screen.until(/The code was used up; here is a new one\.[\s\S]*█▀▀▀▀▀█[\s\S]*Scan this code/)
+    const seen = await t.phone('scan', { confirm: true })
+    await screen.until(/The phone shows a number\. Type it here to go on\./)
+    const wrong = seen.verify_code === '0000' ? '1111' : '0000'
+    screen.type(`${wrong}\n`)
+    await screen.until(/That number was not taken\. Type the one that the phone shows now\./)
+    screen.type(`\n${seen.verify_code}\n`)
+    await screen.until(
+      /connected: session work, bot \S+@im\.bot\nNow write to the bot in WeChat, then: svc recv --follow --sandbox/,
+    )
+    expect(await screen.exited).toEqual({ status: 0, signal: null })
+    expect((await t.call('sessions')).body).toMatchObject([{ name: 'work', connected: true }])
+    const again = await svc(on(t, 'login', 'work'), { home })
+    expect(again).toMatchObject({
+      status: 0,
+      stderr: 'It was connected already; --force logs it in again.\n',
+    })
+  }, 40_000)
+
+  test('without a terminal: code and status as plain lines, the digits by option, or from stdin', async () => {
+    await using t = await fresh()
+    await t.phone('switches', { verify_code: 'on' })
+    const scanned = (async () => {
+      for (let tries = 0; tries < 300; tries++) {
+        const seen = await t.phone('scan', { confirm: true }).catch(() => undefined)
+        if (seen) return seen
+        await Bun.sleep(20)
+      }
+    })()
+    const nobody = await svc(on(t, 'login', '--timeout', '20'), { home })
+    await scanned
+    expect(nobody.status).toBe(1)
+    expect(nobody.stdout).toMatch(/█▀▀▀▀▀█[\s\S]*\nthe phone shows a number\n$/)
+    expect(nobody.stdout).not.toContain('\u001b')
+    expect(nobody.stderr).toContain(
+      'error: the phone shows a number that must be typed here. Run svc login in a terminal',
+    )
+  }, 40_000)
+
+  test('--json gives each change as one line, and an error as one object', async () => {
+    await using t = await fresh()
+    const ended = await svc(on(t, 'login', '--json', '--timeout', '0.5'), { home })
+    expect(ended.status).toBe(1)
+    const [first, ...more] = ended.stdout.trimEnd().split('\n')
+    expect(JSON.parse(first!)).toMatchObject({
+      status: 'waiting',
+      session: 'default',
+      qr_text: expect.stringContaining('█'),
+    })
+    expect(more).toEqual([])
+    expect(JSON.parse(ended.stderr)).toMatchObject({ detail: 'nothing happened on the phone in time' })
+  }, 20_000)
+
+  test('Ctrl-C ends it as a signal does, so that a loop in a shell ends too', async () => {
+    await using t = await fresh()
+    await using screen = svcOnTerminal(on(t, 'login'), { home })
+    await screen.until(/Scan this code/)
+    screen.type('\u0003')
+    expect((await screen.exited).signal).toBe('SIGINT')
+    expect(screen.text()).not.toContain('error')
+  }, 20_000)
+
+  test('a window too narrow for the code says so', async () => {
+    await using t = await fresh()
+    await using screen = svcOnTerminal(on(t, 'login', '--timeout', '0.2'), { home, columns: 30 })
+    await screen.until(/The code needs 45 columns/)
+  }, 20_000)
+})
+
+describe('colours', () => {
+  test('on a terminal, not with NO_COLOR, not on a pipe', async () => {
+    for (const [env, has] of [
+      [{}, true],
+      [{ NO_COLOR: '1' }, false],
+      [{ TERM: 'dumb' }, false],
+    ] as const) {
+      await using screen = svcOnTerminal(on(service, 'sessions'), { home, env })
+      expect((await screen.exited).status).toBe(0)
+      expect(screen.text()).toContain('* default')
+      expect(screen.screen().includes(coloured)).toBe(has)
+    }
+    const piped = await svc(on(service, 'sessions'), { home, env: { FORCE_COLOR: '1', CI: '1' } })
+    expect(piped.stdout).not.toContain(coloured)
+    const failed = await svc(on(service, 'sessions', 'default', 'nope'), { home })
+    expect(failed.stderr).not.toContain(coloured)
+    await using wrong = svcOnTerminal(on(service, 'sessions', 'default', 'nope'), { home })
+    expect((await wrong.exited).status).toBe(1)
+    expect(wrong.screen()).toContain('\u001b[31merror:')
+  }, 30_000)
+})
+
+test('an upload draws a bar, and the result stands in its place; a download too', async () => {
+  await using t = await fresh()
+  await logIn(t)
+  await t.phone('say', { text: 'send me the film' })
+  const { body } = await t.call('recv', { timeout: 10 })
+  const film = join(home, 'film.mp4')
+  await writeFile(film, '')
+  await truncate(film, 40_000_000)
+  await using screen = svcOnTerminal(on(t, 'send', body[0].from_user, '--file', 'film.mp4'), { home })
+  expect((await screen.exited).status).toBe(0)
+  expect(screen.text()).toMatch(/\r[█░]{24} +\d+ % {2}\S+ [kM]?B of 40 MB {2}upload film\.mp4\r/)
+  expect(screen.text()).toMatch(/█{24} 100 % {2}40 MB of 40 MB/)
+  expect(screen.text()).toMatch(/\raccepted {2}default → /)
+  const piped = await svc(on(t, 'send', body[0].from_user, '--file', 'film.mp4', '--json'), { home })
+  expect(piped).toMatchObject({ status: 0, stderr: '' })
+
+  await fetch(`${t.phoneUrl}/phone/media?kind=file&name=back.bin`, { method: 'POST', body: Bun.file(film) })
+  const [message] = (await t.call('recv', { timeout: 10 })).body
+  await using back = svcOnTerminal(on(t, 'download', message.message_id, '-o', 'got'), { home })
+  expect((await back.exited).status).toBe(0)
+  expect(back.text()).toMatch(/100 % {2}40 MB of 40 MB {2}download back\.bin/)
+  expect(back.text()).toContain(`${join(home, 'got', 'back.bin')}\nsaved 40 MB`)
+}, 60_000)
+
+test('recv --follow shows a conversation as it comes; Ctrl-C ends it with 0', async () => {
+  await using screen = svcOnTerminal(on(service, 'recv', '--follow', '-c', 'screen'), { home })
+  await screen.until(/following; Ctrl-C ends it/)
+  await service.phone('say', { text: '一行\n二行' })
+  await screen.until(/im\.wechat → default\n {4}一行\n {4}二行\n/)
+  screen.type('\u0003')
+  expect(await screen.exited).toEqual({ status: 0, signal: null })
+})
+
+test('a recv that waits is ended by Ctrl-C, as a signal does', async () => {
+  await using t = await fresh()
+  await logIn(t)
+  await using screen = svcOnTerminal(on(t, 'recv', '--timeout', '60'), { home })
+  // At any time; by then it most likely waits, and says nothing by which one could tell.
+  await Bun.sleep(700)
+  screen.type('\u0003')
+  expect((await screen.exited).signal).toBe('SIGINT')
+  expect(screen.text()).toBe('^C')
+}, 20_000)
+
+describe('svc alone', () => {
+  test('goes from nothing to an answered message, with the lines that it prints', async () => {
+    await using empty = { home: await mkdtemp(join(home, 'home-')), async [Symbol.asyncDispose]() {} }
+    const bin = await mkdtemp(join(home, 'bin-'))
+    await writeFile(
+      join(bin, 'svc'),
+      `#!/bin/sh\nexec '${process.execPath}' '${join(import.meta.dir, '../../src/main.ts')}' "$@"\n`,
+      { mode: 0o755 },
+    )
+    await using screen = svcOnTerminal(['--sandbox', '--port', '0', '--sandbox-port', '0'], empty)
+    const [, phone] = await screen.until(
+      /1\. Log in\n[\s\S]*Scan this code on the pretend phone: open (\S+\/phone) /,
+    )
+    await post(`${phone}/scan`, { confirm: true })
+    await screen.until(
+      /connected: session default[\s\S]*2\. Write to the bot\nWrite something in the chat at http/,
+    )
+    await post(`${phone}/say`, { text: 'is anybody there?' })
+    await screen.until(/ {4}is anybody there\?\n[\s\S]*3\. Answer, in another terminal\n[\s\S]*Ctrl-C/)
+    const [, send = ''] = /^ {2}(svc send .*)$/m.exec(screen.text())!
+    const [, curl = ''] = /^ {2}(curl [\s\S]*?)\n\n/m.exec(screen.text())!
+    const shell = async (line: string) => {
+      const child = Bun.spawn(['sh', '-c', line], {
+        cwd: empty.home,
+        env: { PATH: `${bin}:${process.env.PATH}`, HOME: empty.home },
+        stdout: 'pipe',
+        stderr: 'pipe',
+      })
+      return new Response(child.stdout).text()
+    }
+    expect(await shell(send)).toStartWith('accepted  default → ')
+    expect(JSON.parse(await shell(curl.replace(/\n/g, '')))).toMatchObject({ status: 'accepted' })
+    const { messages } = (await (await fetch(`${phone}/messages?from=bot`)).json()) as Json
+    expect(messages.map((message: Json) => message.items[0].text)).toEqual(['Hello!', 'Hello!'])
+    screen.type('\u0003')
+    expect(await screen.exited).toEqual({ status: 0, signal: null })
+
+    await using later = svcOnTerminal(['--sandbox'], empty)
+    expect((await later.exited).status).toBe(0)
+    expect(later.text()).toMatch(
+      /nobody polls[\s\S]*\* default {2}connected[\s\S]*Next:\n {2}svc openapi --sandbox/,
+    )
+  }, 60_000)
+
+  test('a port in use is said, with what to do', async () => {
+    using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
+    const empty = await mkdtemp(join(home, 'home-'))
+    await using screen = svcOnTerminal(['--sandbox', '--port', String(taken.port), '--sandbox-port', '0'], {
+      home: empty,
+    })
+    expect((await screen.exited).status).toBe(1)
+    expect(screen.text()).toMatch(
+      /port \d+ on 127\.0\.0\.1 is in use\. Choose another with --port, or 0 for a free one\./,
+    )
+  }, 20_000)
+
+  test('without a terminal it is the help; with a running service it says so', async () => {
+    const empty = await mkdtemp(join(home, 'home-'))
+    expect((await svc([], { home: empty })).stdout).toStartWith('Usage: svc')
+    const dir = await mkdtemp(join(home, 'data-'))
+    await using _phone = await sandboxAlone(dir, home)
+    await using idle = await startService({ dir, env: { HOME: home } })
+    const ended = await svc(['--sandbox', '-d', idle.dir], { home })
+    expect(ended).toMatchObject({ status: 0, stderr: '' })
+    expect(ended.stdout).toMatch(
+      /polls: process \d+[\s\S]*Next:\n {2}svc login --sandbox -d \S+ +log in by QR code/,
+    )
+  }, 20_000)
+})

@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'bun:test'
+import stringWidth from 'string-width'
+import { jsonLine } from '../../src/cli/print.ts'
+import { byteSize, count, cutTo, localTime, oneLine, safeLines, table } from '../../src/cli/text.ts'
+import { exampleLines, shellWord } from '../../src/cli/tool-flags.ts'
+import { verbs } from '../../src/tools/index.ts'
+
+describe('text for a terminal', () => {
+  test('columns line up where letters are twice as wide, joined or combined', () => {
+    const rows = [
+      ['客服', 'connected', 'x'],
+      ['👩‍👩‍👧', 'expired', 'x'],
+      ['é', '', 'x'],
+      ['plain', 'connected', 'x'],
+    ]
+    const lines = table(['SESSION', 'STATUS', 'END'], rows, text => text)
+      .trimEnd()
+      .split('\n')
+    expect(lines).toHaveLength(5)
+    const ends = lines.slice(1).map(line => stringWidth(line.slice(0, line.lastIndexOf('x'))))
+    expect(new Set(ends).size).toBe(1)
+  })
+
+  test('what a terminal obeys is shown by its number, on one line or on several', () => {
+    expect(oneLine('a\u001b[2J\u009b\u202eb\r\nc\u0000')).toBe('a\\u{1b}[2J\\u{9b}\\u{202e}b ⏎ c\\u{0}')
+    expect(safeLines('a\nb\u0085c\u2028d\u0007')).toEqual(['a', 'b', 'c', 'd\\u{7}'])
+  })
+
+  test('JSON says the same to a parser and nothing to a terminal', () => {
+    const value = { text: '你好 \u001b\u009b\u007f\u202e\u2028 😀' }
+    const line = jsonLine(value)
+    expect(JSON.parse(line)).toEqual(value)
+    expect(line).toBe('{"text":"你好 \\u001b\\u009b\\u007f\\u202e\\u2028 😀"}')
+  })
+
+  test('sizes, counts, times and cuts', () => {
+    expect([0, 999, 1000, 48_213, 2_000_000, 3.2e12].map(byteSize)).toEqual([
+      '0 B',
+      '999 B',
+      '1.0 kB',
+      '48 kB',
+      '2.0 MB',
+      '3.2 TB',
+    ])
+    expect([count(1, 'message'), count(2, 'message')]).toEqual(['1 message', '2 messages'])
+    expect([localTime(undefined), localTime(Number.NaN), localTime(9e15)]).toEqual(['–', '–', '–'])
+    expect(localTime(new Date(2026, 0, 31, 8, 5, 9).getTime())).toBe('2026-01-31 08:05:09')
+    expect([cutTo('你好吗', 5), cutTo('abc', 3)]).toEqual(['你好…', 'abc'])
+  })
+})
+
+describe('examples as command lines', () => {
+  test('are words that a shell takes as they are meant', async () => {
+    expect(shellWord("it's $HOME")).toBe("'it'\\''s $HOME'")
+    for (const tool of Object.values(verbs)) {
+      const lines = exampleLines(tool)
+      expect(lines.length).toBeGreaterThan(0)
+      for (const [line] of lines) expect(line).toContain(`svc ${tool.cli.path.join(' ')}`)
+    }
+    expect(exampleLines(verbs.history).map(([line]) => line)).toEqual([
+      'svc history --user o9cq80x1y2z3@im.wechat --limit 2',
+      'svc history 你好 --direction received --since 2026-01-01 --until 2026-01-02',
+    ])
+  })
+})
