@@ -260,7 +260,12 @@ export class Poller {
       if (!greeted && !follower.expired && !this.#oneCycle) {
         greeted = true
         // Best effort, as the official client does; never a reason to wait with the first poll.
-        api.notifyStart(account(bot), signal).catch(error => log.debug('notifystart failed', { error }))
+        api.notifyStart(account(bot), signal).catch(error => {
+          log.debug('notifystart failed', { error })
+          // The poll that follows would hear the same; the next look begins the loop anew, with the wait for its probe.
+          if (isILinkError(error, 'expired') && !signal.aborted)
+            void this.#mark(follower.name, token, clock.now())
+        })
       }
       while (!this.#mayPoll() && !signal.aborted) await this.#pause(follower, tryAgainMs)
       if (signal.aborted) break

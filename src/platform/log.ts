@@ -13,7 +13,7 @@ export interface Log {
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
-  /** The same log with a room name, and fields that every line carries. */
+  /** The same log with a room name ('' adds none), and fields that every line carries. */
   child(room: string, fields?: LogFields): Log
 }
 export type LogFields = Record<string, unknown>
@@ -65,7 +65,7 @@ export function createLog(
       info: at(1),
       warn: at(2),
       error: at(3),
-      child: (name, fields) => make(room ? `${room}.${name}` : name, { ...bound, ...fields }),
+      child: (name, fields) => make([room, name].filter(Boolean).join('.'), { ...bound, ...fields }),
     }
   }
   return make('', {})

@@ -115,8 +115,16 @@ export class Sessions {
       const { bot_id, token, base_url, user_id, cursor, created_at, expired_at, ...others } =
         before?.fields ?? {}
       await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
-      if ((await this.#defaultName(true)) === undefined) await this.#writeDefault(folder)
+      // Where nobody chose one, the oldest is the default, and stays it.
+      if ((await this.#defaultName(true)) === undefined)
+        await this.#writeDefault((await this.#oldest())?.name ?? folder)
     })
+  }
+
+  /** Of those with credentials. Under the lock. */
+  async #oldest(): Promise<SessionRecord | undefined> {
+    const logged = (await this.#list(true)).filter(record => record.bot)
+    return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
   }
 
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
@@ -148,8 +156,7 @@ export class Sessions {
       const wasDefault = (await this.#defaultName(true)) === folder
       await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
       if (!wasDefault) return
-      const rest = (await this.#list(true)).filter(record => record.bot)
-      const oldest = rest.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
+      const oldest = await this.#oldest()
       if (oldest) await this.#writeDefault(oldest.name)
       else await unlink(join(this.#dir, defaultFile))
     })

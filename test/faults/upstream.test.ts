@@ -185,6 +185,15 @@ describe('notifystart and notifystop', () => {
   }
 })
 
+test('-14 on notifystart alone: the session is expired, and its next poll is the probe', async () => {
+  await using t = await withGateway({ start: false })
+  await t.sandbox.fail('notifystart', 'expired', { times: 1 })
+  await t.gateway.start()
+  await t.until('expired', async () => (await statusOf(t)) === 'expired')
+  await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
+  expect(t.requests('getupdates')).toBeLessThanOrEqual(1)
+})
+
 describe('login', () => {
   for (const one of troubles) {
     test(`get_bot_qrcode ${one.named}: upstream_error at once, and the next call starts anew`, async () => {

@@ -119,6 +119,8 @@ test('a damaged contexts.json is set aside by the next write, and the rest works
   const path = join(t.dir, 's', 'contexts.json')
   for (const text of ['{"u": ', '[]', 'null', '']) {
     await writeFile(path, text)
+    // Looks of one turn of the event loop are one look.
+    await new Promise(resolve => setImmediate(resolve))
     expect((await t.contexts.users('s')).size).toBe(0)
     await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
     expect((await t.contexts.users('s')).get('u')?.token).toBe('t')

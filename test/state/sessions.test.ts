@@ -21,6 +21,14 @@ test('the first session is the default one; logging it out hands over to the old
   expect(await readdir(t.dir)).toEqual(['.data.lock'])
 })
 
+test('where nobody chose a default session, a new login leaves it with the oldest', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('first', bot('a', { created_at: 1 }))
+  await rm(join(t.dir, '.default_session'))
+  await t.sessions.save('second', bot('b', { created_at: 2 }))
+  expect(await t.sessions.defaultName()).toBe('first')
+})
+
 test('a new login of the same bot keeps contexts and unknown fields, one of another bot only who was seen', async () => {
   await using t = await openTestState()
   await t.sessions.save('s', bot('b', { user_id: 'me' }))
