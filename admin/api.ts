@@ -12,6 +12,8 @@ export interface Status {
   role: 'poller' | 'watcher'
   /** Of a watcher: the process that polls shows no life. */
   stalled: boolean
+  /** Of a stalled one, which process that is. */
+  poller_pid?: number
   store: 'ok' | 'unavailable'
   /** Unix ms. */
   started_at: number
@@ -105,7 +107,15 @@ export class ApiError extends Error {
 /** Called when a call is refused for want of a sign-in. */
 export const onSignedOut: { call: () => void } = { call: () => {} }
 
-async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+const request = async <T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> =>
+  (await (await answerOf(method, path, body, signal)).json()) as T
+
+async function answerOf(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Response> {
   let response: Response
   try {
     response = await fetch(path, {
@@ -121,7 +131,7 @@ async function request<T>(method: string, path: string, body?: unknown, signal?:
     if (signal?.aborted) throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
-  if (response.ok) return (await response.json()) as T
+  if (response.ok) return response
   const problem = (await response.json().catch(() => ({}))) as object
   if (response.status === 401) onSignedOut.call()
   throw new ApiError(response.status, problem)
@@ -177,6 +187,20 @@ export const api = {
   cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
   stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
   signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),
+  /** The bytes of received or sent media. */
+  media: async (path: string, onProgress?: (bytes: number) => void): Promise<Blob> => {
+    const response = await answerOf('GET', path)
+    if (!onProgress || !response.body) return response.blob()
+    const chunks: Uint8Array<ArrayBuffer>[] = []
+    let size = 0
+    for (let reader = response.body.getReader(), next = await reader.read(); !next.done; ) {
+      chunks.push(next.value)
+      size += next.value.byteLength
+      onProgress(size)
+      next = await reader.read()
+    }
+    return new Blob(chunks, { type: response.headers.get('content-type') ?? '' })
+  },
   signOut: () => request<{ success: boolean }>('POST', '/api/sign-out', {}),
 }
 

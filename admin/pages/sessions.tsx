@@ -1,9 +1,110 @@
+/** The accounts: how each is, and adding, renaming, choosing and logging out. The address says what is open. */
+import { useSignal } from '@preact/signals'
+import { Link, useLocation } from 'wouter-preact'
 import { t } from '../i18n.ts'
+import { sessions } from '../live.ts'
+import { Account } from '../sessions/account.tsx'
+import { Add } from '../sessions/add.tsx'
+import { Bot } from '../sessions/bot.tsx'
+import { LoginDialog } from '../sessions/login.tsx'
+import { Logout } from '../sessions/logout.tsx'
+import { accountOf, beginNow, isolated, loginPath } from '../sessions/names.ts'
+import { Rename } from '../sessions/rename.tsx'
+import { Icon } from '../ui/icon.tsx'
 
 export function Sessions() {
+  const [path, navigate] = useLocation()
+  const asked = useSignal<{ what: 'rename' | 'logout'; name: string } | undefined>(undefined)
+  const [name = '', more = ''] = path.split('/').slice(2).map(decoded)
+  const adding = name === 'add' && more === ''
+  const chosen = adding || name === '' ? undefined : name
+  const all = sessions.value
+  const close = () => navigate('/sessions')
+  const forget = () => {
+    asked.value = undefined
+  }
+  const none = all?.length === 0
   return (
-    <div class="page">
-      <h1>{t('nav.sessions')}</h1>
+    <div class="page sessions">
+      <header>
+        <div>
+          <h1>{t('nav.sessions')}</h1>
+          {all && !none && (
+            <p class="soft">
+              {t('sessions.count', { count: all.length })} · {t('sessions.about')}
+            </p>
+          )}
+        </div>
+        {all && !none && (
+          <Link class="button primary" href="/sessions/add">
+            <Icon name="add" />
+            {t('sessions.add')}
+          </Link>
+        )}
+      </header>
+      {!all && <p class="soft">{t('status.loading')}</p>}
+      {none && <Empty />}
+      {all && !none && chosen !== undefined && more === '' && !accountOf(chosen) && (
+        <p class="notice warn" role="status">
+          <Icon name="warn" />
+          <span>
+            {t('sessions.missing', { name: isolated(chosen) })}{' '}
+            <Link href="/sessions">{t('sessions.show_all')}</Link>
+          </span>
+        </p>
+      )}
+      {all && !none && (
+        <ul class="accounts">
+          {all.map(session => (
+            <Account
+              key={session.name}
+              session={session}
+              chosen={session.name === chosen}
+              onRename={() => {
+                asked.value = { what: 'rename', name: session.name }
+              }}
+              onLogout={() => {
+                asked.value = { what: 'logout', name: session.name }
+              }}
+            />
+          ))}
+        </ul>
+      )}
+      {all && adding && <Add onClose={close} />}
+      {all && chosen !== undefined && more === 'login' && (
+        <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />
+      )}
+      {asked.value?.what === 'rename' && <Rename name={asked.value.name} onClose={forget} />}
+      {asked.value?.what === 'logout' && <Logout name={asked.value.name} onClose={forget} />}
     </div>
   )
+}
+
+/** Nobody is there yet: a friendly beginning. */
+function Empty() {
+  const [, navigate] = useLocation()
+  return (
+    <div class="card empty first-account">
+      <Bot />
+      <h2>{t('sessions.empty_title')}</h2>
+      <p>{t('sessions.empty_about')}</p>
+      <button
+        class="button primary"
+        type="button"
+        onClick={() => navigate(loginPath('default'), { state: beginNow })}
+      >
+        {t('sessions.empty_add')}
+      </button>
+    </div>
+  )
+}
+
+const isOurs = (state: unknown): boolean => (state as { begin?: unknown } | null)?.begin === true
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
 }

@@ -1,0 +1,193 @@
+/** One account: how it is, what it is, who writes to it, and what can be done with it. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { Link, useLocation } from 'wouter-preact'
+import { api, type SessionWithUsers } from '../api.ts'
+import { type TextKey, t } from '../i18n.ts'
+import { status } from '../live.ts'
+import { now, relative, whole } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
+import { type Action, Menu } from '../ui/menu.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
+import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
+import { refreshSessions } from './use-login.ts'
+import { Users } from './users.tsx'
+
+type State = SessionWithUsers['status']
+
+const states: Record<State, { kind: 'good' | 'warn' | 'bad' | ''; text: TextKey; trouble?: TextKey }> = {
+  connected: { kind: 'good', text: 'session.connected' },
+  expired: { kind: 'bad', text: 'session.expired', trouble: 'sessions.is_expired' },
+  disconnected: { kind: 'bad', text: 'session.disconnected', trouble: 'sessions.is_damaged' },
+  logging_in: { kind: 'warn', text: 'session.logging_in', trouble: 'sessions.is_logging_in' },
+}
+
+/** The state of an account in a word. */
+export function StateBadge({ state }: { state: State }) {
+  const { kind, text } = states[state]
+  return (
+    <span class={`badge ${kind}`}>
+      <span class="dot" />
+      {t(text)}
+    </span>
+  )
+}
+
+export interface AccountProps {
+  session: SessionWithUsers
+  /** The address names this one. */
+  chosen: boolean
+  onRename(): void
+  onLogout(): void
+}
+
+export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
+  const { name, status: state, is_default, bot_id, user_id, created_at } = session
+  const card = useRef<HTMLLIElement>(null)
+  useEffect(() => {
+    if (chosen) card.current?.scrollIntoView({ block: 'nearest' })
+  }, [chosen])
+  const { trouble } = states[state]
+  return (
+    <li class="card account" ref={card} data-chosen={chosen}>
+      <header>
+        <span class="avatar" aria-hidden="true">
+          {initial(name)}
+        </span>
+        <div class="who">
+          <h2>
+            <Link class="foreign" href={accountPath(name)}>
+              {name}
+            </Link>
+          </h2>
+          <p>
+            <StateBadge state={state} />
+            {is_default && (
+              <span class="badge">
+                <Icon name="star" size={14} />
+                {t('session.default')}
+              </span>
+            )}
+          </p>
+        </div>
+        <AccountMenu session={session} onRename={onRename} onLogout={onLogout} />
+      </header>
+      {trouble && <Trouble name={name} state={state} text={trouble} />}
+      {(bot_id ?? user_id ?? created_at) !== undefined && (
+        <dl>
+          <Fact label={t('sessions.last_poll')}>
+            <LastPoll session={session} />
+          </Fact>
+          <Fact label={t('sessions.since')}>
+            {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}
+          </Fact>
+          <Fact label={t('sessions.scanned_by')} foreign>
+            {user_id ?? t('sessions.unknown')}
+          </Fact>
+          <Fact label={t('sessions.bot')} foreign>
+            {bot_id ?? t('sessions.unknown')}
+          </Fact>
+        </dl>
+      )}
+      {bot_id !== undefined && <Users session={session} open={chosen} />}
+    </li>
+  )
+}
+
+function Trouble({ name, state, text }: { name: string; state: State; text: TextKey }) {
+  const [, navigate] = useLocation()
+  return (
+    <div class={`notice ${states[state].kind}`}>
+      <Icon name={state === 'logging_in' ? 'clock' : 'warn'} />
+      <div>
+        <p>{t(text)}</p>
+        <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
+          {t(state === 'logging_in' ? 'sessions.login_go_on' : 'sessions.login_again')}
+          <span class="visually-hidden"> {isolated(name)}</span>
+        </button>
+      </div>
+    </div>
+  )
+}
+
+function Fact({
+  label,
+  foreign,
+  children,
+}: {
+  label: string
+  foreign?: boolean
+  children: ComponentChildren
+}) {
+  return (
+    <div>
+      <dt class="soft small">{label}</dt>
+      <dd class={foreign ? 'foreign' : ''}>{children}</dd>
+    </div>
+  )
+}
+
+const minuteMs = 60_000
+
+function Ago({ at }: { at: number }) {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={whole(at)}>
+      {Math.abs(now.value - at) < minuteMs ? t('sessions.just_now') : relative(at)}
+    </time>
+  )
+}
+
+function LastPoll({ session: { last_poll_at, connected } }: { session: SessionWithUsers }) {
+  if (last_poll_at !== undefined) return <Ago at={last_poll_at} />
+  // A process that does not poll knows nothing of it.
+  return <>{t(connected && status.value?.role === 'watcher' ? 'sessions.elsewhere' : 'sessions.never')}</>
+}
+
+function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen'>) {
+  const [, navigate] = useLocation()
+  const { name, is_default, status: state } = session
+  const isNew = state === 'logging_in'
+  const login: Action = {
+    id: 'login',
+    label: t(isNew ? 'sessions.login_go_on' : 'sessions.login_again'),
+    icon: 'renew',
+    // One that works is asked about first.
+    run: () => navigate(loginPath(name), session.connected ? {} : { state: beginNow }),
+  }
+  const rename: Action = { id: 'rename', label: t('sessions.rename'), icon: 'edit', run: onRename }
+  const makeDefault: Action = {
+    id: 'default',
+    label: t('sessions.make_default'),
+    icon: 'star',
+    run: () => void setDefault(name),
+  }
+  const logout: Action = {
+    id: 'logout',
+    label: t(isNew ? 'sessions.call_off' : 'sessions.logout'),
+    icon: isNew ? 'close' : 'out',
+    danger: true,
+    run: isNew ? () => void callOff(name) : onLogout,
+  }
+  const actions = isNew ? [login, logout] : [login, rename, ...(is_default ? [] : [makeDefault]), logout]
+  return <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
+}
+
+async function setDefault(name: string): Promise<void> {
+  try {
+    await api.setDefault(name)
+    await refreshSessions()
+    tell(t('sessions.default_set', { name: isolated(name) }))
+  } catch (error) {
+    tellError(error)
+  }
+}
+
+async function callOff(name: string): Promise<void> {
+  try {
+    await api.logout(name)
+    await refreshSessions()
+    tell(t('login.called_off'))
+  } catch (error) {
+    tellError(error)
+  }
+}

@@ -1,0 +1,225 @@
+/** Logging an account in: the code, what the phone says, and how it ended. Closing it calls the login off. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { useLocation } from 'wouter-preact'
+import type { Login } from '../api.ts'
+import { type TextKey, t } from '../i18n.ts'
+import { status } from '../live.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { Bot } from './bot.tsx'
+import { Code } from './code.tsx'
+import { Digits } from './digits.tsx'
+import { nameProblem } from './name-field.tsx'
+import { isolated } from './names.ts'
+import { isOpen, useLogin } from './use-login.ts'
+
+export function LoginDialog({
+  name,
+  atOnce,
+  onClose,
+}: {
+  name: string
+  /** A button of ours led here: the login may begin. */
+  atOnce: boolean
+  onClose(): void
+}) {
+  const { progress, begin, giveCode } = useLogin(name, atOnce)
+  const shown = progress.step === 'following' ? progress.login : undefined
+  const confirmed = shown?.status === 'confirmed'
+  const again = (force: boolean, text: TextKey = 'login.show_code') => (
+    <>
+      <button class="button" type="button" onClick={onClose}>
+        {t('action.close')}
+      </button>
+      <Primary onClick={() => begin(force)}>{t(text)}</Primary>
+    </>
+  )
+  const title = t(confirmed ? 'login.confirmed' : 'login.title', { name: isolated(shown?.session ?? name) })
+  switch (progress.step) {
+    case 'starting':
+      return (
+        <Dialog title={title} onClose={onClose}>
+          <Code state="starting" text={t('login.starting')} />
+        </Dialog>
+      )
+    case 'ready':
+      return (
+        <Dialog title={title} onClose={onClose} footer={again(false)}>
+          <p>{t('login.ready')}</p>
+        </Dialog>
+      )
+    case 'connected':
+      return (
+        <Dialog title={title} onClose={onClose} footer={again(true, 'sessions.login_again')}>
+          <p>{t('login.connected_already', { name: isolated(name) })}</p>
+        </Dialog>
+      )
+    case 'failed': {
+      const { text, reason } = nameProblem(progress.error)
+      return (
+        <Dialog title={title} onClose={onClose} footer={again(false, 'login.again')}>
+          <Ended text={text} about={reason} />
+        </Dialog>
+      )
+    }
+    case 'following': {
+      const { login } = progress
+      if (isOpen(login)) {
+        return (
+          <Dialog title={title} onClose={onClose}>
+            <Under login={login} giveCode={giveCode} />
+          </Dialog>
+        )
+      }
+      if (confirmed) {
+        return (
+          <Dialog title={title} onClose={onClose} footer={<Onward onClose={onClose} />}>
+            <div class="login-end good" role="status">
+              <Bot awake />
+              <p>{t('login.confirmed_about')}</p>
+              <Sandbox />
+            </div>
+          </Dialog>
+        )
+      }
+      const [text, about] = endOf(login)
+      return (
+        <Dialog
+          title={title}
+          onClose={onClose}
+          footer={again(login.status === 'already_bound', 'login.again')}
+        >
+          <Ended text={t(text)} about={t(about)} />
+        </Dialog>
+      )
+    }
+  }
+}
+
+/** While the person is at it. */
+function Under({ login, giveCode }: { login: Login; giveCode(code: string): Promise<void> }) {
+  const { notice, qr_svg, qr_url = '', revision, status: state } = login
+  const isNotice = notice === 'renewed' || notice === 'renewed_after_wrong_codes'
+  return (
+    <>
+      {state === 'need_verifycode' ? (
+        <Digits key={revision} wrong={notice === 'wrong_code'} give={giveCode} />
+      ) : (
+        <Code
+          state={state === 'scaned' ? 'scaned' : state === 'waiting' ? 'waiting' : 'starting'}
+          text={t(textOf(state))}
+          {...(qr_svg !== undefined && { svg: qr_svg })}
+          {...(state === 'waiting' && isNotice && { notice: t(`login.${notice}`) })}
+        />
+      )}
+      {state === 'waiting' && (
+        <>
+          <ol class="login-how">
+            <li>{t('login.how_1')}</li>
+            <li>{t('login.how_2')}</li>
+            <li>{t('login.how_3')}</li>
+          </ol>
+          <OnThisPhone link={qr_url} />
+        </>
+      )}
+      <Sandbox />
+    </>
+  )
+}
+
+const textOf = (state: Login['status']): TextKey =>
+  state === 'scaned' ? 'login.scaned' : state === 'waiting' ? 'login.waiting' : 'login.renewing'
+
+function endOf({ notice, status: state }: Login): [TextKey, TextKey] {
+  if (notice === 'called_off') return ['login.called_off', 'login.called_off_about']
+  if (notice === 'failed') return ['login.failed', 'login.failed_about']
+  if (state === 'already_bound') return ['login.already_bound', 'login.already_bound_about']
+  if (state === 'verify_code_blocked') return ['login.blocked', 'login.blocked_about']
+  return ['login.expired', 'login.expired_about']
+}
+
+function Ended({ text, about }: { text: string; about: string }) {
+  return (
+    <div class="login-end" role="alert">
+      <Icon name="warn" size={32} />
+      <h3>{text}</h3>
+      <p class="soft foreign">{about}</p>
+    </div>
+  )
+}
+
+function Onward({ onClose }: { onClose(): void }) {
+  const [, navigate] = useLocation()
+  return (
+    <>
+      <button class="button" type="button" onClick={() => navigate('/conversations')}>
+        {t('login.to_conversations')}
+      </button>
+      <Primary onClick={onClose}>{t('login.done')}</Primary>
+    </>
+  )
+}
+
+/** The button that goes on, under the finger when the dialog has changed. */
+function Primary({ onClick, children }: { onClick(): void; children: ComponentChildren }) {
+  const button = useRef<HTMLButtonElement>(null)
+  useEffect(() => button.current?.focus(), [])
+  return (
+    <button class="button primary" type="button" ref={button} onClick={onClick}>
+      {children}
+    </button>
+  )
+}
+
+/** A phone cannot scan its own screen. */
+function OnThisPhone({ link }: { link: string }) {
+  const field = useRef<HTMLInputElement>(null)
+  const copied = useRef<HTMLSpanElement>(null)
+  const copy = async () => {
+    field.current?.select()
+    // The clipboard is for secure pages alone; the old way works everywhere.
+    await navigator.clipboard?.writeText(link).catch(() => document.execCommand('copy'))
+    if (!navigator.clipboard) document.execCommand('copy')
+    if (copied.current) copied.current.textContent = t('action.copied')
+  }
+  return (
+    <details class="login-link">
+      <summary>{t('login.no_camera')}</summary>
+      <p class="soft small">{t('login.link_about')}</p>
+      <div>
+        <input
+          class="input mono"
+          ref={field}
+          readOnly
+          value={link}
+          aria-label={t('login.link')}
+          onFocus={event => event.currentTarget.select()}
+        />
+        <button class="button" type="button" onClick={copy}>
+          <Icon name="copy" />
+          {t('action.copy')}
+        </button>
+      </div>
+      <p class="small good" role="status">
+        <span ref={copied} />
+      </p>
+    </details>
+  )
+}
+
+function Sandbox() {
+  const phone = status.value?.sandbox_phone
+  if (phone === undefined) return null
+  return (
+    <p class="notice sandbox">
+      <Icon name="phone" />
+      <span>
+        {t('login.sandbox')}{' '}
+        <a href={phone} target="_blank" rel="noopener">
+          {t('login.sandbox_phone')}
+        </a>
+      </span>
+    </p>
+  )
+}

@@ -1,0 +1,59 @@
+/** Where an account is named: the rule, and why a name was refused. */
+import { useId } from 'preact/hooks'
+import { ApiError } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { t } from '../i18n.ts'
+
+/** Why a name was refused, in the viewer's words; the exact reason is the service's own. */
+export function nameProblem(error: unknown): { text: string; reason: string } {
+  if (error instanceof ApiError && error.code === 'invalid_arguments') {
+    return { text: t('sessions.name_bad'), reason: error.message.replace(/^[\w ]*:\s*/, '') }
+  }
+  const { title, hint } = errorText(error)
+  return { text: title, reason: hint }
+}
+
+export type NameProblem = ReturnType<typeof nameProblem>
+
+export function NameField({
+  label,
+  value = '',
+  placeholder = '',
+  problem,
+}: {
+  label: string
+  value?: string
+  placeholder?: string
+  problem: NameProblem | undefined
+}) {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        class="input"
+        id={id}
+        name="name"
+        defaultValue={value}
+        placeholder={placeholder}
+        autocomplete="off"
+        autocapitalize="none"
+        spellcheck={false}
+        dir="auto"
+        data-autofocus
+        aria-describedby={`${id}-rule ${id}-problem`}
+        aria-invalid={problem !== undefined}
+      />
+      <p class="soft small" id={`${id}-rule`}>
+        {t('sessions.name_rule')}
+      </p>
+      <p class="problem" id={`${id}-problem`} role="alert">
+        {problem && (
+          <>
+            {problem.text} {problem.reason && <span class="foreign">({problem.reason})</span>}
+          </>
+        )}
+      </p>
+    </div>
+  )
+}

@@ -1,0 +1,117 @@
+/** One QR login as a page follows it: begun, watched until it ends, called off when the page leaves it. */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, api, type Login } from '../api.ts'
+import { sessions } from '../live.ts'
+
+export type Progress =
+  /** Being looked up or begun. */
+  | { step: 'starting' }
+  /** Nothing is under way; somebody has to say so first. */
+  | { step: 'ready' }
+  /** Nothing was begun: the account works. */
+  | { step: 'connected' }
+  | { step: 'following'; login: Login }
+  | { step: 'failed'; error: unknown }
+
+export interface Following {
+  progress: Progress
+  /** Begins, or begins again; `force`: although the account works. */
+  begin(force: boolean): void
+  /** Gives the digits that the phone shows. */
+  giveCode(code: string): Promise<void>
+}
+
+/** Seconds the service may hold an answer. */
+const holdS = 25
+const retryMs = 2000
+
+/** Whether upstream still waits for the person: then there is a code to show. */
+export const isOpen = (login: Login): boolean => login.qr_url !== undefined
+
+/** @param atOnce begin without being told to */
+export function useLogin(name: string, atOnce: boolean): Following {
+  const [progress, setProgress] = useState<Progress>({ step: 'starting' })
+  const [asked, setAsked] = useState<{ begin: boolean; force: boolean }>({ begin: atOnce, force: false })
+  const latest = useRef<Login | undefined>(undefined)
+
+  const show = useCallback((login: Login) => {
+    const known = latest.current
+    if (known && known.login_id === login.login_id && known.revision > login.revision) return
+    latest.current = login
+    setProgress({ step: 'following', login })
+    if (login.status === 'confirmed') void refreshSessions()
+  }, [])
+
+  useEffect(() => {
+    const left = new AbortController()
+    latest.current = undefined
+    setProgress({ step: 'starting' })
+    void follow(name, asked, show, left.signal)
+      .then(end => end && !left.signal.aborted && setProgress(end))
+      .catch(error => !left.signal.aborted && setProgress({ step: 'failed', error }))
+    return () => {
+      left.abort()
+      const login = latest.current
+      if (login && isOpen(login)) void api.cancelLogin(login.login_id).catch(() => {})
+    }
+  }, [name, asked, show])
+
+  const begin = useCallback((force: boolean) => setAsked({ begin: true, force }), [])
+  const giveCode = useCallback(
+    async (code: string) => {
+      const login = latest.current
+      if (login) show(await api.loginCode(login.login_id, code))
+    },
+    [show],
+  )
+  return { progress, begin, giveCode }
+}
+
+/** Shows the login until it ends. @returns what to show instead, when there is none */
+async function follow(
+  name: string,
+  { begin, force }: { begin: boolean; force: boolean },
+  show: (login: Login) => void,
+  signal: AbortSignal,
+): Promise<Progress | undefined> {
+  let login: Login
+  if (begin) {
+    login = await api.login(name, force)
+    // Closed before there was anything to see.
+    if (signal.aborted) return void (login.login_id && (await api.cancelLogin(login.login_id)))
+    if (login.login_id === '') return { step: 'connected' }
+  } else {
+    const found = await api.loginOf(name).catch(absent)
+    if (!found || !isOpen(found)) return { step: (await isConnected(name)) ? 'connected' : 'ready' }
+    login = found
+  }
+  while (!signal.aborted) {
+    show(login)
+    if (!isOpen(login)) return undefined
+    try {
+      login = await api.loginStatus(login.login_id, login.revision, holdS, signal)
+    } catch (error) {
+      if (signal.aborted) return undefined
+      // A service that is down for a moment does not end a login; one that forgot it does.
+      if (!(error instanceof ApiError) || (error.status !== 0 && error.status < 500)) throw error
+      await new Promise(resolve => setTimeout(resolve, retryMs))
+    }
+  }
+  return undefined
+}
+
+const absent = (error: unknown): undefined => {
+  if (!(error instanceof ApiError) || error.status !== 404) throw error
+}
+
+async function isConnected(name: string): Promise<boolean> {
+  const key = name.normalize('NFC').toLowerCase()
+  return (await refreshSessions()).some(one => one.connected && one.name.toLowerCase() === key)
+}
+
+/** The accounts as they are now, for the whole panel. */
+export async function refreshSessions() {
+  const { sessions: all } = await api.sessions()
+  sessions.value = all
+  return all
+}

@@ -1,0 +1,64 @@
+/** Who has written to an account, and what is left of the right to answer each. */
+import { useSignal } from '@preact/signals'
+import { Link } from 'wouter-preact'
+import type { SessionUser, SessionWithUsers } from '../api.ts'
+import { t } from '../i18n.ts'
+import { left, now, relative, whole } from '../times.ts'
+
+/** More are shown when asked for. */
+const shownAtFirst = 20
+
+export function Users({ session, open }: { session: SessionWithUsers; open: boolean }) {
+  const all = useSignal(false)
+  const { name, users } = session
+  if (users.length === 0) return <p class="soft small none">{t('sessions.users_none')}</p>
+  const shown = all.value ? users : users.slice(0, shownAtFirst)
+  return (
+    <details open={open}>
+      <summary>{t('sessions.users', { count: users.length })}</summary>
+      <ul>
+        {shown.map(user => (
+          <User key={user.user_id} session={name} user={user} />
+        ))}
+      </ul>
+      {shown.length < users.length && (
+        <button
+          class="button plain"
+          type="button"
+          onClick={() => {
+            all.value = true
+          }}
+        >
+          {t('sessions.users_more', { total: users.length })}
+        </button>
+      )}
+    </details>
+  )
+}
+
+function User({ session, user }: { session: string; user: SessionUser }) {
+  const { user_id, last_received, remaining, window_expires_at } = user
+  const leftMs = (window_expires_at ?? 0) - now.value
+  const mayAnswer = leftMs > 0 && remaining > 0
+  return (
+    <li>
+      <Link
+        class="foreign"
+        href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}
+      >
+        {user_id}
+      </Link>
+      <p class="soft small">
+        {last_received !== undefined && (
+          <time dateTime={new Date(last_received).toISOString()} title={whole(last_received)}>
+            {t('sessions.wrote', { when: relative(last_received) })}
+          </time>
+        )}
+        <span class={mayAnswer ? 'may' : 'may-not'}>
+          {leftMs > 0 ? t('sessions.window_left', { left: left(leftMs) }) : t('sessions.window_closed')}
+        </span>
+        {leftMs > 0 && <span>{t('sessions.answers', { count: remaining })}</span>}
+      </p>
+    </li>
+  )
+}
