@@ -54,7 +54,7 @@ export async function startRest(
 
 /** What a server answers to raw bytes on one connection, until it closes or `until` says that it is enough. */
 export async function raw(
-  server: RunningServer,
+  server: Pick<RunningServer, 'port'>,
   send: string | Uint8Array | ((socket: Socket) => void),
   until: (text: string) => boolean = text =>
     isWhole(text, typeof send === 'string' && send.startsWith('HEAD ')),
