@@ -5,10 +5,17 @@ import { maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
 import { colours, errColours } from './terminal.ts'
 
+// What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
+const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
 /** `error: … (what to do)` on stderr, one line. */
 export function printError(text: string, hint: string): void {
-  console.error(`${errColours.red('error:')} ${maskText(text)}. ${errColours.dim(hint)}`)
+  console.error(`${errColours.red('error:')} ${harmless(maskText(text))}. ${errColours.dim(hint)}`)
 }
+
+/** What was typed, or came from elsewhere, may stand in an error. */
+const harmless = (text: string) =>
+  text.replace(/\p{Cc}/gu, ' ').replace(obeyed, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
 
 /** The same for machines: one JSON object, in the shape of every door. */
 export function printProblem(error: SvcError, hint = hintOf(error)): void {
@@ -37,9 +44,6 @@ export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_
 
 /** A line on stdout. By the console, which opens no stream for it and does not fail when nobody reads any more. */
 export const print = (line: string): void => console.log(line)
-
-// What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
-const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 /** A value as one line of JSON that does nothing to a terminal; the same value to whoever parses it. */
 export const jsonLine = (value: unknown): string =>

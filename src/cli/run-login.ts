@@ -60,4 +60,4 @@ export async function runLogin(run: ToolRun): Promise<void> {
 const next = (status: LoginStatus, again: string, dim: (text: string) => string) =>
   status.message.includes('Pass force')
     ? `${dim('It was connected already; --force logs it in again.')}\n`
-    : `${dim(`Now write to the bot in WeChat, then: svc recv --follow${again}`)}\n`
+    : `${dim(`Next: svc recv --follow${again}, then write to the bot in WeChat.`)}\n`

@@ -58,14 +58,11 @@ export async function runTool(run: ToolRun): Promise<void> {
     try {
       const result = await invoke(tool, gateway, input, call, log)
       bar?.clear()
-      if (json) await writeOut(`${jsonLine(result)}\n`)
-      else {
-        const { text, note, failed } = await shownResult(tool.name, result, input, againFlags(command))
-        await writeOut(text)
-        if (note && !call.cutBy) await writeErr(note)
-        if (failed) line.status = 1
-      }
+      const { text, note, failed } = shownResult(tool.name, result, input, againFlags(command))
+      await writeOut(json ? `${jsonLine(result)}\n` : text)
       delivered = true
+      if (note && !json && !call.cutBy) await writeErr(note)
+      if (failed) line.status = 1
     } finally {
       bar?.clear()
       call.done(delivered)

@@ -48,7 +48,7 @@ describe('login', () => {
     await screen.until(/That number was not taken\. Type the one that the phone shows now\./)
     screen.type(`\n${seen.verify_code}\n`)
     await screen.until(
-      /connected: session work, bot \S+@im\.bot\nNow write to the bot in WeChat, then: svc recv --follow --sandbox/,
+      /connected: session work, bot \S+@im\.bot\nNext: svc recv --follow --sandbox/,
     )
     expect(await screen.exited).toEqual({ status: 0, signal: null })
     expect((await t.call('sessions')).body).toMatchObject([{ name: 'work', connected: true }])
