@@ -57,18 +57,20 @@ async function beginner(serving: Serving, again: string): Promise<void> {
     ask: askPerson(() => stopping),
   }
   await write(`\n${colours.bold('1. Log in')}\n`)
-  const status = await followLogin(
-    {
-      signal: stopping,
-      call: async input => (await invoke(verbs.login, gateway, input, call, log)) as LoginStatus,
-    },
+  const login = async (input: object) => (await invoke(verbs.login, gateway, input, call, log)) as LoginStatus
+  const failed = await followLogin(
+    { signal: stopping, call: login },
     {},
     loginPrinter({ write, colours }, phoneUrl),
+  ).then(
+    status => (status.status === 'confirmed' ? undefined : loginFailure(status).detail),
+    (error: Error) => error.message,
   )
   if (stopping.aborted) return
-  if (status.status !== 'confirmed') {
-    const { detail } = loginFailure(status)
-    return write(`Not logged in: ${detail}. The service goes on; log in with: svc login${again}\n`)
+  if (failed !== undefined) {
+    return write(
+      `Not logged in: ${oneLine(failed)}. The service goes on; try again with: svc login${again}\n`,
+    )
   }
   await write(
     `\n${colours.bold('2. Write to the bot')}\n${

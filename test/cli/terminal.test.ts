@@ -47,9 +47,7 @@ describe('login', () => {
     screen.type(`${wrong}\n`)
     await screen.until(/That number was not taken\. Type the one that the phone shows now\./)
     screen.type(`\n${seen.verify_code}\n`)
-    await screen.until(
-      /connected: session work, bot \S+@im\.bot\nNext: svc recv --follow --sandbox/,
-    )
+    await screen.until(/connected: session work, bot \S+@im\.bot\nNext: svc recv --follow --sandbox/)
     expect(await screen.exited).toEqual({ status: 0, signal: null })
     expect((await t.call('sessions')).body).toMatchObject([{ name: 'work', connected: true }])
     const again = await svc(on(t, 'login', 'work'), { home })
