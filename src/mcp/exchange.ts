@@ -4,8 +4,13 @@
  */
 import type { McpCall } from './call.ts'
 
-/** What is handed to the runtime is in the kernel after this; see `server/http-call.ts`. */
-const flushMs = 2
+/**
+ * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
+ * kernel, and a client that had hung up before is known: its end is read, or refuses what was written. Without it one
+ * answer in some dozens was lost on a loaded machine to a client that left just before (measured). Clients take the
+ * message as it comes; only the end of the stream waits.
+ */
+const holdMs = 30
 
 export class Exchange {
   readonly #calls = new Set<McpCall>()
@@ -14,6 +19,11 @@ export class Exchange {
 
   constructor(ended: () => void = () => {}) {
     this.#ended = ended
+  }
+
+  /** Whether anybody waits to hear how it ends. */
+  get counts(): boolean {
+    return this.#calls.size > 0
   }
 
   /** Settles the call with this exchange. */
@@ -70,6 +80,8 @@ export interface Watch {
   written(): void
   /** The client left before. */
   lost(): void
+  /** Whether it matters that the client was there to the end; asked when all is out. */
+  counts(): boolean
   /** Each chunk on its way out. */
   saw?(chunk: Uint8Array): void
 }
@@ -122,14 +134,14 @@ function watchedBody(
           watch.saw?.(value)
           return controller.enqueue(value)
         }
-        // A hang-up that the kernel knows of is heard before the answer counts.
-        await turn()
-        if (over) return
-        controller.close()
-        await flushed()
-        if (over) return
+        if (watch.counts()) {
+          await held()
+          // The body was cancelled with it.
+          if (over) return
+        }
         over = true
         signal.removeEventListener('abort', leave)
+        controller.close()
         watch.written()
       },
       cancel: leave,
@@ -138,11 +150,8 @@ function watchedBody(
   )
 }
 
-/** One turn of the event loop. */
-export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
-
-/** Until what was handed to the runtime is in the kernel. */
-export async function flushed(): Promise<void> {
-  await new Promise(resolve => setTimeout(resolve, flushMs))
-  await turn()
+/** Until what was handed to the runtime is out, and a client that is not there any more is known to be gone. */
+export async function held(): Promise<void> {
+  await new Promise(resolve => setTimeout(resolve, holdMs))
+  await new Promise(resolve => setImmediate(resolve))
 }

@@ -119,6 +119,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
     return watched(response, {
       signal: request.signal,
+      counts: () => exchange.counts,
       written: () => exchange.settle(true),
       lost: () => exchange.settle(false),
     })

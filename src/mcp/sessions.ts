@@ -141,6 +141,7 @@ export class Sessions {
     const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
     return watched(response, {
       signal: request.signal,
+      counts: () => exchange.counts,
       // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
       saw: chunk => {
         stream ??= streamOf(/^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200)))?.[1] ?? '')

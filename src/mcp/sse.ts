@@ -10,7 +10,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import type { McpCall } from './call.ts'
-import { flushed } from './exchange.ts'
+import { held } from './exchange.ts'
 
 const keepAliveMs = 15_000
 const maxStreams = 1000
@@ -101,10 +101,8 @@ class SseTransport implements Transport {
     const stream = new ReadableStream<Uint8Array>(
       {
         pull: async controller => {
-          if (before?.taken) {
-            await flushed()
-            before.taken(!this.#closed)
-          }
+          const { taken } = before ?? {}
+          if (taken) held().then(() => taken(!this.#closed))
           before = undefined
           while (this.#queue.length === 0 && !this.#closed)
             await new Promise<void>(resolve => {
@@ -130,8 +128,9 @@ class SseTransport implements Transport {
     else this.#calls.set(id, call)
   }
 
+  /** Never rejects, as that of stdio. */
   async send(message: JSONRPCMessage): Promise<void> {
-    if (this.#closed) throw new Error('the stream is closed')
+    if (this.#closed) return
     const id = 'method' in message ? undefined : message.id
     const call = id === undefined ? undefined : this.#calls.get(id)
     const text = `event: message\ndata: ${JSON.stringify(message)}\n\n`

@@ -16,6 +16,7 @@ import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
+import { held } from './exchange.ts'
 import { createMcpServer } from './server.ts'
 
 /** A send with media as base64 is the longest message there is. */
@@ -107,23 +108,19 @@ class LineTransport implements Transport {
     this.#calls.set(id, call)
   }
 
+  /** Never rejects: the library lets news go without looking after them. A client that is gone is told by `ended`. */
   async send(message: JSONRPCMessage): Promise<void> {
     const id = 'method' in message ? undefined : message.id
     const call = id === undefined ? undefined : this.#calls.get(id)
     if (id !== undefined) this.#calls.delete(id)
-    let written = false
-    try {
-      await this.#write(message)
-      written = true
-    } finally {
-      // One turn of the event loop, so that an end of the input that the kernel knows of is heard before it counts. What
-      // is written to a client that leaves may be read by nobody: then it comes again.
-      if (call) {
-        await new Promise(resolve => setImmediate(resolve))
-        call.settled(written && !this.#leaving && isJSONRPCResultResponse(message))
-      }
-      if (id !== undefined) this.#done(id)
+    const written = await this.#write(message)
+    if (!written) this.#end()
+    // What is written to a client that leaves may be read by nobody: then it comes again.
+    if (call) {
+      await held()
+      call.settled(written && !this.#leaving && isJSONRPCResultResponse(message))
     }
+    if (id !== undefined) this.#done(id)
   }
 
   /** Resolves when no request waits for its answer, or when the time is over. */
@@ -148,10 +145,10 @@ class LineTransport implements Transport {
     this.onclose?.()
   }
 
-  #write(message: JSONRPCMessage): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error('the connection is closed'))
-    return new Promise((resolve, reject) => {
-      this.#output.write(serializeMessage(message), error => (error ? reject(error) : resolve()))
+  #write(message: JSONRPCMessage): Promise<boolean> {
+    if (this.#closed) return Promise.resolve(false)
+    return new Promise(resolve => {
+      this.#output.write(serializeMessage(message), error => resolve(!error))
     })
   }
 

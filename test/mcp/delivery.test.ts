@@ -228,7 +228,7 @@ describe('a message counts as read only when its answer reached the client', () 
     // Nobody reads the output any more, but the input stays open.
     await reader.cancel()
     await sandbox.say('hello')
-    expect(await child.exited).toBe(0)
+    expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, expect.any(String)])
     await using client = await connectStdio({ sandbox, dir: service.dir })
     expect(await client.value('recv', { timeout: 15 })).toMatchObject([{ text: 'hello', redelivered: true }])
     expect(await client.value('recv', { timeout: 0 })).toEqual([])
