@@ -145,57 +145,66 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       await expect(client.call('fly')).rejects.toThrow('fly')
     })
   }, 30_000)
+})
 
-  test('the digits of a login are asked for, again after a wrong number', async () => {
-    const asked: string[] = []
-    let right = ''
-    await over(
-      way,
-      async (client, sandbox) => {
-        await sandbox.switches({ verify_code: 'on' })
-        const { qr_url } = await client.value('login', { timeout: 0 })
-        right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
-        for (let tries = 0; tries < 10; tries++) {
-          const { status } = await client.value('login', { timeout: 5 })
-          if (status === 'confirmed') break
-        }
-        expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
-        expect(asked).toEqual(['verify_code', 'verify_code'])
-      },
-      {
-        answer({ requestedSchema }) {
-          asked.push(...Object.keys(requestedSchema.properties))
-          const wrong = right === '0000' ? '1111' : '0000'
-          return { action: 'accept', content: { verify_code: asked.length === 1 ? wrong : right } }
+// Together, since they mostly wait.
+describe.concurrent('what takes a while', () => {
+  test.each(ways)(
+    'over %s with the client of %s: the digits of a login are asked for, again after a wrong number',
+    async (transport, kind) => {
+      const asked: string[] = []
+      let right = ''
+      await over(
+        [transport, kind],
+        async (client, sandbox) => {
+          await sandbox.switches({ verify_code: 'on' })
+          const { qr_url } = await client.value('login', { timeout: 0 })
+          right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
+          for (let tries = 0; tries < 10; tries++) {
+            const { status } = await client.value('login', { timeout: 5 })
+            if (status === 'confirmed') break
+          }
+          expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
+          expect(asked).toEqual(['verify_code', 'verify_code'])
         },
-      },
-    )
-  }, 60_000)
-
-  test('a long wait shows life, and ends when it is cancelled', async () => {
-    await over(way, async client => {
-      const told: Told[] = []
-      const stop = new AbortController()
-      const waiting = client.call(
-        'recv',
-        { timeout: 120 },
         {
-          signal: stop.signal,
-          onprogress: step => {
-            told.push(step)
-            if (told.length === 2) stop.abort('enough')
+          answer({ requestedSchema }) {
+            asked.push(...Object.keys(requestedSchema.properties))
+            const wrong = right === '0000' ? '1111' : '0000'
+            return { action: 'accept', content: { verify_code: asked.length === 1 ? wrong : right } }
           },
         },
       )
-      await expect(waiting).rejects.toThrow()
-      expect(told).toMatchObject([
-        { progress: 3, total: 120, message: 'Receive messages' },
-        { progress: 6, total: 120 },
-      ])
-      // The connection goes on.
-      expect(await client.value('sessions')).toEqual([])
-    })
-  }, 30_000)
+    },
+    60_000,
+  )
+
+  test.each(ways)(
+    'over %s with the client of %s: a long wait shows life, and ends when it is cancelled',
+    async (transport, kind) => {
+      await over([transport, kind], async client => {
+        const told: Told[] = []
+        const stop = new AbortController()
+        const waiting = client.call(
+          'recv',
+          { timeout: 120 },
+          {
+            signal: stop.signal,
+            onprogress: step => {
+              told.push(step)
+              if (told.length === 2) stop.abort('enough')
+            },
+          },
+        )
+        await expect(waiting).rejects.toThrow()
+        expect(told[0]).toMatchObject({ total: 120, message: 'Receive messages' })
+        expect(told[1]!.progress).toBeGreaterThan(told[0]!.progress)
+        // The connection goes on.
+        expect(await client.value('sessions')).toEqual([])
+      })
+    },
+    30_000,
+  )
 })
 
 describe('confirmation before a send', () => {
