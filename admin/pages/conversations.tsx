@@ -1,9 +1,46 @@
+/** Conversations: the list beside the chat; on a phone one after the other. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { Chat } from '../conversations/chat.tsx'
+import { Lightbox } from '../conversations/lightbox.tsx'
+import { List } from '../conversations/list.tsx'
+import { usePlace } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
+import { Icon } from '../ui/icon.tsx'
+
+const narrowly = '(max-width: 760px)'
 
 export function Conversations() {
+  const place = usePlace()
+  const narrow = useNarrow()
+  const isOpen = place.userId !== ''
   return (
-    <div class="page">
-      <h1>{t('nav.conversations')}</h1>
+    <div class={`conversations${isOpen ? ' open' : ''}`}>
+      {(!narrow || !isOpen) && <List place={place} />}
+      {isOpen ? (
+        <Chat key={`${place.session}/${place.userId}`} place={place} narrow={narrow} />
+      ) : (
+        !narrow && (
+          <div class="empty choose">
+            <Icon name="conversations" size={40} />
+            <p>{t('conversations.choose')}</p>
+          </div>
+        )
+      )}
+      <Lightbox />
     </div>
   )
+}
+
+function useNarrow(): boolean {
+  const narrow = useSignal(matchMedia(narrowly).matches)
+  useEffect(() => {
+    const query = matchMedia(narrowly)
+    const look = () => {
+      narrow.value = query.matches
+    }
+    query.addEventListener('change', look)
+    return () => query.removeEventListener('change', look)
+  }, [])
+  return narrow.value
 }

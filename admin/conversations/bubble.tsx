@@ -1,0 +1,174 @@
+/** One message as people see it. */
+import { useSignal } from '@preact/signals'
+import { memo } from 'preact/compat'
+import { api, type Message } from '../api.ts'
+import { number, t } from '../i18n.ts'
+import { clock, whole } from '../times.ts'
+import { tellError } from '../ui/toasts.tsx'
+import { Delivery, deliveryNote } from './delivery.tsx'
+import { Film, Picture, Plain, Voice } from './media.tsx'
+import { cutAt, Rich } from './text.tsx'
+import { Who } from './who.tsx'
+import { itemWords } from './words.ts'
+
+export interface BubbleProps {
+  message: Message
+  /** Whether it begins, and ends, a row of messages of one side. */
+  first: boolean
+  last: boolean
+  needle: string
+  /** The one that was asked for. */
+  looked: boolean
+  /** Rows whose long text is shown whole. */
+  unfolded: Set<number>
+  onQuote(quote: NonNullable<Message['ref_msg']>): void
+  /** Sends a refused text again. */
+  onAgain(text: string): void
+}
+
+export const Bubble = memo(function Bubble(props: BubbleProps) {
+  const { message, first, last, needle, looked, unfolded, onQuote, onAgain } = props
+  const { direction, items, ref_msg, group_id, status } = message
+  const sent = direction === 'sent'
+  const note = sent ? deliveryNote(message) : ''
+  const onlyPicture =
+    items.length === 1 && (items[0]!.kind === 'IMAGE' || items[0]!.kind === 'VIDEO') && !ref_msg
+  let media = 0
+  const shown =
+    items.length === 0 ? (
+      <Unknown />
+    ) : (
+      items.map((item, nth) => {
+        if (item.kind === 'TEXT')
+          return (
+            <Text
+              key={nth}
+              text={item.text ?? ''}
+              row={message.id}
+              nth={nth}
+              needle={needle}
+              unfolded={unfolded}
+            />
+          )
+        if (item.kind === 'UNKNOWN') return <Unknown key={nth} />
+        const props = { message, item, index: item.has_media ? media++ : media }
+        if (item.kind === 'IMAGE') return <Picture key={nth} {...props} />
+        if (item.kind === 'VIDEO') return <Film key={nth} {...props} />
+        if (item.kind === 'VOICE') return <Voice key={nth} {...props} />
+        return <Plain key={nth} {...props} />
+      })
+    )
+  return (
+    <article
+      class={`message ${sent ? 'out' : 'in'}${first ? ' first' : ''}${last ? ' last' : ''}${looked ? ' looked' : ''}`}
+      data-row={message.id}
+    >
+      <div class={`bubble${onlyPicture ? ' bare' : ''}`}>
+        <span class="visually-hidden">{t(sent ? 'chat.you' : 'chat.they')}</span>
+        {group_id !== undefined && !sent && first && (
+          <span class="sender small">
+            <Who id={message.from_user} />
+          </span>
+        )}
+        {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
+        {shown}
+        <span class="meta">
+          <time dateTime={new Date(message.timestamp).toISOString()} title={whole(message.timestamp)}>
+            {clock(message.timestamp)}
+          </time>
+          {status && <Delivery status={status} />}
+        </span>
+      </div>
+      {note !== '' && (
+        <p class={`note small ${status}`}>
+          <span class="foreign">{note}</span>
+          {status === 'queued' && message.id > 0 && <CancelQueued row={message.id} />}
+          {status === 'refused' && message.text !== '' && message.id > 0 && (
+            <button type="button" class="link" onClick={() => onAgain(message.text)}>
+              {t('chat.again')}
+            </button>
+          )}
+        </p>
+      )}
+    </article>
+  )
+})
+
+const Unknown = () => <p class="unknown soft">{t('chat.unknown_about')}</p>
+
+function Text(props: { text: string; row: number; nth: number; needle: string; unfolded: Set<number> }) {
+  const { text, row, nth, needle, unfolded } = props
+  const whole = useSignal(unfolded.has(row))
+  const cut = cutAt(text)
+  const folds = cut < text.length
+  const shown = !folds || whole.value ? text : text.slice(0, cut)
+  return (
+    <div class="text foreign" dir="auto" data-nth={nth}>
+      <Rich text={shown} needle={needle} />
+      {folds && !whole.value && '…'}
+      {folds && (
+        <button
+          type="button"
+          class="link fold"
+          aria-expanded={whole.value}
+          onClick={() => {
+            whole.value = !whole.value
+            if (whole.value) unfolded.add(row)
+            else unfolded.delete(row)
+          }}
+        >
+          {whole.value ? t('chat.less') : t('chat.all', { chars: number(text.length) })}
+        </button>
+      )}
+    </div>
+  )
+}
+
+function Quote({
+  quote,
+  onQuote,
+}: {
+  quote: NonNullable<Message['ref_msg']>
+  onQuote: BubbleProps['onQuote']
+}) {
+  const words = quote.text || (quote.msg_type ? itemWords({ kind: quote.msg_type }) : t('chat.gone'))
+  const inner = (
+    <>
+      <span class="visually-hidden">{t('chat.quote')} </span>
+      <span class="foreign" dir="auto">
+        {quote.partial && '… '}
+        {words.slice(0, 280)}
+        {quote.partial && ' …'}
+      </span>
+    </>
+  )
+  return quote.message_id === undefined ? (
+    <blockquote class="quote">{inner}</blockquote>
+  ) : (
+    <button type="button" class="quote" title={t('chat.quote_jump')} onClick={() => onQuote(quote)}>
+      {inner}
+    </button>
+  )
+}
+
+/** Takes a waiting message back; with it go the parts that were to be sent in the same breath. */
+function CancelQueued({ row }: { row: number }) {
+  const busy = useSignal(false)
+  const cancel = async () => {
+    busy.value = true
+    try {
+      const { outbox } = await api.outbox()
+      const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
+      if (entry) await api.cancelQueued(entry.outbox_id)
+    } catch (error) {
+      tellError(error)
+    } finally {
+      busy.value = false
+    }
+  }
+  return (
+    <button type="button" class="link" disabled={busy.value} onClick={() => void cancel()}>
+      {t('chat.cancel_queued')}
+    </button>
+  )
+}

@@ -1,0 +1,88 @@
+/** One conversation: who it is with, what was said, and where one answers. */
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Link } from 'wouter-preact'
+import { t } from '../i18n.ts'
+import { sessions } from '../live.ts'
+import { Icon } from '../ui/icon.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
+import { Composer } from './composer.tsx'
+import { Log } from './log.tsx'
+import { deskOf } from './outgoing.ts'
+import { hrefOf, type Place } from './place.ts'
+import { RightBadge, rightOf } from './right.tsx'
+import { threadOf } from './thread.ts'
+import { Avatar, Who } from './who.tsx'
+
+export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
+  const { session, userId } = place
+  const thread = threadOf(session, userId)
+  const desk = deskOf(session, userId)
+  const right = rightOf(session, userId)
+  const heading = useRef<HTMLHeadingElement>(null)
+  const dragging = useSignal(false)
+  useEffect(() => {
+    // A phone would open its keyboard.
+    if (narrow) heading.current?.focus({ preventScroll: true })
+  }, [thread, narrow])
+
+  const copy = () =>
+    void navigator.clipboard.writeText(userId).then(() => tell(t('action.copied')), tellError)
+  const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false
+
+  return (
+    <section
+      class="chat"
+      aria-label={t('chat.with', { user: userId })}
+      onDragEnter={event => {
+        if (hasFiles(event)) dragging.value = true
+      }}
+      onDragOver={event => {
+        if (hasFiles(event)) event.preventDefault()
+      }}
+      onDragLeave={event => {
+        const to = event.relatedTarget as Node | null
+        if (!to || !event.currentTarget.contains(to)) dragging.value = false
+      }}
+      onDrop={event => {
+        dragging.value = false
+        const files = event.dataTransfer?.files
+        if (!files?.length) return
+        event.preventDefault()
+        desk.attach(files)
+      }}
+    >
+      <header class="chat-head">
+        {narrow && (
+          <Link class="button plain icon-only back" href={hrefOf({ q: place.q })} aria-label={t('chat.back')}>
+            <Icon name="back" />
+          </Link>
+        )}
+        <Avatar id={userId} />
+        <div class="grow">
+          <h2 ref={heading} tabIndex={-1}>
+            <Who id={userId} />
+            {(sessions.value?.length ?? 0) > 1 && (
+              <span class="session-tag" title={t('chat.session', { session })}>
+                {session}
+              </span>
+            )}
+          </h2>
+          <RightBadge right={right} full />
+        </div>
+        <button
+          type="button"
+          class="button plain icon-only"
+          aria-label={t('chat.copy_id')}
+          title={t('chat.copy_id')}
+          onClick={copy}
+        >
+          <Icon name="copy" />
+        </button>
+      </header>
+      <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
+      <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />
+      {dragging.value && <div class="drop">{t('composer.drop')}</div>}
+    </section>
+  )
+}

@@ -1,0 +1,320 @@
+/** The messages of a conversation, as far as they are in view. */
+import { useComputed, useSignal, useSignalEffect } from '@preact/signals'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { navigate } from 'wouter-preact/use-browser-location'
+import { api, type Message } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { t } from '../i18n.ts'
+import { conversationOf, conversations, onMessage, peerOf } from '../live.ts'
+import { day } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
+import { Bubble } from './bubble.tsx'
+import type { Desk, Outgoing } from './outgoing.ts'
+import { hrefOf, type Place } from './place.ts'
+import { heightOf, type Row, rowsOf } from './rows.ts'
+import type { Thread } from './thread.ts'
+import { useVirtual } from './virtual.ts'
+import { preview } from './words.ts'
+
+/** So near to the end counts as being there. */
+const nearPx = 80
+/** More is loaded when so few rows are left in a direction. */
+const aheadRows = 20
+
+export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place: Place }) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const messages = thread.messages.value
+  const outgoing = desk.outgoing.value
+  const pieces = useComputed(() => desk.outgoing.value.map(one => one.pieces.value)).value
+  const unread = thread.readUpTo.value
+  // biome-ignore lint/correctness/useExhaustiveDependencies: pieces are part of outgoing
+  const rows = useMemo(() => rowsOf(messages, outgoing, unread), [messages, outgoing, pieces, unread])
+  const atEnd = useSignal(true)
+  const unseen = useSignal(0)
+  const announced = useSignal('')
+  const unfolded = useMemo(() => new Set<number>(), [thread])
+  const hasNewer = thread.hasNewer.value
+  const hadNewer = useRef(hasNewer)
+
+  const list = useVirtual({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    getItemKey: useCallback((index: number) => rows[index]!.key, [rows]),
+    estimateSize: useCallback(
+      (index: number) => heightOf(rows[index]!, scroller.current?.clientWidth ?? 800),
+      [rows],
+    ),
+    overscan: 6,
+    paddingStart: 52,
+    paddingEnd: 12,
+    scrollPaddingStart: 60,
+    scrollPaddingEnd: 60,
+    anchorTo: 'end',
+    // What was left out between is no news.
+    followOnAppend: !hasNewer && !hadNewer.current,
+    scrollEndThreshold: nearPx,
+    onChange: () => look(),
+  })
+  hadNewer.current = hasNewer
+
+  const look = () => {
+    const { range } = list
+    if (!range || rows.length === 0 || positioned.current !== thread) return
+    const end = list.isAtEnd(nearPx)
+    if (end !== atEnd.peek()) atEnd.value = end
+    if (end && unseen.peek() > 0) unseen.value = 0
+    if (range.startIndex < aheadRows && thread.hasOlder.peek()) void thread.older()
+    if (range.endIndex > rows.length - aheadRows && thread.hasNewer.peek()) void thread.newer()
+  }
+
+  // Where to look first, and each time another message is asked for.
+  const positioned = useRef<Thread | undefined>(undefined)
+  const shown = useRef<number | undefined>(undefined)
+  const ready = thread.state.value === 'ready'
+  useEffect(() => {
+    void thread.open(place.m)
+  }, [thread, place.m])
+  useLayoutEffect(() => {
+    if (!ready || rows.length === 0) return
+    const index = place.m === undefined ? -1 : rows.findIndex(({ key }) => key === place.m)
+    if (index >= 0 && shown.current !== place.m) {
+      shown.current = place.m
+      positioned.current = thread
+      list.scrollToIndex(index, { align: 'center' })
+    } else if (positioned.current !== thread) {
+      positioned.current = thread
+      const unreadAt = rows.findIndex(({ unreadFromHere }) => unreadFromHere)
+      if (unreadAt > 0) list.scrollToIndex(unreadAt, { align: 'start' })
+      // Few unread ones leave the end in view.
+      if (unreadAt <= 0 || list.isAtEnd(nearPx)) list.scrollToEnd()
+    }
+    if (place.m === undefined) shown.current = undefined
+  }, [ready, rows, place.m, thread])
+
+  // Whoever sends looks at what was sent.
+  const sentBefore = useRef(outgoing.length)
+  useLayoutEffect(() => {
+    if (outgoing.length > sentBefore.current) void toEnd()
+    sentBefore.current = outgoing.length
+  }, [outgoing.length])
+
+  useEffect(
+    () =>
+      onMessage(message => {
+        if (message.session !== thread.session || peerOf(message) !== thread.userId) return
+        if (message.direction === 'sent') {
+          if (message.status === 'refused' || message.status === 'unknown')
+            announced.value = `${t('delivery.refused')}: ${preview(message)}`
+          return
+        }
+        announced.value = t('chat.announced', { text: preview(message) })
+        if (!atEnd.peek()) unseen.value++
+      }),
+    [thread],
+  )
+
+  const toEnd = async () => {
+    if (place.m !== undefined) navigate(hrefOf({ ...place, m: undefined }), { replace: true })
+    if (thread.hasNewer.peek()) {
+      positioned.current = undefined
+      await thread.open()
+    } else list.scrollToEnd()
+  }
+
+  useMarkRead(thread, atEnd)
+
+  const onQuote = useCallback(
+    async (quote: NonNullable<Message['ref_msg']>) => {
+      const id = await rowOf(thread, quote)
+      if (id === undefined) return tell(t('chat.quote_gone'))
+      shown.current = undefined
+      navigate(hrefOf({ ...place, m: id }), { replace: place.m === id })
+    },
+    [thread, place],
+  )
+  const onAgain = useCallback((text: string) => desk.sendText(text), [desk])
+
+  if (thread.state.value === 'failed') {
+    return (
+      <div class="log empty">
+        <h2>{errorText(thread.error.value).title}</h2>
+        <button type="button" class="button" onClick={() => void thread.open(place.m)}>
+          {t('action.retry')}
+        </button>
+      </div>
+    )
+  }
+  return (
+    <div class="log-frame">
+      <div
+        class="log"
+        ref={scroller}
+        role="log"
+        // What comes is said once, below; what scrolls into view is not news.
+        aria-live="off"
+        aria-label={t('chat.messages')}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
+        tabIndex={0}
+      >
+        <div class="log-bottom">
+          <div class="log-rows" style={{ blockSize: `${list.getTotalSize()}px` }}>
+            <div class="log-top small soft">
+              {thread.loading.value === 'older' ? (
+                <span class="spinner" role="img" aria-label={t('status.loading')} />
+              ) : (
+                ready && !thread.hasOlder.value && t('chat.begins')
+              )}
+            </div>
+            {list.getVirtualItems().map(({ key, index, start }) => {
+              const row = rows[index]
+              return (
+                row && (
+                  <div
+                    key={key}
+                    ref={list.measureElement}
+                    data-index={index}
+                    class="log-row"
+                    style={{ transform: `translateY(${start}px)` }}
+                  >
+                    <RowView
+                      {...{ row, unfolded, onQuote, onAgain, desk }}
+                      needle={place.q}
+                      looked={row.key === place.m}
+                    />
+                  </div>
+                )
+              )
+            })}
+          </div>
+        </div>
+        {!ready && rows.length === 0 && (
+          <div class="log-wait">
+            <span class="spinner" role="img" aria-label={t('status.loading')} />
+          </div>
+        )}
+        {ready && rows.length === 0 && <p class="log-wait soft">{t('chat.nothing')}</p>}
+      </div>
+      {(!atEnd.value || hasNewer) && ready && (
+        <button
+          type="button"
+          class={`to-end button${unseen.value > 0 ? ' primary' : ''}`}
+          onClick={() => void toEnd()}
+          aria-label={unseen.value > 0 ? undefined : t('chat.to_end')}
+          title={t('chat.to_end')}
+        >
+          {unseen.value > 0 && t('chat.new_count', { count: unseen.value })}
+          <Icon name="down" />
+        </button>
+      )}
+      <div class="visually-hidden" aria-live="polite">
+        {announced.value}
+      </div>
+    </div>
+  )
+}
+
+interface RowViewProps {
+  row: Row
+  needle: string
+  looked: boolean
+  unfolded: Set<number>
+  desk: Desk
+  onQuote(quote: NonNullable<Message['ref_msg']>): void
+  onAgain(text: string): void
+}
+
+function RowView({ row, desk, ...props }: RowViewProps) {
+  const { message, newDay, unreadFromHere, first, last, outgoing } = row
+  return (
+    <>
+      {newDay && (
+        <p class="day small">
+          <span>{day(message.timestamp)}</span>
+        </p>
+      )}
+      {unreadFromHere && (
+        <p class="day unread-line small">
+          <span>{t('chat.unread_line')}</span>
+        </p>
+      )}
+      <Bubble {...props} {...{ message, first, last }} />
+      {outgoing && last && <OnItsWay one={outgoing} desk={desk} />}
+    </>
+  )
+}
+
+/** How the upload goes; and, of what was refused before it was stored, why and what to do. */
+function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
+  if (one.state.value === 'sending') {
+    const files = one.files.filter(({ progress }) => progress.value < 1)
+    if (files.length === 0) return null
+    const share = one.files.reduce((sum, { progress }) => sum + progress.value, 0) / one.files.length
+    return <progress class="on-its-way" value={share} aria-label={t('composer.uploading')} />
+  }
+  const error = one.error.value
+  const { title, hint } = errorText(error)
+  const code = (error as { code?: string }).code
+  const closed = code === 'window_closed' || code === 'quota_exhausted'
+  return (
+    <div class="failed small" role="alert">
+      <Icon name="warn" size={16} />
+      <span class="foreign">
+        {t('delivery.refused')}: {title} {hint}
+      </span>
+      {closed && !one.queue ? (
+        <button type="button" class="link" onClick={() => desk.queue(one)}>
+          {t('composer.queue')}
+        </button>
+      ) : (
+        <button type="button" class="link" onClick={() => desk.retry(one)}>
+          {t('action.retry')}
+        </button>
+      )}
+      <button type="button" class="link" onClick={() => desk.drop(one)}>
+        {t('chat.discard')}
+      </button>
+    </div>
+  )
+}
+
+/** Tells the service, and the list, that the newest message was seen: it is in view, and somebody is here. */
+function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
+  const focus = useSignal(document.hasFocus())
+  useEffect(() => {
+    const look = () => {
+      focus.value = document.hasFocus() && document.visibilityState === 'visible'
+    }
+    for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, look)
+    return () => {
+      for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
+    }
+  }, [])
+  const told = useRef(0)
+  useSignalEffect(() => {
+    const last = thread.messages.value.at(-1)
+    const known = conversationOf(thread.session, thread.userId)
+    if (!focus.value || !atEnd.value || thread.hasNewer.value || !last || !known || known.unread === 0) return
+    if (told.current >= last.id || last.id < known.last_message.id) return
+    told.current = last.id
+    conversations.value = conversations.peek()!.map(one => (one === known ? { ...one, unread: 0 } : one))
+    void api.markRead(thread.session, thread.userId, last.id).catch(tellError)
+  })
+}
+
+/** The row of a quoted message: one that is loaded, else the one of that time that bears its id. */
+async function rowOf(thread: Thread, quote: NonNullable<Message['ref_msg']>): Promise<number | undefined> {
+  const isIt = ({ message_id }: Message) => message_id === quote.message_id
+  const loaded = thread.messages.peek().find(isIt)
+  if (loaded || quote.timestamp === undefined) return loaded?.id
+  try {
+    const { messages } = await api.messages({
+      ...{ session: thread.session, user_id: thread.userId, limit: 200 },
+      ...{ since: quote.timestamp - 60_000, until: quote.timestamp + 60_000 },
+    })
+    return messages.find(isIt)?.id
+  } catch (error) {
+    tellError(error)
+    return undefined
+  }
+}

@@ -1,0 +1,284 @@
+/** Pictures, films, voices and files inside a message. */
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { type Message, mediaUrl } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { bytes, t } from '../i18n.ts'
+import { Icon } from '../ui/icon.tsx'
+import { type Blobbed, holdBlob, knownShape, learnShape, type Shape } from './blobs.ts'
+import { look } from './lightbox.tsx'
+import { duration, fileName, itemWords } from './words.ts'
+
+export interface MediaProps {
+  message: Message
+  item: Message['items'][number]
+  /** Which of the message's media. */
+  index: number
+}
+
+const box: Shape = { width: 264, height: 320 }
+const unknownShape: Shape = { width: 240, height: 180 }
+
+/** Fills the box in one direction; never a strip too thin to be seen. */
+function fitted({ width, height }: Shape): Shape {
+  const scale = Math.min(box.width / width, box.height / height)
+  return { width: Math.max(72, Math.round(width * scale)), height: Math.max(56, Math.round(height * scale)) }
+}
+
+const shapeOf = ({ message, item, index }: MediaProps): Shape => {
+  const { width, height } = item
+  const known = knownShape(message.id, index) ?? (width && height ? { width, height } : undefined)
+  return known ? fitted(known) : unknownShape
+}
+
+/** Whether the bytes are there, or can be asked for. */
+const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0
+
+interface Held {
+  blob: Blobbed | undefined
+  problem: string
+  bytes: number
+}
+
+/** Media while it is on screen; `wanted` says whether to load it. */
+function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
+  const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
+  const { id, message_id } = message
+  const { has_media } = item
+  useEffect(() => {
+    if (!wanted) return
+    let gone = false
+    const hold = holdBlob({ id, message_id }, index, loaded => {
+      if (!gone) held.value = { ...held.value, bytes: loaded }
+    })
+    if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
+    else if (has_media)
+      hold.promise.then(
+        blob => {
+          if (!gone) held.value = { blob, problem: '', bytes: blob.size }
+        },
+        error => {
+          if (!gone && !(error instanceof DOMException))
+            held.value = { blob: undefined, problem: errorText(error).title, bytes: 0 }
+        },
+      )
+    return () => {
+      gone = true
+      hold.release()
+    }
+    // A row keeps its bytes when its message id changes.
+  }, [id, index, wanted, has_media])
+  return held
+}
+
+const Download = ({ message, index, item }: MediaProps) =>
+  item.has_media ? (
+    <a
+      class="button plain icon-only download"
+      href={mediaUrl(message.message_id, index, true)}
+      download
+      aria-label={`${t('chat.download')}: ${itemWords(item)}`}
+      title={t('chat.download')}
+    >
+      <Icon name="download" />
+    </a>
+  ) : null
+
+export function Picture(props: MediaProps) {
+  const held = useBlob(props, true)
+  const { message, item, index } = props
+  const { blob, problem } = held.value
+  const broken = useSignal(false)
+  const learned = useSignal(0)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: learned says when the shape is known
+  const shape = useMemo(() => shapeOf(props), [message.id, index, learned.value])
+  if (problem !== '' || broken.value || !isThere(props)) {
+    return <Plain {...props} problem={problem || (broken.value ? t('chat.not_shown') : t('chat.no_file'))} />
+  }
+  return (
+    <button
+      type="button"
+      class={`picture${blob ? '' : ' loading'}`}
+      style={{ inlineSize: `${shape.width}px`, aspectRatio: `${shape.width} / ${shape.height}` }}
+      aria-label={t('chat.open_picture')}
+      aria-haspopup="dialog"
+      disabled={!blob}
+      onClick={() => blob && look({ url: blob.url, message, index })}
+    >
+      {blob && (
+        <img
+          src={blob.url}
+          alt=""
+          decoding="async"
+          draggable={false}
+          onError={() => {
+            broken.value = true
+          }}
+          onLoad={event => {
+            const { naturalWidth: width, naturalHeight: height } = event.currentTarget
+            if ((item.width && item.height) || knownShape(message.id, index) || !width || !height) return
+            learnShape(message.id, index, { width, height })
+            learned.value++
+          }}
+        />
+      )}
+    </button>
+  )
+}
+
+export function Film(props: MediaProps) {
+  const wanted = useSignal(false)
+  const broken = useSignal(false)
+  const held = useBlob(props, wanted.value)
+  const { blob, problem, bytes: loaded } = held.value
+  const { item } = props
+  const shape = shapeOf(props)
+  if (problem !== '' || broken.value || !isThere(props))
+    return <Plain {...props} problem={problem || (broken.value ? t('chat.not_shown') : t('chat.no_file'))} />
+  const size = {
+    inlineSize: `${Math.max(200, shape.width)}px`,
+    aspectRatio: `${shape.width} / ${shape.height}`,
+  }
+  if (blob) {
+    return (
+      // biome-ignore lint/a11y/useMediaCaption: WeChat sends no captions
+      <video
+        class="film"
+        style={size}
+        src={blob.url}
+        controls
+        autoplay
+        playsInline
+        aria-label={t('chat.video')}
+        onError={() => {
+          broken.value = true
+        }}
+      />
+    )
+  }
+  return (
+    <button
+      type="button"
+      class="film"
+      style={size}
+      aria-label={`${t('chat.play')}: ${t('chat.video')}`}
+      onClick={() => {
+        wanted.value = true
+      }}
+    >
+      <span class="disc">{wanted.value ? <span class="spinner" /> : <Icon name="play" size={28} />}</span>
+      {(item.size !== undefined || loaded > 0) && (
+        <span class="tag">
+          {wanted.value && loaded > 0 ? `${bytes(loaded)} / ` : ''}
+          {item.size === undefined ? '' : bytes(item.size)}
+        </span>
+      )}
+    </button>
+  )
+}
+
+export function Voice(props: MediaProps) {
+  const held = useBlob(props, isThere(props))
+  const { blob, problem } = held.value
+  const { item } = props
+  const audio = useRef<HTMLAudioElement>(null)
+  const playing = useSignal(false)
+  const at = useSignal(0)
+  const length = useSignal((item.playtime ?? 0) / 1000)
+  const broken = useSignal(false)
+  const canPlay =
+    blob !== undefined && !broken.value && document.createElement('audio').canPlayType(blob.type) !== ''
+  const silk = blob !== undefined && !canPlay
+  return (
+    <div class="voice">
+      <div class="piece">
+        {canPlay ? (
+          <>
+            <button
+              type="button"
+              class="button icon-only primary round"
+              aria-label={t(playing.value ? 'chat.pause' : 'chat.play')}
+              onClick={() => void (playing.value ? audio.current?.pause() : audio.current?.play())}
+            >
+              <Icon name={playing.value ? 'pause' : 'play'} />
+            </button>
+            <input
+              type="range"
+              min={0}
+              max={Math.max(length.value, 0.1)}
+              step={0.05}
+              value={at.value}
+              aria-label={t('chat.position')}
+              onInput={event => {
+                if (audio.current) audio.current.currentTime = Number(event.currentTarget.value)
+              }}
+            />
+            {/* biome-ignore lint/a11y/useMediaCaption: the transcript is below */}
+            <audio
+              ref={audio}
+              src={blob.url}
+              onPlay={() => {
+                playing.value = true
+              }}
+              onPause={() => {
+                playing.value = false
+              }}
+              onTimeUpdate={event => {
+                at.value = event.currentTarget.currentTime
+              }}
+              onLoadedMetadata={event => {
+                if (Number.isFinite(event.currentTarget.duration)) length.value = event.currentTarget.duration
+              }}
+              onError={() => {
+                broken.value = true
+              }}
+            />
+            <span class="small soft">{length.value > 0 ? duration(length.value * 1000) : ''}</span>
+          </>
+        ) : (
+          <>
+            <Icon name="voice" />
+            <span>
+              {itemWords(item)}
+              {(silk || problem !== '' || !isThere(props)) && (
+                <span class="small soft block">{problem || (silk ? t('chat.silk') : t('chat.no_file'))}</span>
+              )}
+            </span>
+          </>
+        )}
+        {problem === '' && <Download {...props} />}
+      </div>
+      {item.transcript && (
+        <p class="transcript foreign" dir="auto">
+          <span class="visually-hidden">{t('chat.transcript')} </span>
+          {item.transcript}
+        </p>
+      )}
+    </div>
+  )
+}
+
+/** A file, and whatever cannot be shown as what it is. */
+export function Plain(props: MediaProps & { problem?: string }) {
+  const { item, problem } = props
+  const name = item.file_name ? fileName(item.file_name) : itemWords(item)
+  const about = [
+    problem ?? '',
+    item.size !== undefined && item.kind === 'FILE' ? bytes(item.size) : '',
+    problem || isThere(props) ? '' : t('chat.no_file'),
+  ].filter(Boolean)
+  return (
+    <div class="piece">
+      <span class="sheet">
+        <Icon name={item.kind === 'IMAGE' ? 'image' : item.kind === 'VIDEO' ? 'play' : 'file'} />
+      </span>
+      <span class="grow">
+        <span class="foreign name" dir="auto" title={name}>
+          {name}
+        </span>
+        {about.length > 0 && <span class="small soft block">{about.join(' · ')}</span>}
+      </span>
+      <Download {...props} />
+    </div>
+  )
+}

@@ -1,0 +1,67 @@
+/** Whether one may answer: the window, the answers left, and the account itself. */
+import { t } from '../i18n.ts'
+import { conversationOf, sessions } from '../live.ts'
+import { left, now } from '../times.ts'
+
+export type Right =
+  /** `until` is absent of somebody who never wrote to this session. */
+  | { kind: 'open'; answers: number; until: number | undefined }
+  | { kind: 'closed' | 'used' | 'expired' | 'damaged' | 'gone' }
+
+const soonMs = 2 * 3_600_000
+const fewAnswers = 2
+const allAnswers = 10
+
+/** Follows the clock, the accounts and the conversations. */
+export function rightOf(session: string, userId: string): Right {
+  const all = sessions.value
+  const account = all?.find(({ name }) => name === session)
+  if (all && !account) return { kind: 'gone' }
+  if (account?.status === 'expired') return { kind: 'expired' }
+  if (account?.status === 'disconnected') return { kind: 'damaged' }
+  const user = account?.users.find(({ user_id }) => user_id === userId) ?? conversationOf(session, userId)
+  const until = user?.window_expires_at
+  if (until !== undefined && until <= now.value) return { kind: 'closed' }
+  const answers = user?.remaining ?? allAnswers
+  return answers <= 0 ? { kind: 'used' } : { kind: 'open', answers, until }
+}
+
+/** How much is left, as a badge; `full` says it in words. */
+export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
+  if (right.kind !== 'open') {
+    const text = right.kind === 'used' ? t('right.used') : t('right.closed')
+    return (
+      <span
+        class="badge right"
+        title={t(right.kind === 'used' ? 'error.quota_exhausted' : 'right.closed_about')}
+      >
+        {text}
+      </span>
+    )
+  }
+  const { answers, until } = right
+  if (until === undefined) return null
+  const time = left(until - now.value)
+  const level = until - now.value < soonMs || answers <= fewAnswers ? 'warn' : 'good'
+  const words = t('right.open_about', { time, count: answers })
+  return (
+    <span class={`badge right ${level}`} title={words}>
+      {full ? (
+        <>
+          {t('right.open', { time })}
+          <i />
+          {t('right.answers', { count: answers })}
+        </>
+      ) : (
+        <>
+          <span aria-hidden="true">
+            {time.split(/\s/)[0]}
+            <i />
+            {answers}
+          </span>
+          <span class="visually-hidden">{words}</span>
+        </>
+      )}
+    </span>
+  )
+}

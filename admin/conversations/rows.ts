@@ -1,0 +1,75 @@
+/** The lines of a chat: each message with what stands above it. */
+import type { Message } from '../api.ts'
+import { sameDay } from '../times.ts'
+import type { Outgoing } from './outgoing.ts'
+
+export interface Row {
+  key: number
+  message: Message
+  /** Written above it. */
+  newDay: boolean
+  /** Nobody had looked at it, and at what follows, when the conversation was opened. */
+  unreadFromHere: boolean
+  first: boolean
+  last: boolean
+  outgoing: Outgoing | undefined
+}
+
+const togetherMs = 3 * 60_000
+
+const together = (one: Message | undefined, next: Message | undefined): boolean =>
+  one !== undefined &&
+  next !== undefined &&
+  one.direction === next.direction &&
+  one.from_user === next.from_user &&
+  next.timestamp - one.timestamp < togetherMs &&
+  sameDay(one.timestamp, next.timestamp)
+
+export function rowsOf(
+  stored: readonly Message[],
+  outgoing: readonly Outgoing[],
+  readUpTo: number | undefined,
+): Row[] {
+  const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
+  const all = [...stored, ...coming.map(({ message }) => message)]
+  let unreadSeen = readUpTo === undefined
+  return all.map((message, at) => {
+    const [before, after] = [all[at - 1], all[at + 1]]
+    const unreadFromHere = !unreadSeen && message.direction === 'received' && message.id > (readUpTo ?? 0)
+    unreadSeen ||= unreadFromHere
+    return {
+      key: message.id,
+      message,
+      newDay: !before || !sameDay(before.timestamp, message.timestamp),
+      unreadFromHere,
+      first: !sameSide(before, message),
+      last: !sameSide(message, after),
+      outgoing: coming[at - stored.length]?.one,
+    }
+  })
+}
+
+// Ours on their way have no sender yet.
+const sameSide = (one: Message | undefined, next: Message | undefined): boolean =>
+  one?.direction === 'sent' && next?.direction === 'sent'
+    ? together({ ...one, from_user: '' }, { ...next, from_user: '' })
+    : together(one, next)
+
+/** How high it will be, roughly, so that the scroll bar tells about the truth before it is drawn. */
+export function heightOf({ message, newDay, first }: Row, width: number): number {
+  let height = (newDay ? 48 : 0) + (first ? 10 : 3)
+  const perLine = Math.max(20, Math.min(width * 0.72, 620) / 8.2)
+  for (const { kind, text = '' } of message.items) {
+    if (kind === 'IMAGE') height += 240
+    else if (kind === 'VIDEO') height += 200
+    else if (kind !== 'TEXT') height += 64
+    else {
+      const lines = text.slice(0, 1500).split('\n').slice(0, 25)
+      height += Math.min(
+        600,
+        lines.reduce((sum, line) => sum + 22 * Math.max(1, Math.ceil(line.length / perLine)), 14),
+      )
+    }
+  }
+  return height + (message.ref_msg ? 44 : 0) + 18
+}

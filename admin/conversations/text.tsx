@@ -1,0 +1,68 @@
+/** What people wrote, as text and nothing else: addresses become links, what was searched for is marked. */
+import type { ComponentChildren } from 'preact'
+
+/** http and https alone; what ends a sentence does not belong to an address. */
+const address =
+  /https?:\/\/[^\s<>"'`{}|\\^\u3000-\u303f\uff00-\uffef\u200e\u200f\u202a-\u202e\u2066-\u2069]+/giu
+const trailing = /[.,:;!?)\]]+$/
+
+const folded = (text: string): string => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
+
+/** The text with each occurrence of `needle` marked; ASCII letters in either case, as the service searches. */
+export function Marked({ text, needle }: { text: string; needle: string }) {
+  if (needle === '') return <>{text}</>
+  const parts: ComponentChildren[] = []
+  const [hay, what] = [folded(text), folded(needle)]
+  let from = 0
+  for (let at = hay.indexOf(what); at >= 0 && parts.length < 400; at = hay.indexOf(what, from)) {
+    parts.push(text.slice(from, at), <mark>{text.slice(at, at + what.length)}</mark>)
+    from = at + what.length
+  }
+  parts.push(text.slice(from))
+  return <>{parts}</>
+}
+
+/** A text with its line breaks, links and marks. */
+export function Rich({ text, needle }: { text: string; needle: string }) {
+  const parts: ComponentChildren[] = []
+  let from = 0
+  for (const found of text.matchAll(address)) {
+    let shown = found[0].replace(trailing, '')
+    // A bracket that was opened inside belongs to it.
+    if (shown.includes('(') && found[0][shown.length] === ')') shown += ')'
+    if (!URL.canParse(shown) || parts.length > 400) continue
+    parts.push(
+      <Marked text={text.slice(from, found.index)} needle={needle} />,
+      <a href={shown} target="_blank" rel="noopener noreferrer" dir="ltr">
+        <Marked text={shown} needle={needle} />
+      </a>,
+    )
+    from = found.index + shown.length
+  }
+  parts.push(<Marked text={text.slice(from)} needle={needle} />)
+  return <>{parts}</>
+}
+
+const shownChars = 1200
+const shownLines = 24
+
+/** Where a long text is cut; its length when it is shown whole. */
+export function cutAt(text: string): number {
+  let end = text.length > shownChars * 1.25 ? shownChars : text.length
+  let line = -1
+  for (let lines = 0; lines < shownLines; lines++) {
+    line = text.indexOf('\n', line + 1)
+    if (line < 0 || line >= end) break
+  }
+  if (line >= 0 && line < end && text.length - line > 80) end = line
+  // Never inside a pair of surrogates.
+  return end < text.length && /[\ud800-\udbff]/.test(text[end - 1] ?? '') ? end - 1 : end
+}
+
+/** What stands around the first occurrence of `needle`, for a line of the list. */
+export function around(text: string, needle: string, chars = 90): string {
+  const line = text.replace(/\s+/g, ' ')
+  const at = folded(line).indexOf(folded(needle.replace(/\s+/g, ' ')))
+  if (at < 30) return line.slice(0, chars * 2)
+  return `…${line.slice(Math.max(0, at - 24)).slice(0, chars * 2)}`
+}

@@ -1,0 +1,220 @@
+/**
+ * The messages of one conversation as far as they are loaded: one stretch without holes, oldest first, that grows at
+ * both ends and is never longer than what a person scrolls through; what is far away is let go and comes again.
+ */
+import { batch, effect, signal } from '@preact/signals'
+import { api, type Message } from '../api.ts'
+import { conversationOf, online, onMessage, peerOf } from '../live.ts'
+
+const firstPage = 60
+const nextPage = 120
+/** Kept at most. */
+const longest = 2000
+/** `newer` is content with so many. */
+const enough = 40
+
+export class Thread {
+  readonly session: string
+  readonly userId: string
+  readonly messages = signal<readonly Message[]>([])
+  /** Whether there are older ones, and newer ones, than those loaded. */
+  readonly hasOlder = signal(false)
+  readonly hasNewer = signal(false)
+  readonly state = signal<'loading' | 'ready' | 'failed'>('loading')
+  readonly error = signal<unknown>(undefined)
+  /** What is being loaded at the ends. */
+  readonly loading = signal<'' | 'older' | 'newer'>('')
+  /** Row id after which nobody has looked yet, as it was when the conversation was opened. */
+  readonly readUpTo = signal<number | undefined>(undefined)
+  #abort = new AbortController()
+  #stops: (() => void)[]
+
+  constructor(session: string, userId: string) {
+    this.session = session
+    this.userId = userId
+    let wasOnline = online.value
+    this.#stops = [
+      onMessage(message => {
+        if (message.session === session && peerOf(message) === userId) this.heard(message)
+      }),
+      effect(() => {
+        // What happened while nobody listened.
+        if (online.value && !wasOnline) void this.catchUp()
+        wasOnline = online.value
+      }),
+    ]
+  }
+
+  /** Loads the newest ones, or those around a message. */
+  async open(at?: number): Promise<void> {
+    if (at !== undefined && this.messages.value.some(({ id }) => id === at)) return
+    if (at === undefined && this.state.value === 'ready' && !this.hasNewer.value) return
+    this.#abort.abort()
+    this.#abort = new AbortController()
+    const { signal: gone } = this.#abort
+    this.state.value = 'loading'
+    this.loading.value = ''
+    try {
+      const [page, after] = await Promise.all([
+        this.#page({ limit: firstPage, ...(at !== undefined && { before: at + 1 }) }, gone),
+        at === undefined ? undefined : this.#after(at, gone),
+      ])
+      if (gone.aborted) return
+      batch(() => {
+        const messages = [...page.messages].reverse()
+        if (at === undefined) this.#noteUnread(messages)
+        this.messages.value = [...messages, ...(after?.messages ?? [])]
+        this.hasOlder.value = page.next_before !== undefined
+        this.hasNewer.value = after?.more ?? false
+        this.state.value = 'ready'
+      })
+    } catch (error) {
+      if (gone.aborted) return
+      this.error.value = error
+      this.state.value = 'failed'
+    }
+  }
+
+  async older(): Promise<void> {
+    const first = this.messages.value[0]
+    if (!first || !this.hasOlder.value || !this.#begin('older')) return
+    const { signal: gone } = this.#abort
+    try {
+      const page = await this.#page({ limit: nextPage, before: first.id }, gone)
+      if (gone.aborted) return
+      batch(() => {
+        const all = [...[...page.messages].reverse(), ...this.messages.value]
+        this.messages.value = all.slice(0, longest)
+        if (all.length > longest) this.hasNewer.value = true
+        this.hasOlder.value = page.next_before !== undefined
+        this.loading.value = ''
+      })
+    } catch (error) {
+      if (!gone.aborted) this.#failed(error)
+    }
+  }
+
+  async newer(): Promise<void> {
+    const last = this.messages.value.at(-1)
+    if (!last || !this.hasNewer.value || !this.#begin('newer')) return
+    const { signal: gone } = this.#abort
+    try {
+      const { messages, more } = await this.#after(last.id, gone)
+      if (gone.aborted) return
+      batch(() => {
+        const all = [...this.messages.value, ...messages]
+        this.messages.value = all.slice(-longest)
+        if (all.length > longest) this.hasOlder.value = true
+        this.hasNewer.value = more
+        this.loading.value = ''
+      })
+    } catch (error) {
+      if (!gone.aborted) this.#failed(error)
+    }
+  }
+
+  /** Joins what is newest to what is there; after a silence, or when a message is known to be missing. */
+  async catchUp(): Promise<void> {
+    if (this.state.value !== 'ready' || this.hasNewer.value) return
+    const { signal: gone } = this.#abort
+    try {
+      const page = await this.#page({ limit: firstPage }, gone)
+      if (gone.aborted) return
+      const last = this.messages.value.at(-1)
+      const joins = !last || page.next_before === undefined || page.messages.some(({ id }) => id <= last.id)
+      batch(() => {
+        // Where it does not reach what is there, that would leave a hole.
+        if (joins) for (const message of [...page.messages].reverse()) this.heard(message)
+        else {
+          this.messages.value = [...page.messages].reverse()
+          this.hasOlder.value = true
+        }
+      })
+    } catch (error) {
+      if (!gone.aborted) this.error.value = error
+    }
+  }
+
+  /** A message of this conversation that is new, or is in another state now. */
+  heard(message: Message): void {
+    const all = this.messages.value
+    const at = all.findLastIndex(({ id }) => id <= message.id)
+    if (all[at]?.id === message.id) {
+      this.messages.value = all.with(at, message)
+      return
+    }
+    // Before what is loaded, or after a hole: it comes when one scrolls there.
+    if ((at < 0 && this.hasOlder.value) || (at === all.length - 1 && this.hasNewer.value)) return
+    const longer = all.toSpliced(at + 1, 0, message)
+    const tooLong = longer.length > 2 * longest
+    if (tooLong) this.hasOlder.value = true
+    this.messages.value = tooLong ? longer.slice(-longest) : longer
+  }
+
+  close(): void {
+    this.#abort.abort()
+    for (const stop of this.#stops) stop()
+  }
+
+  #begin(what: 'older' | 'newer'): boolean {
+    if (this.loading.value !== '' || this.state.value !== 'ready') return false
+    this.loading.value = what
+    return true
+  }
+
+  #failed(error: unknown): void {
+    this.error.value = error
+    // A moment's rest: scrolling on asks again.
+    setTimeout(() => {
+      this.loading.value = ''
+    }, 2000)
+  }
+
+  #noteUnread(messages: readonly Message[]): void {
+    const count = conversationOf(this.session, this.userId)?.unread ?? 0
+    if (count === 0 || count >= messages.length) return
+    this.readUpTo.value = messages.at(-1 - count)!.id
+  }
+
+  #page(more: { limit: number; before?: number }, gone: AbortSignal) {
+    return api.messages({ session: this.session, user_id: this.userId, ...more }, gone)
+  }
+
+  /**
+   * Those that follow a row, without a hole. Pages lead from new to old alone, so one is asked for that begins a little
+   * later than that row; the stride grows where this conversation has few of the rows.
+   */
+  async #after(id: number, gone: AbortSignal): Promise<{ messages: Message[]; more: boolean }> {
+    const last = conversationOf(this.session, this.userId)?.last_message.id ?? Number.MAX_SAFE_INTEGER
+    for (let stride = 200; ; stride *= 8) {
+      const found: Message[] = []
+      let before = id + 1 + stride
+      for (;;) {
+        const page = await this.#page({ limit: 200, before }, gone)
+        const fresh = page.messages.filter(message => message.id > id)
+        found.unshift(...fresh.reverse())
+        if (fresh.length < page.messages.length || page.next_before === undefined) break
+        before = page.next_before
+      }
+      const reached = id + stride >= last
+      if (found.length >= enough || reached || stride > 1e9)
+        return { messages: found, more: !reached && (found.at(-1)?.id ?? 0) < last }
+    }
+  }
+}
+
+/** The conversations that were looked at last stay as they are, so that going back to them takes no time. */
+const kept = new Map<string, Thread>()
+const keptAtMost = 8
+
+export function threadOf(session: string, userId: string): Thread {
+  const key = JSON.stringify([session, userId])
+  const thread = kept.get(key) ?? new Thread(session, userId)
+  kept.delete(key)
+  kept.set(key, thread)
+  for (const [old, other] of [...kept].slice(0, -keptAtMost)) {
+    other.close()
+    kept.delete(old)
+  }
+  return thread
+}
