@@ -22,7 +22,7 @@ function statusText(seen: Glance): string {
     ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
     : polling.stalled
       ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${svcCommand('doctor', base_path)}`
-      : `${yellow('nobody polls')}: ${svcCommand(seen.sandbox ? 'openapi --sandbox' : 'openapi', base_path)}`
+      : `${yellow('nobody polls')}: ${svcCommand('openapi', base_path)}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
   const connected = `${connected_count} of ${session_count} connected`
   const lines = [

@@ -1,4 +1,5 @@
 /** How findings say things: paths as a shell takes them, times and sizes as people read them. */
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
@@ -9,7 +10,10 @@ export const quoted = (text: string): string =>
 
 /** A command of svc for this data directory, as one may type it. */
 export function svcCommand(command: string, dir: string): string {
-  return `svc ${command}${dir === join(homedir(), '.svc') ? '' : ` -d ${quoted(dir)}`}`
+  const isSandbox = existsSync(join(dir, 'sandbox'))
+  const usual = join(homedir(), isSandbox ? '.svc-sandbox' : '.svc')
+  const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
+  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${quoted(dir)}`}`
 }
 
 /** `a`, `b` and 3 more. */
