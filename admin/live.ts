@@ -109,7 +109,7 @@ export function follow(): void {
       // The browser tries again after a broken connection, not after a refusal.
       if (source?.readyState === EventSource.CLOSED) {
         void refresh().catch(failed)
-        setTimeout(open, 3000)
+        setTimeout(() => signedOut.value || open(), 3000)
       }
     }
   }

@@ -1,57 +1,112 @@
 /** Where the panel is open to others, it asks for the service's token first. */
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { t } from '../i18n.ts'
+import { chooseLanguage, language, languages, t } from '../i18n.ts'
 import { listenAgain, refresh } from '../live.ts'
+import { Icon } from '../ui/icon.tsx'
+
+/** The printed link leads here when it signs nobody in any more. */
+const linkWasUsed = () => new URLSearchParams(location.search).get('link') === 'used'
 
 export function SignIn() {
   const problem = useSignal('')
   const busy = useSignal(false)
+  const shown = useSignal(false)
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => field.current?.focus(), [])
+  useEffect(() => {
+    document.title = `${t('signin.title')} · svc`
+  }, [language.value])
   const submit = async (event: SubmitEvent) => {
     event.preventDefault()
-    const token = new FormData(event.currentTarget as HTMLFormElement).get('token')
+    const token = field.current?.value.trim() ?? ''
+    if (busy.value || token === '') return field.current?.focus()
     busy.value = true
+    problem.value = ''
     try {
-      await api.signIn(String(token).trim())
+      await api.signIn(token)
+      if (linkWasUsed()) history.replaceState(null, '', location.pathname)
       await refresh()
       listenAgain()
     } catch (error) {
       problem.value = errorText(error).title
+      field.current?.select()
     } finally {
       busy.value = false
     }
   }
   return (
-    <main class="sign-in">
-      <form class="card" onSubmit={submit}>
-        <div>
+    <main class="sign-in" id="main" tabIndex={-1}>
+      <form class="card" onSubmit={submit} noValidate>
+        <header>
+          <img src="/icon.svg" alt="" width={44} height={44} />
           <h1>{t('signin.title')}</h1>
           <p class="soft">{t('signin.about')}</p>
-        </div>
+        </header>
+        {linkWasUsed() && (
+          <p class="notice warn">
+            <Icon name="clock" />
+            {t('signin.link_used')}
+          </p>
+        )}
         <div class="field">
           <label for="token">{t('signin.token')}</label>
-          <input
-            class="input mono"
-            id="token"
-            name="token"
-            type="password"
-            autocomplete="current-password"
-            required
-            aria-describedby="token-where"
-            aria-invalid={problem.value !== ''}
-          />
-          <p class="soft small" id="token-where">
-            {t('signin.where')}
-          </p>
-          <p class="problem" role="alert">
+          {/* Password managers keep a password under a name. */}
+          <input type="text" name="username" autocomplete="username" value="svc" readOnly hidden />
+          <div class="token">
+            <input
+              class="input mono"
+              id="token"
+              name="token"
+              ref={field}
+              // The types know no field that is now of one type and now of another.
+              type={(shown.value ? 'text' : 'password') as 'password'}
+              autocomplete="current-password"
+              autocapitalize="none"
+              spellcheck={false}
+              aria-describedby="token-where token-problem"
+              aria-invalid={problem.value !== ''}
+            />
+            <button
+              class="button plain icon-only"
+              type="button"
+              aria-label={t(shown.value ? 'signin.hide' : 'signin.show')}
+              aria-pressed={shown.value}
+              onClick={() => {
+                shown.value = !shown.value
+              }}
+            >
+              <Icon name={shown.value ? 'eye_off' : 'eye'} />
+            </button>
+          </div>
+          <p class="problem" id="token-problem" role="alert">
             {problem.value}
           </p>
+          <p class="soft small" id="token-where">
+            {t('signin.where')} {t('signin.link')}
+          </p>
         </div>
-        <button class="button primary" type="submit" disabled={busy.value}>
-          {t('signin.go')}
+        <button class="button primary" type="submit" aria-disabled={busy.value}>
+          {t(busy.value ? 'signin.busy' : 'signin.go')}
         </button>
       </form>
+      <ul class="languages">
+        {languages.value.map(({ code, name }) => (
+          <li key={code}>
+            <button
+              class="button plain"
+              type="button"
+              lang={code}
+              aria-pressed={code === language.value}
+              onClick={() => void chooseLanguage(code)}
+            >
+              {name}
+            </button>
+          </li>
+        ))}
+      </ul>
     </main>
   )
 }

@@ -54,7 +54,7 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
         <span class="avatar" aria-hidden="true">
           {initial(name)}
         </span>
-        <div class="who">
+        <div class="account-name">
           <h2>
             <Link class="foreign" href={accountPath(name)}>
               {name}

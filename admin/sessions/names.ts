@@ -16,7 +16,7 @@ export const loginPath = (name: string): string => `${accountPath(name)}/login`
 export const beginNow = { begin: true }
 
 /** Names that a file system may confuse are one. */
-const keyOf = (name: string) => name.normalize('NFC').toLowerCase()
+export const keyOf = (name: string) => name.normalize('NFC').toLowerCase()
 
 export const accountOf = (name: string) => sessions.value?.find(one => keyOf(one.name) === keyOf(name))
 

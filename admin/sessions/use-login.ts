@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, api, type Login } from '../api.ts'
 import { sessions } from '../live.ts'
+import { keyOf } from './names.ts'
 
 export type Progress =
   /** Being looked up or begun. */
@@ -81,8 +82,10 @@ async function follow(
     if (signal.aborted) return void (login.login_id && (await api.cancelLogin(login.login_id)))
     if (login.login_id === '') return { step: 'connected' }
   } else {
-    const found = await api.loginOf(name).catch(absent)
-    if (!found || !isOpen(found)) return { step: (await isConnected(name)) ? 'connected' : 'ready' }
+    const account = (await refreshSessions()).find(one => keyOf(one.name) === keyOf(name))
+    if (account?.status !== 'logging_in') return { step: account?.connected ? 'connected' : 'ready' }
+    const found = await api.loginOf(name)
+    if (!isOpen(found)) return { step: 'ready' }
     login = found
   }
   while (!signal.aborted) {
@@ -98,15 +101,6 @@ async function follow(
     }
   }
   return undefined
-}
-
-const absent = (error: unknown): undefined => {
-  if (!(error instanceof ApiError) || error.status !== 404) throw error
-}
-
-async function isConnected(name: string): Promise<boolean> {
-  const key = name.normalize('NFC').toLowerCase()
-  return (await refreshSessions()).some(one => one.connected && one.name.toLowerCase() === key)
 }
 
 /** The accounts as they are now, for the whole panel. */

@@ -54,10 +54,11 @@ function User({ session, user }: { session: string; user: SessionUser }) {
             {t('sessions.wrote', { when: relative(last_received) })}
           </time>
         )}
-        <span class={mayAnswer ? 'may' : 'may-not'}>
-          {leftMs > 0 ? t('sessions.window_left', { left: left(leftMs) }) : t('sessions.window_closed')}
+        <span class={mayAnswer ? 'may' : ''}>
+          {leftMs <= 0
+            ? t('sessions.window_closed')
+            : t('sessions.answers', { count: remaining, left: left(leftMs) })}
         </span>
-        {leftMs > 0 && <span>{t('sessions.answers', { count: remaining })}</span>}
       </p>
     </li>
   )

@@ -2,7 +2,7 @@
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import type { ComponentChildren } from 'preact'
-import { useId } from 'preact/hooks'
+import { useEffect, useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
@@ -20,6 +20,9 @@ export interface DialogProps {
 
 /** Open as long as it is rendered. */
 export function Dialog({ title, description, onClose, alert, children, footer }: DialogProps) {
+  const opener = useRef(document.activeElement)
+  // Whoever stops rendering it leaves it no time to give the focus back by itself.
+  useEffect(() => () => focusAgain(opener.current), [])
   const service = useMachine(dialog.machine, {
     id: useId(),
     open: true,
@@ -56,4 +59,13 @@ export function Dialog({ title, description, onClose, alert, children, footer }:
       </div>
     </Portal>
   )
+}
+
+/** Where the person was before; at the beginning of the page where that is gone. */
+function focusAgain(opener: Element | null): void {
+  setTimeout(() => {
+    if (document.activeElement && document.activeElement !== document.body) return
+    const there = opener instanceof HTMLElement && opener.isConnected && opener !== document.body
+    ;(there ? opener : document.getElementById('main'))?.focus()
+  })
 }

@@ -17,7 +17,7 @@ export function Menu({ label, actions }: { label: string; actions: readonly Acti
   const service = useMachine(menu.machine, {
     id: useId(),
     'aria-label': label,
-    positioning: { placement: 'bottom-end' },
+    positioning: { placement: 'bottom-end', strategy: 'fixed' },
     onSelect: ({ value }) => actions.find(({ id }) => id === value)?.run(),
   })
   const parts = menu.connect(service, normalizeProps)
@@ -27,7 +27,8 @@ export function Menu({ label, actions }: { label: string; actions: readonly Acti
         <Icon name="more" />
       </button>
       {parts.open && (
-        <Portal>
+        // What belongs to no landmark is hard to find for a screen reader.
+        <Portal into={document.getElementById('main')}>
           <div {...parts.getPositionerProps()}>
             <ul {...parts.getContentProps()} class="menu">
               {actions.map(({ id, label: text, icon, danger }) => (

@@ -2,5 +2,5 @@
 import type { ComponentChildren } from 'preact'
 import { createPortal } from 'preact/compat'
 
-export const Portal = ({ children }: { children: ComponentChildren }) =>
-  createPortal(<>{children}</>, document.body)
+export const Portal = ({ children, into }: { children: ComponentChildren; into?: Element | null }) =>
+  createPortal(<>{children}</>, into ?? document.body)

@@ -110,7 +110,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   )
   addAccountRoutes(app, context, { status, sessions })
   addMessageRoutes(app, context, { maxUploadBytes: config.maxUploadBytes, log })
-  app.get('/api/events', () => events.open(), {
+  app.get('/api/events', ({ request }) => events.open(() => !access.refusal(request, false)), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
@@ -134,7 +134,11 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     tag: 'panel',
     answer: Success,
     run: async () => ({ success: true }),
-    headers: ({ request }) => ({ 'set-cookie': access.signOut(request) }),
+    headers: ({ request }) => {
+      const cookie = access.signOut(request)
+      events.endSignedOut()
+      return { 'set-cookie': cookie }
+    },
   })
   addDocsRoutes(app, context, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
@@ -150,7 +154,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     return new Response(null, {
       status: 303,
       headers: {
-        location: '/',
+        location: cookie || !access.required ? '/' : '/?link=used',
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
         ...(cookie && { 'set-cookie': cookie }),

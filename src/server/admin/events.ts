@@ -26,7 +26,8 @@ const behindBytes = 4 * 1024 * 1024
 
 export class PanelEvents {
   readonly #ports: EventPorts
-  readonly #readers = new Set<ReadableStreamDefaultController<Uint8Array>>()
+  /** With each, whether it may still listen. */
+  readonly #readers = new Map<ReadableStreamDefaultController<Uint8Array>, () => boolean>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
   #looking: AbortController | undefined
@@ -41,15 +42,15 @@ export class PanelEvents {
     return this.#readers.size
   }
 
-  /** A stream of events, until the reader goes or `stop`. */
-  open(): Response {
+  /** A stream of events, until the reader goes, may listen no more, or `stop`. */
+  open(allowed: () => boolean): Response {
     let own: ReadableStreamDefaultController<Uint8Array>
     const body = new ReadableStream<Uint8Array>(
       {
         start: controller => {
           own = controller
           if (this.#stopped) return controller.close()
-          this.#readers.add(controller)
+          this.#readers.set(controller, allowed)
           controller.enqueue(this.#event('hello', {}))
           this.#begin()
         },
@@ -71,7 +72,16 @@ export class PanelEvents {
   /** Ends all streams. */
   stop(): void {
     this.#stopped = true
-    for (const reader of [...this.#readers]) {
+    this.#end([...this.#readers.keys()])
+  }
+
+  /** Ends the streams of those who have signed out, or whose sign-in is over. */
+  endSignedOut(): void {
+    this.#end([...this.#readers].flatMap(([reader, allowed]) => (allowed() ? [] : [reader])))
+  }
+
+  #end(readers: ReadableStreamDefaultController<Uint8Array>[]): void {
+    for (const reader of readers) {
       this.#leave(reader)
       reader.close()
     }
@@ -104,10 +114,12 @@ export class PanelEvents {
     let pollsToldAt = clock.monotonic()
     let spokeAt = clock.monotonic()
     for (let first = true; !signal.aborted; first = false) {
+      this.endSignedOut()
+      if (signal.aborted) return
       try {
         const current = await sessions()
         const now = clock.monotonic()
-        const judged = JSON.stringify(current, (key, value) => (key === 'last_poll_at' ? undefined : value))
+        const judged = JSON.stringify(current, (key, value) => (key === 'last_poll_at' ? 0 : value))
         const pollsAreNews = now - pollsToldAt > pollNewsMs
         if (pollsAreNews) pollsToldAt = now
         if (!first && (pollsAreNews || judged !== told.sessions)) this.#tell(this.#event('sessions', current))
@@ -128,7 +140,7 @@ export class PanelEvents {
   }
 
   #tell(bytes: Uint8Array): void {
-    for (const reader of [...this.#readers]) {
+    for (const reader of [...this.#readers.keys()]) {
       if ((reader.desiredSize ?? 0) > 0) reader.enqueue(bytes)
       else {
         this.#leave(reader)
