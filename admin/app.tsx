@@ -1,14 +1,13 @@
 /** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
+import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Link, Route, Switch, useLocation } from 'wouter-preact'
 import { onSignedOut } from './api.ts'
 import { language, type TextKey, t } from './i18n.ts'
-import { online, signedOut, status, unread } from './live.ts'
-import { Conversations } from './pages/conversations.tsx'
-import { Overview } from './pages/overview.tsx'
-import { Sessions } from './pages/sessions.tsx'
-import { Settings } from './pages/settings.tsx'
+import { listenAgain, online, signedOut, status, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
+import { pages } from './pages.ts'
+import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
 import { Toasts } from './ui/toasts.tsx'
 
@@ -36,10 +35,12 @@ export function App() {
 
 function Shell() {
   const [path] = useLocation()
-  const place = places.findLast(one => path === one.path || path.startsWith(`${one.path}/`)) ?? places[0]!
+  const place = places.find(one => path === one.path || path.startsWith(`${one.path}/`))
+  const name = t(place?.text ?? 'missing.title')
+  const waiting = unread.value > 0 ? `(${unread.value > 99 ? '99+' : unread.value}) ` : ''
   useEffect(() => {
-    document.title = `${t(place.text)} · svc`
-  }, [place, language.value])
+    document.title = `${waiting}${name} · svc`
+  }, [name, waiting])
   return (
     <div class="shell">
       <a class="button primary skip" href="#main">
@@ -53,9 +54,9 @@ function Shell() {
         <ul>
           {places.map(({ path: to, icon, text }) => (
             <li key={to}>
-              <Link href={to} {...(place.path === to && { 'aria-current': 'page' })}>
+              <Link href={to} {...(place?.path === to && { 'aria-current': path === to ? 'page' : 'true' })}>
                 <Icon name={icon} />
-                {t(text)}
+                <span class="cut">{t(text)}</span>
                 {to === '/conversations' && unread.value > 0 && (
                   <span class="count">
                     {unread.value > 99 ? '99+' : unread.value}
@@ -68,22 +69,64 @@ function Shell() {
         </ul>
         <div class="foot soft small">{status.value && <span>svc {status.value.version}</span>}</div>
       </nav>
-      <main class="main" id="main" tabIndex={-1}>
-        <Switch>
-          <Route path="/sessions/:rest*" component={Sessions} />
-          <Route path="/conversations/:session?/:user?" component={Conversations} />
-          <Route path="/settings" component={Settings} />
-          <Route component={Overview} />
-        </Switch>
-      </main>
-      <div role="status">
-        {!online.value && (
-          <div class="notice warn offline">
-            <Icon name="warn" />
-            {t('status.offline')}
-          </div>
-        )}
+      <div class="beside">
+        <Offline />
+        <main class="main" id="main" tabIndex={-1}>
+          <Boundary key={place?.path}>
+            <Switch>
+              <Route path="/" component={pages.overview} />
+              <Route path="/sessions/*?" component={pages.sessions} />
+              <Route path="/conversations/:session?/:user?" component={pages.conversations} />
+              <Route path="/settings" component={pages.settings} />
+              <Route component={Missing} />
+            </Switch>
+          </Boundary>
+        </main>
       </div>
     </div>
   )
 }
+
+/** A broken line that heals at once is nobody's business. */
+const patienceMs = 1500
+
+/** Says that the service is not heard, above the page and not on it. */
+function Offline() {
+  const told = useSignal(false)
+  const isOnline = online.value
+  useEffect(() => {
+    if (isOnline) {
+      told.value = false
+      return
+    }
+    const timer = setTimeout(() => {
+      told.value = true
+    }, patienceMs)
+    return () => clearTimeout(timer)
+  }, [isOnline, told])
+  return (
+    <div role="status">
+      {told.value && (
+        <div class="notice warn offline">
+          <Icon name="warn" />
+          <span>{t('status.offline')}</span>
+          <button type="button" class="button plain" onClick={listenAgain}>
+            {t('action.retry')}
+          </button>
+        </div>
+      )}
+    </div>
+  )
+}
+
+const Missing = () => (
+  <div class="page">
+    <div class="card empty">
+      <h1>{t('missing.title')}</h1>
+      <p>{t('missing.about')}</p>
+      <Link class="button primary" href="/">
+        {t('missing.go')}
+      </Link>
+    </div>
+  </div>
+)

@@ -1,6 +1,6 @@
 /** Times in the viewer's zone and language. */
 import { signal } from '@preact/signals'
-import { language } from './i18n.ts'
+import { language, t } from './i18n.ts'
 
 /** Unix ms, moved on every half minute and when the page is looked at again: what shows an age follows it. */
 export const now = signal(Date.now())
@@ -66,6 +66,9 @@ export function relative(at: number): string {
     unit,
   )
 }
+
+/** Of what is past: just now; 3 minutes ago. */
+export const ago = (at: number): string => (now.value - at < 60_000 ? t('time.just_now') : relative(at))
 
 /** 23 h 5 min; 5 min: what is left of a time. */
 export function left(ms: number): string {

@@ -1,9 +1,115 @@
+/** Whether every account is well, at a glance; and what to do where one is not. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { api, type Hour, type OutboxEntry } from '../api.ts'
+import { elsewhere } from '../elsewhere.ts'
 import { t } from '../i18n.ts'
+import { conversations, online, sessions, status } from '../live.ts'
+import { Accounts } from '../overview/accounts.tsx'
+import { Activity } from '../overview/activity.tsx'
+import { useAnswer } from '../overview/answers.ts'
+import { Attention } from '../overview/attention.tsx'
+import { type Concern, concernsOf, silentOnes, wellnessOf } from '../overview/concerns.ts'
+import { Recent } from '../overview/recent.tsx'
+import { Welcome } from '../overview/welcome.tsx'
+import { now, whole } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
+
+const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
+const askOutbox = async (): Promise<readonly OutboxEntry[]> => (await api.outbox()).outbox
 
 export function Overview() {
+  const hours = useAnswer(askHours, 10_000)
+  const queue = useAnswer(askOutbox, 2000)
+  const state = status.value
+  const all = sessions.value
+  if (!state || !all) return <Loading />
+
+  const talks = conversations.value ?? []
+  const outbox = queue.value.value ?? []
+  const sight = { status: state, sessions: all, conversations: talks, outbox, now: now.value }
+  const concerns = concernsOf(sight)
+  const silent = new Set(silentOnes(sight).map(({ name }) => name))
   return (
-    <div class="page">
-      <h1>{t('nav.overview')}</h1>
+    <div class="page overview">
+      <header>
+        <h1 tabIndex={-1}>{t('nav.overview')}</h1>
+        <Sentence concerns={concerns} />
+      </header>
+      {concerns.length > 0 && <Attention concerns={concerns} onChange={queue.again} />}
+      {all.length === 0 ? (
+        <Welcome />
+      ) : (
+        <Accounts status={state} sessions={all} silent={silent} conversations={talks} outbox={outbox} />
+      )}
+      {(all.length > 0 || talks.length > 0) && (
+        <div class="columns">
+          <Activity hours={hours} />
+          <Recent conversations={talks} />
+        </div>
+      )}
+      {state.sandbox_phone && (
+        <div class="notice sandbox">
+          <Icon name="phone" />
+          <p>{t('overview.sandbox')}</p>
+          <a href={elsewhere(state.sandbox_phone)} target="_blank" rel="noopener">
+            {t('overview.sandbox_phone')}
+          </a>
+        </div>
+      )}
     </div>
   )
 }
+
+/** One sentence that says how it is. */
+function Sentence({ concerns }: { concerns: readonly Concern[] }) {
+  const heardAt = useSignal(Date.now())
+  const isOnline = online.value
+  useEffect(() => {
+    if (!isOnline) heardAt.value = Date.now()
+  }, [isOnline, heardAt])
+  const { tone, text } = sentenceOf(concerns)
+  return (
+    <div class={`sentence ${isOnline ? tone : 'calm'}`} role="status">
+      <p>
+        <Icon name={tone === 'good' ? 'check' : tone === 'calm' ? 'clock' : 'warn'} size={22} />
+        {text}
+      </p>
+      {!isOnline && <p class="soft small">{t('overview.as_of', { when: whole(heardAt.value) })}</p>}
+    </div>
+  )
+}
+
+function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'warn' | 'bad'; text: string } {
+  const all = sessions.value ?? []
+  if (concerns.some(({ kind }) => kind === 'store')) return { tone: 'bad', text: t('overview.says_store') }
+  if (concerns.some(({ kind }) => kind === 'stalled'))
+    return { tone: 'bad', text: t('overview.says_stalled') }
+  if (all.length === 0) return { tone: 'calm', text: t('overview.says_none') }
+  const count = (wanted: string) => all.filter(one => wellnessOf(one, false) === wanted).length
+  const bad = count('bad')
+  if (bad > 0) return { tone: 'bad', text: t('overview.says_bad', { count: bad, all: all.length }) }
+  const silent = concerns.find(concern => concern.kind === 'silent')
+  if (silent) return { tone: 'warn', text: t('overview.says_silent', { count: silent.sessions.length }) }
+  const pending = count('pending')
+  if (pending > 0) return { tone: 'calm', text: t('overview.says_pending', { count: pending }) }
+  return { tone: 'good', text: t('overview.says_well', { count: all.length }) }
+}
+
+/** What will be there, in grey: nothing jumps when it comes. */
+const Loading = () => (
+  <div class="page overview" aria-busy="true">
+    <header>
+      <h1 tabIndex={-1}>{t('nav.overview')}</h1>
+      <p class="skeleton line" />
+    </header>
+    <div class="fleet">
+      <div class="card skeleton shape" />
+      <div class="card skeleton shape" />
+      <div class="card skeleton shape" />
+    </div>
+    <p class="visually-hidden" role="status">
+      {t('status.loading')}
+    </p>
+  </div>
+)

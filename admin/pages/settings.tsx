@@ -1,9 +1,194 @@
-import { t } from '../i18n.ts'
+/** What a person may set here, and how the service stands. */
+import type { ComponentChildren } from 'preact'
+import { useId } from 'preact/hooks'
+import { elsewhere } from '../elsewhere.ts'
+import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
+import { status } from '../live.ts'
+import { type Theme, theme, themes } from '../theme.ts'
+import { ago, whole } from '../times.ts'
+import { Copyable } from '../ui/copy.tsx'
+import { SignOut } from '../ui/sign-out.tsx'
+import { tellError } from '../ui/toasts.tsx'
+
+const themeNames: Readonly<Record<Theme, TextKey>> = {
+  system: 'settings.theme_system',
+  light: 'settings.theme_light',
+  dark: 'settings.theme_dark',
+}
 
 export function Settings() {
   return (
-    <div class="page">
-      <h1>{t('nav.settings')}</h1>
+    <div class="page settings">
+      <header>
+        <h1 tabIndex={-1}>{t('settings.title')}</h1>
+      </header>
+      <section class="card" aria-labelledby="looks">
+        <h2 id="looks">{t('settings.looks')}</h2>
+        <LanguageChoice />
+        <ThemeChoice />
+        <p class="soft small">{t('settings.looks_about')}</p>
+      </section>
+      <Retention />
+      <Service />
+      <Links />
+      {status.value?.token_required && (
+        <section class="card" aria-labelledby="sign-in">
+          <h2 id="sign-in">{t('settings.access')}</h2>
+          <p class="soft">{t('settings.access_about')}</p>
+          <SignOut />
+        </section>
+      )}
     </div>
   )
 }
+
+function LanguageChoice() {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{t('settings.language')}</label>
+      <select
+        class="input"
+        id={id}
+        value={language.value}
+        onChange={event => {
+          const { value } = event.currentTarget
+          chooseLanguage(value).catch(tellError)
+        }}
+      >
+        {languages.value.map(({ code, name }) => (
+          <option key={code} value={code} lang={code}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
+const ThemeChoice = () => (
+  <fieldset class="field choice">
+    <legend class="label">{t('settings.theme')}</legend>
+    <div>
+      {themes.map(one => (
+        <label key={one}>
+          <input
+            type="radio"
+            name="theme"
+            checked={theme.value === one}
+            onChange={() => {
+              theme.value = one
+            }}
+          />
+          <span>{t(themeNames[one])}</span>
+        </label>
+      ))}
+    </div>
+  </fieldset>
+)
+
+/** How long messages are kept, in words, and how that is changed. */
+function Retention() {
+  const state = status.value
+  const days = state?.store_max_age_days ?? 0
+  const count = state?.store_max_count ?? 0
+  return (
+    <section class="card" aria-labelledby="retention">
+      <h2 id="retention">{t('settings.retention')}</h2>
+      {state ? (
+        <>
+          <div>
+            <p>{days > 0 ? t('settings.kept_days', { count: days }) : t('settings.kept_always')}</p>
+            <p>{count > 0 ? t('settings.kept_count', { count }) : t('settings.kept_all')}</p>
+          </div>
+          <p class="soft">{t('settings.retention_about')}</p>
+          <Copyable
+            text={`--store-max-age-days ${days} --store-max-count ${count}`}
+            what={t('settings.options')}
+          />
+        </>
+      ) : (
+        <p class="skeleton line" />
+      )}
+    </section>
+  )
+}
+
+function Service() {
+  const state = status.value
+  return (
+    <section class="card" aria-labelledby="service">
+      <h2 id="service">{t('settings.service')}</h2>
+      {state ? (
+        <dl class="facts">
+          <Fact name={t('settings.version')}>{state.version}</Fact>
+          <Fact name={t('settings.started')}>
+            <time dateTime={new Date(state.started_at).toISOString()}>{whole(state.started_at)}</time>
+            <span class="soft"> ({ago(state.started_at)})</span>
+          </Fact>
+          <Fact name={t('settings.role')}>
+            {t(state.role === 'poller' ? 'settings.role_poller' : 'settings.role_watcher')}
+          </Fact>
+          <Fact name={t('settings.directory')}>
+            <Copyable text={state.base_path} what={t('settings.directory')} />
+          </Fact>
+          <Fact name={t('settings.media_root')}>
+            <Copyable text={state.media_root} what={t('settings.media_root')} />
+            <p class="soft small">{t('settings.media_root_about')}</p>
+          </Fact>
+        </dl>
+      ) : (
+        <p class="skeleton line" />
+      )}
+    </section>
+  )
+}
+
+const Fact = ({ name, children }: { name: string; children: ComponentChildren }) => (
+  <div>
+    <dt class="soft">{name}</dt>
+    <dd>{children}</dd>
+  </div>
+)
+
+function Links() {
+  const { rest_url, sandbox_phone } = status.value ?? {}
+  const rest = rest_url && elsewhere(rest_url)
+  return (
+    <section class="card" aria-labelledby="links">
+      <h2 id="links">{t('settings.programs')}</h2>
+      <p class="soft">{t('settings.programs_about')}</p>
+      <ul class="links">
+        {rest && (
+          <li>
+            <Away to={`${rest}/docs`}>{t('settings.rest_docs')}</Away>
+            <p class="soft small">{t('settings.rest_docs_about')}</p>
+          </li>
+        )}
+        <li>
+          <Away to="/docs">{t('settings.panel_docs')}</Away>
+          <p class="soft small">{t('settings.panel_docs_about')}</p>
+        </li>
+        {sandbox_phone && (
+          <li>
+            <Away to={elsewhere(sandbox_phone)}>{t('settings.phone')}</Away>
+            <p class="soft small">{t('settings.phone_about')}</p>
+          </li>
+        )}
+      </ul>
+      {rest && (
+        <div class="field">
+          <span class="label">{t('settings.mcp')}</span>
+          <Copyable text={`${rest}/mcp`} what={t('settings.mcp')} />
+        </div>
+      )}
+    </section>
+  )
+}
+
+const Away = ({ to, children }: { to: string; children: ComponentChildren }) => (
+  <a href={to} target="_blank" rel="noopener">
+    {children}
+    <span class="visually-hidden"> {t('settings.new_tab')}</span>
+  </a>
+)

@@ -2,11 +2,14 @@
  * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
  * nothing from elsewhere; behind one check of who may come in.
  */
+
+import { join } from 'node:path'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { PanelGateway } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { lookAtLock } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { createAccess } from './admin/access.ts'
@@ -84,6 +87,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       session_count: sessions,
       connected_count: connected,
       ...{ role, stalled, store },
+      ...(stalled && (await pollerPid(config.basePath))),
       started_at: startedAt,
       base_path: config.basePath,
       media_root: config.mediaRoot,
@@ -204,6 +208,12 @@ const liveDetail = {
 /** What may be called without having signed in. */
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const docsPath = /^\/(docs(\/|$)|openapi\.json$)/
+
+/** Who keeps the poll lock, as it is recorded there. */
+const pollerPid = async (basePath: string): Promise<{ poller_pid?: number }> => {
+  const lock = await lookAtLock(join(basePath, '.poll.lock')).catch(() => undefined)
+  return lock?.pid === undefined ? {} : { poller_pid: lock.pid }
+}
 
 /** Those of a session that is gone meanwhile are nobody. */
 const usersOf = (gateway: PanelGateway, session: string) =>

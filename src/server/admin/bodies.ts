@@ -17,6 +17,9 @@ export const Status = Type.Object({
   connected_count: Type.Integer(),
   role: Type.Unsafe<'poller' | 'watcher'>({ type: 'string', enum: ['poller', 'watcher'] }),
   stalled: Type.Boolean({ description: 'Of a watcher: the polling process shows no life.' }),
+  poller_pid: Type.Optional(
+    Type.Integer({ description: 'Of a stalled one: the process that keeps polling to itself.' }),
+  ),
   store: Type.Unsafe<'ok' | 'unavailable'>({ type: 'string', enum: ['ok', 'unavailable'] }),
   started_at: unixMs('when this process started.'),
   base_path: Type.String(),

@@ -1,0 +1,173 @@
+/** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
+import { useSignal } from '@preact/signals'
+import { Link } from 'wouter-preact'
+import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
+import { type TextKey, t } from '../i18n.ts'
+import { accountPath, initial, isolated } from '../sessions/names.ts'
+import { ago, whole } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
+import { type Wellness, wellnessOf } from './concerns.ts'
+
+/** From here on cards are lines, and can be filtered. */
+const manyFrom = 9
+/** More are shown on demand. */
+const shownAtFirst = 60
+
+const order: readonly Wellness[] = ['bad', 'silent', 'pending', 'well']
+
+const states: Readonly<Record<Wellness, { tone: string; text: TextKey }>> = {
+  bad: { tone: 'bad', text: 'session.expired' },
+  silent: { tone: 'warn', text: 'overview.state_silent' },
+  pending: { tone: 'warn', text: 'session.logging_in' },
+  well: { tone: 'good', text: 'session.connected' },
+}
+
+export interface AccountsProps {
+  status: Status
+  sessions: readonly SessionWithUsers[]
+  /** Names of those that WeChat has not answered for long. */
+  silent: ReadonlySet<string>
+  conversations: readonly Conversation[]
+  outbox: readonly OutboxEntry[]
+}
+
+export function Accounts({ status, sessions, silent, conversations, outbox }: AccountsProps) {
+  const wanted = useSignal('')
+  const all = useSignal(false)
+  const many = sessions.length >= manyFrom
+  const wellness = (session: SessionWithUsers) => wellnessOf(session, silent.has(session.name))
+  const needle = wanted.value.trim().toLocaleLowerCase()
+  const found = sessions
+    .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
+    .toSorted(
+      (one, other) =>
+        order.indexOf(wellness(one)) - order.indexOf(wellness(other)) ||
+        Number(other.is_default) - Number(one.is_default) ||
+        one.name.localeCompare(other.name),
+    )
+  const shown = all.value ? found : found.slice(0, shownAtFirst)
+  const unread = sumBySession(conversations, ({ unread: count }) => count)
+  const queued = sumBySession(outbox, () => 1)
+  return (
+    <section aria-labelledby="accounts">
+      <header class="section-head">
+        <h2 id="accounts">{t('overview.accounts')}</h2>
+        {many && (
+          <label class="filter">
+            <span class="visually-hidden">{t('overview.filter')}</span>
+            <Icon name="search" size={18} />
+            <input
+              class="input"
+              type="search"
+              placeholder={t('overview.filter')}
+              value={wanted.value}
+              onInput={event => {
+                wanted.value = event.currentTarget.value
+              }}
+            />
+          </label>
+        )}
+        <Link class="button" href="/sessions">
+          {t('overview.manage')}
+        </Link>
+      </header>
+      {many && (
+        <p class="visually-hidden" role="status">
+          {needle === '' ? '' : t('overview.found', { count: found.length })}
+        </p>
+      )}
+      {found.length === 0 ? (
+        <p class="soft none">{t('overview.found_none')}</p>
+      ) : (
+        <ul class={many ? 'fleet many' : 'fleet'}>
+          {shown.map(session => (
+            <li key={session.name} class="card">
+              <Account
+                session={session}
+                wellness={wellness(session)}
+                follows={status.role === 'watcher'}
+                unread={unread.get(session.name) ?? 0}
+                queued={queued.get(session.name) ?? 0}
+              />
+            </li>
+          ))}
+        </ul>
+      )}
+      {shown.length < found.length && (
+        <button
+          type="button"
+          class="button more"
+          onClick={() => {
+            all.value = true
+          }}
+        >
+          {t('overview.more', { count: found.length - shown.length })}
+        </button>
+      )}
+    </section>
+  )
+}
+
+interface AccountProps {
+  session: SessionWithUsers
+  wellness: Wellness
+  /** Another process polls, and knows when. */
+  follows: boolean
+  unread: number
+  queued: number
+}
+
+function Account({ session, wellness, follows, unread, queued }: AccountProps) {
+  const { name, status, is_default, last_poll_at, user_count, connected } = session
+  const { tone, text } = states[wellness]
+  return (
+    <>
+      <span class="avatar" aria-hidden="true">
+        {initial(name)}
+      </span>
+      <h3>
+        <Link class="foreign" href={accountPath(name)}>
+          {name}
+        </Link>
+      </h3>
+      <p class="states">
+        <span class={`badge ${tone}`}>
+          <span class="dot" />
+          {t(status === 'disconnected' ? 'session.disconnected' : text)}
+        </span>
+        {is_default && <span class="badge">{t('session.default')}</span>}
+      </p>
+      <p class="soft small facts">
+        {connected && last_poll_at !== undefined && (
+          <span title={whole(last_poll_at)}>{t('overview.polled', { when: ago(last_poll_at) })}</span>
+        )}
+        {connected && last_poll_at === undefined && (
+          <span>{t(follows ? 'overview.polled_elsewhere' : 'overview.polled_never')}</span>
+        )}
+        <span>{t('overview.users', { count: user_count })}</span>
+        {queued > 0 && <span>{t('overview.queued_here', { count: queued })}</span>}
+      </p>
+      <Link
+        class="button plain talks"
+        href={`/conversations/${encodeURIComponent(name)}`}
+        aria-label={
+          unread > 0
+            ? t('overview.talks_unread', { name: isolated(name), count: Math.min(unread, 99) })
+            : t('overview.talks_of', { name: isolated(name) })
+        }
+      >
+        <Icon name="conversations" />
+        {unread > 0 && <span class="count">{unread > 99 ? '99+' : unread}</span>}
+      </Link>
+    </>
+  )
+}
+
+function sumBySession<T extends { session: string }>(
+  all: readonly T[],
+  countOf: (one: T) => number,
+): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>()
+  for (const one of all) sums.set(one.session, (sums.get(one.session) ?? 0) + countOf(one))
+  return sums
+}

@@ -1,0 +1,54 @@
+/** Answers of the service that follow what happens: asked anew after messages, though not after each. */
+import { type ReadonlySignal, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { online, onMessage } from '../live.ts'
+
+export interface Answer<T> {
+  /** The newest; undefined before the first. */
+  readonly value: ReadonlySignal<T | undefined>
+  readonly error: ReadonlySignal<unknown>
+  again(): void
+}
+
+/**
+ * @param ask must stay the same function
+ * @param restMs least time between two asks
+ */
+export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
+  const value = useSignal<T | undefined>(undefined)
+  const error = useSignal<unknown>(undefined)
+  const wanted = useSignal(0)
+  const isOnline = online.value
+  useEffect(() => {
+    if (!isOnline) return
+    let over = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let askedAt = 0
+    const load = async () => {
+      timer = undefined
+      askedAt = performance.now()
+      try {
+        const answer = await ask()
+        if (over) return
+        value.value = answer
+        error.value = undefined
+      } catch (problem) {
+        if (!over) error.value = problem
+      }
+    }
+    const soon = () => {
+      timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
+    }
+    const silence = onMessage(soon)
+    // Hours pass, and what waits lapses, without a message.
+    const tick = setInterval(soon, 60_000)
+    void load()
+    return () => {
+      over = true
+      silence()
+      clearInterval(tick)
+      clearTimeout(timer)
+    }
+  }, [ask, isOnline, wanted.value])
+  return { value, error, again: () => void wanted.value++ }
+}

@@ -1,0 +1,191 @@
+/** What needs somebody: each with what it means, what to do, and the button that does it. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { Link } from 'wouter-preact'
+import { hrefOf } from '../conversations/place.ts'
+import { preview } from '../conversations/words.ts'
+import { t } from '../i18n.ts'
+import { beginNow, isolated, loginPath } from '../sessions/names.ts'
+import { ago, left, now } from '../times.ts'
+import { Copyable } from '../ui/copy.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
+import type { Concern } from './concerns.ts'
+import { Queue } from './queue.tsx'
+import { quoted } from './words.ts'
+
+/** More of them stay folded. */
+const shownAtFirst = 5
+
+export function Attention({
+  concerns,
+  onChange,
+}: {
+  concerns: readonly Concern[]
+  /** Something that was waiting was called off. */
+  onChange(): void
+}) {
+  const all = useSignal(false)
+  const shown = all.value ? concerns : concerns.slice(0, shownAtFirst)
+  const hidden = concerns.length - shown.length
+  return (
+    <section class="attention card" aria-labelledby="attention">
+      <h2 id="attention">{t('overview.attention')}</h2>
+      <ul>
+        {shown.map(concern => (
+          <li key={keyOf(concern)}>
+            <One concern={concern} onChange={onChange} />
+          </li>
+        ))}
+      </ul>
+      {hidden > 0 && (
+        <button
+          type="button"
+          class="button plain more"
+          onClick={() => {
+            all.value = true
+          }}
+        >
+          {t('overview.more', { count: hidden })}
+        </button>
+      )}
+    </section>
+  )
+}
+
+function keyOf(concern: Concern): string {
+  if (concern.kind === 'expired' || concern.kind === 'damaged') return `session ${concern.session}`
+  if (concern.kind !== 'closing') return concern.kind
+  return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
+}
+
+interface RowProps {
+  tone: 'bad' | 'warn' | 'calm'
+  icon: IconName
+  title: string
+  children: ComponentChildren
+  action?: ComponentChildren
+}
+
+const Row = ({ tone, icon, title, children, action }: RowProps) => (
+  <div class={`concern ${tone}`}>
+    <span class="sign">
+      <Icon name={icon} />
+    </span>
+    <div class="says">
+      <h3 class="foreign">{title}</h3>
+      {children}
+    </div>
+    {action && <div class="does">{action}</div>}
+  </div>
+)
+
+function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
+  switch (concern.kind) {
+    case 'expired':
+    case 'damaged': {
+      const { session, kind } = concern
+      const isExpired = kind === 'expired'
+      return (
+        <Row
+          tone="bad"
+          icon={isExpired ? 'renew' : 'file'}
+          title={t(isExpired ? 'overview.expired' : 'overview.damaged', { name: isolated(session) })}
+          action={
+            <Link class="button primary" href={loginPath(session)} state={beginNow}>
+              {t('overview.log_in_again')}
+            </Link>
+          }
+        >
+          <p class="soft">{t(isExpired ? 'overview.expired_about' : 'overview.damaged_about')}</p>
+        </Row>
+      )
+    }
+    case 'store':
+      return (
+        <Row tone="bad" icon="warn" title={t('overview.store')}>
+          <p class="soft">{t('overview.store_about')}</p>
+          <Copyable text={concern.path} what={t('overview.directory')} />
+        </Row>
+      )
+    case 'stalled':
+      return <Stalled concern={concern} />
+    case 'silent': {
+      const { sessions, since } = concern
+      return (
+        <Row
+          tone="warn"
+          icon="clock"
+          title={
+            sessions.length === 1
+              ? t('overview.silent_one_name', { name: isolated(sessions[0]!) })
+              : t('overview.silent', { count: sessions.length })
+          }
+        >
+          <p class="soft">
+            {since === undefined
+              ? t('overview.silent_always')
+              : t('overview.silent_since', { when: ago(since) })}
+          </p>
+          <p class="soft">{t('overview.silent_about')}</p>
+          <Copyable text={`svc doctor -d ${quoted(concern.path)}`} what={t('overview.command')} />
+        </Row>
+      )
+    }
+    case 'closing': {
+      const { conversation, closesAt } = concern
+      const { session, user_id: userId, last_message } = conversation
+      return (
+        <Row
+          tone="warn"
+          icon="clock"
+          title={t('overview.closing', { left: left(closesAt - now.value) })}
+          action={
+            <Link class="button" href={hrefOf({ session, userId })}>
+              {t('overview.answer')}
+            </Link>
+          }
+        >
+          <p class="soft cut" title={userId}>
+            <bdi>{preview(last_message)}</bdi>
+          </p>
+        </Row>
+      )
+    }
+    case 'outbox':
+      return (
+        <Row tone="calm" icon="send" title={t('overview.queued', { count: concern.entries.length })}>
+          <p class="soft">{t('overview.queued_about')}</p>
+          <Queue entries={concern.entries} onChange={onChange} />
+        </Row>
+      )
+  }
+}
+
+/** Only its owner can wake or end another process, so the commands are given. */
+function Stalled({ concern: { pid } }: { concern: Concern & { kind: 'stalled' } }) {
+  return (
+    <Row tone="bad" icon="warn" title={t('overview.stalled')}>
+      <p class="soft">
+        {pid === undefined
+          ? t('overview.stalled_about')
+          : t('overview.stalled_process', { pid: String(pid) })}
+      </p>
+      {pid !== undefined && (
+        <dl class="commands">
+          <div>
+            <dt>{t('overview.wake')}</dt>
+            <dd>
+              <Copyable text={`kill -CONT ${pid}`} what={t('overview.command')} />
+            </dd>
+          </div>
+          <div>
+            <dt>{t('overview.end')}</dt>
+            <dd>
+              <Copyable text={`kill -KILL ${pid}`} what={t('overview.command')} />
+            </dd>
+          </div>
+        </dl>
+      )}
+    </Row>
+  )
+}

@@ -1,0 +1,65 @@
+/** The newest conversations, each a link to it. */
+import { Link } from 'wouter-preact'
+import type { Conversation } from '../api.ts'
+import { hrefOf } from '../conversations/place.ts'
+import { Avatar, Who } from '../conversations/who.tsx'
+import { preview } from '../conversations/words.ts'
+import { t } from '../i18n.ts'
+import { short, whole } from '../times.ts'
+
+const shown = 5
+
+export function Recent({ conversations }: { conversations: readonly Conversation[] }) {
+  return (
+    <section class="card recent" aria-labelledby="recent">
+      <h2 id="recent">{t('overview.recent')}</h2>
+      {conversations.length === 0 ? (
+        <p class="soft">{t('overview.recent_none')}</p>
+      ) : (
+        <ul>
+          {conversations.slice(0, shown).map(one => (
+            <li key={`${one.session} ${one.user_id}`}>
+              <Line conversation={one} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {conversations.length > shown && (
+        <Link class="button plain" href="/conversations">
+          {t('overview.recent_all')}
+        </Link>
+      )}
+    </section>
+  )
+}
+
+function Line({ conversation }: { conversation: Conversation }) {
+  const { session, user_id: userId, last_message: last, unread } = conversation
+  return (
+    <Link class="talk" href={hrefOf({ session, userId })}>
+      <Avatar id={userId} />
+      <span class="first">
+        <Who id={userId} />
+        <time
+          class="soft small"
+          dateTime={new Date(last.timestamp).toISOString()}
+          title={whole(last.timestamp)}
+        >
+          {short(last.timestamp)}
+        </time>
+      </span>
+      <span class="second soft small">
+        <span class="cut">
+          {last.direction === 'sent' && t('overview.you')}
+          <bdi>{preview(last)}</bdi>
+        </span>
+        {unread > 0 && (
+          <span class="count">
+            {unread > 99 ? '99+' : unread}
+            <span class="visually-hidden"> {t('nav.unread')}</span>
+          </span>
+        )}
+      </span>
+    </Link>
+  )
+}

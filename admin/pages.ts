@@ -1,0 +1,32 @@
+/** The pages, each loaded when it is opened; and where the focus goes then. */
+import { later } from './ui/later.tsx'
+
+/**
+ * The focus follows the person to the heading of another page, so that the keyboard goes on from there and a screen
+ * reader says where one is. Not at the first page, nor where the new page has put it itself.
+ */
+function focusHeading(): void {
+  const main = document.getElementById('main')
+  const heading = main?.querySelector('h1')
+  if (!main || !heading) return
+  const isFirst = main.dataset.visited === undefined
+  main.dataset.visited = ''
+  if (isFirst || main.contains(document.activeElement)) return
+  main.scrollTop = 0
+  heading.tabIndex = -1
+  heading.focus({ preventScroll: true })
+}
+
+export const pages = {
+  overview: later(async () => (await import('./pages/overview.tsx')).Overview, focusHeading),
+  sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
+  conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
+  settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
+}
+
+/** Loads the page of this address ahead, while other things come. */
+export async function loadPage(path: string): Promise<void> {
+  const [, first = ''] = path.split('/')
+  const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]
+  await page?.load()
+}

@@ -1,0 +1,57 @@
+/** Something to paste elsewhere, with the button that copies it. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { t } from '../i18n.ts'
+import { Icon } from './icon.tsx'
+
+/** Copies also where the page is not served securely, which browsers want for their clipboard interface. */
+async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    const field = document.createElement('textarea')
+    field.value = text
+    field.className = 'visually-hidden'
+    const focused = document.activeElement
+    document.body.append(field)
+    field.select()
+    const done = document.execCommand('copy')
+    field.remove()
+    if (focused instanceof HTMLElement) focused.focus()
+    return done
+  }
+}
+
+/** The text in a box that scrolls, and its button. `what` names it for those who do not see it. */
+export function Copyable({ text, what }: { text: string; what: string }) {
+  const copied = useSignal(false)
+  useEffect(() => {
+    if (!copied.value) return
+    const timer = setTimeout(() => {
+      copied.value = false
+    }, 2000)
+    return () => clearTimeout(timer)
+  }, [copied.value])
+  return (
+    <div class="copyable">
+      <code class="foreign" dir="ltr">
+        {text}
+      </code>
+      <button
+        type="button"
+        class="button plain icon-only"
+        aria-label={t('action.copy_what', { what })}
+        title={t('action.copy')}
+        onClick={async () => {
+          copied.value = await copy(text)
+        }}
+      >
+        <Icon name={copied.value ? 'check' : 'copy'} />
+      </button>
+      <span class="visually-hidden" role="status">
+        {copied.value ? t('action.copied') : ''}
+      </span>
+    </div>
+  )
+}
