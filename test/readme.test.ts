@@ -1,6 +1,6 @@
 /** The README is a test: its conversation is run line by line in a shell, its tables are compared with the code. */
 import { expect, test } from 'bun:test'
-import { access, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -65,7 +65,10 @@ test('the comparison of shown and real output can fail', () => {
 test('every command of the README does what it shows, restart included', async () => {
   const home = await mkdtemp(join(tmpdir(), 'svc-readme-'))
   // As on a fresh machine; curl and svc see none of the settings of whoever runs the tests.
-  const env = { PATH: process.env.PATH ?? '', HOME: home, LANG: 'C.UTF-8' }
+  const env = { PATH: `${home}/bin:${process.env.PATH ?? ''}`, HOME: home, LANG: 'C.UTF-8' }
+  // What the README calls `svc`.
+  await mkdir(join(home, 'bin'))
+  await writeFile(join(home, 'bin/svc'), `#!/bin/sh\nexec "${root}scripts/svc" "$@"\n`, { mode: 0o755 })
   const shell = openShell(home, env)
   let service: Started | undefined
   let [port, phonePort] = ['0', '0']
