@@ -1,0 +1,113 @@
+import { expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { readSources } from '../support/panel-texts.ts'
+
+const folder = resolve(import.meta.dirname, '../../locales')
+const files = readdirSync(folder)
+  .filter(name => name.endsWith('.json'))
+  .map(name => ({
+    language: name.replace('.json', ''),
+    texts: JSON.parse(readFileSync(join(folder, name), 'utf8')) as Record<string, string>,
+  }))
+const english = files.find(({ language }) => language === 'en')!.texts
+
+const plural = /_(zero|one|two|few|many|other)$/
+const stemOf = (key: string): string =>
+  `${key.replace(plural, '')}_other` in english ? key.replace(plural, '') : key
+const stemsOf = (texts: object) => [...new Set(Object.keys(texts).map(stemOf))].sort()
+const isPlural = (stem: string) => `${stem}_other` in english
+const placeholders = (text: string) =>
+  [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!))].sort()
+const sources = await readSources()
+
+for (const { language, texts } of files) {
+  test(`${language}: the same texts as in English, with the same placeholders, none empty`, () => {
+    expect(stemsOf(texts)).toEqual(stemsOf(english))
+    for (const [key, text] of Object.entries(texts)) {
+      expect([key, text.trim() === '', text === text.trim() || key === 'overview.you']).toEqual([
+        key,
+        false,
+        true,
+      ])
+    }
+    for (const stem of stemsOf(texts)) {
+      const wanted = placeholders(english[stem] ?? english[`${stem}_other`]!)
+      if (!isPlural(stem)) expect([stem, placeholders(texts[stem]!)]).toEqual([stem, wanted])
+      else expect([stem, placeholders(texts[`${stem}_other`]!)]).toEqual([stem, wanted])
+      for (const [key, text] of Object.entries(texts)) {
+        if (stemOf(key) === stem)
+          expect([key, placeholders(text).filter(one => !wanted.includes(one))]).toEqual([key, []])
+      }
+    }
+  })
+
+  test(`${language}: the plural forms that the language has, and no others`, () => {
+    const { pluralCategories } = new Intl.PluralRules(language).resolvedOptions()
+    for (const stem of stemsOf(texts).filter(isPlural)) {
+      const forms = Object.keys(texts).filter(key => stemOf(key) === stem)
+      expect(forms.sort()).toEqual(pluralCategories.map(form => `${stem}_${form}`).sort())
+    }
+  })
+
+  test(`${language}: sorted by key`, () => {
+    expect(Object.keys(texts)).toEqual(Object.keys(texts).sort())
+  })
+}
+
+test('zh: the punctuation of Chinese', () => {
+  const wrong = Object.entries(files.find(({ language }) => language === 'zh')!.texts).filter(([, text]) =>
+    /\p{Script=Han}\s?[,:;!?()]|[,;!?()]\p{Script=Han}|\.{3}/u.test(text),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('every text is asked for, and every text that is asked for is there with what it needs', () => {
+  const stems = new Set(stemsOf(english))
+  const isAskedFor = (stem: string) =>
+    sources.strings.has(stem) || sources.asked.some(({ pattern }) => pattern?.test(stem))
+  expect([...stems].filter(stem => stem !== 'language.name' && !isAskedFor(stem))).toEqual([])
+  const missing = sources.asked.flatMap(({ where, keys = [] }) =>
+    keys.filter(key => !stems.has(key)).map(key => `${where} ${key}`),
+  )
+  expect(missing).toEqual([])
+  const wanting = sources.asked.flatMap(({ where, keys = [], params }) =>
+    keys.flatMap(key => {
+      const wanted = placeholders(english[key] ?? english[`${key}_other`] ?? '')
+      if (isPlural(key)) wanted.push('count')
+      return wanted.filter(name => params && !params.includes(name)).map(name => `${where} ${key}: ${name}`)
+    }),
+  )
+  expect(wanting).toEqual([])
+  expect(sources.asked.length).toBeGreaterThan(100)
+})
+
+test('no text stands in the pages themselves', () => {
+  expect(sources.loose).toEqual([])
+})
+
+test('the reader sees loose texts wherever they may stand', async () => {
+  const { loose, asked } = await readSources({
+    'sample.tsx': `
+      export const Sample = ({ open, name }) => (
+        <div title="Title" class="not text" aria-label={open ? 'Open' : t('a.b', { name })}>
+          Words {open && 'More'} {\`Hello \${name}\`} svc {open ? '99+' : name} {t(open ? 'one.key' : 'two.key')}
+          <img alt="" src="picture" /> {'a' + name} {tell('Done')} {t(\`state.\${name}\`)}
+        </div>
+      )`,
+  })
+  expect(loose.map(line => line.replace(/^\S+ /, ''))).toEqual([
+    'Title',
+    'Open',
+    'Words',
+    'More',
+    'Hello',
+    'a',
+    'Done',
+  ])
+  expect(asked.map(({ keys, params, pattern }) => [keys ?? pattern, params])).toEqual([
+    [['a.b'], ['name']],
+    [['one.key', 'two.key'], []],
+    [/^state\.\w+$/, []],
+  ])
+})
