@@ -37,6 +37,8 @@ export interface TokenFile {
 }
 
 const defaultFile = '.default_session'
+/** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
+const mendMs = 200
 /** What a writer that was killed leaves of our files. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
@@ -270,7 +272,7 @@ export class Sessions {
       const mend = async () => {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
       }
-      await (locked ? mend() : this.#lock.run(mend)).catch(error => {
+      await (locked ? mend() : this.#lock.run(mend, { timeoutMs: mendMs })).catch(error => {
         this.#warnOnce(folder, 'token.json does not parse and cannot be set aside', { error })
       })
       const again = this.#files.read(path)
