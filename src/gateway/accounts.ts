@@ -7,6 +7,7 @@ import {
   rightToAnswer,
   type Session,
   type SessionUser,
+  type SessionWithUsers,
   sessionKey,
   sessionName,
   type UserContext,
@@ -98,8 +99,16 @@ export class Accounts {
    * @throws SvcError `session_not_found`
    */
   async users(name: string): Promise<SessionUser[]> {
-    const { name: session } = await this.named(name)
-    return writersIn(await this.#ports.contexts.users(session))
+    return this.#usersOf((await this.named(name)).name)
+  }
+
+  /** Every session with its users. Takes no lock. */
+  async withUsers(): Promise<SessionWithUsers[]> {
+    return (await this.list()).map(session => ({ ...session, users: this.#usersOf(session.name) }))
+  }
+
+  #usersOf(session: string): SessionUser[] {
+    return writersIn(this.#ports.contexts.known(session))
       .map(
         ([user_id, context]): SessionUser => ({
           user_id,

@@ -1,17 +1,38 @@
-/** What happens in the log, as it happens, to any number of listeners at the cost of one. */
+/**
+ * What happens, as it happens, to any number of listeners at the cost of one: messages, and how the sessions are.
+ *
+ * Nothing is read while nobody listens. Messages are read forward from the log like everywhere; sessions leave no mark
+ * there, so they are looked at.
+ */
 
 import type { Message } from '../model/message.ts'
+import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, StoredMessage } from '../store/store.ts'
+import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
 
 export interface ChangePorts {
   store: Store
+  sessions(): Promise<SessionWithUsers[]>
   clock: Clock
   log: Log
   /** Aborts when the service stops. */
   closing: AbortSignal
+}
+
+/**
+ * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or
+ * it is an old one that was brought over from another program.
+ */
+export type MessageNews = 'received' | 'sent' | 'settled' | 'past'
+
+export interface ChangeListener {
+  /** Each message that is stored from now on, and again a sent one whose status changes. */
+  message?(message: Message, news: MessageNews): void
+  /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
+  sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
 }
 
 /** Rows read at a time. */
@@ -20,31 +41,35 @@ const readRows = 100
 const lookEveryMs = 30_000
 /** As many sends without an end are watched; the oldest ones of more go unwatched. */
 const watchedSends = 1000
-
-export type ChangeListener = (message: Message) => void
+const lookAtSessionsMs = 1000
+/** After a message, which may be somebody's first: by then its context token is written, and a backlog is one look. */
+const lookAfterMessageMs = 100
+/** That a session was polled again is news only so often. */
+const pollNewsMs = 15_000
 
 export class Changes {
   readonly #ports: ChangePorts
   readonly #listeners = new Set<ChangeListener>()
   #following: AbortController | undefined
+  /** Aborts when the sessions are to be looked at before their time. */
+  #nudge = new AbortController()
 
   constructor(ports: ChangePorts) {
     this.#ports = ports
     ports.closing.addEventListener('abort', () => this.#following?.abort())
   }
 
-  /**
-   * Calls `listener` with each message that is stored from now on, received and sent, and again with a sent one whose
-   * status changes. Nothing is read while nobody listens. @returns how to stop it
-   */
-  subscribe(listener: ChangeListener): () => void {
-    const own: ChangeListener = message => listener(message)
+  /** Tells `listener` of everything from now on. @returns how to stop it; safe to call twice */
+  subscribe(listener: ChangeListener | NonNullable<ChangeListener['message']>): () => void {
+    // Two who bring the same listener are still two.
+    const own: ChangeListener = typeof listener === 'function' ? { message: listener } : { ...listener }
     this.#listeners.add(own)
     if (!this.#following) {
       const following = new AbortController()
       this.#following = following
       if (this.#ports.closing.aborted) following.abort()
-      void this.#follow(following.signal)
+      void this.#followLog(following.signal)
+      void this.#followSessions(following.signal)
     }
     return () => {
       if (!this.#listeners.delete(own) || this.#listeners.size > 0) return
@@ -53,7 +78,7 @@ export class Changes {
     }
   }
 
-  async #follow(signal: AbortSignal): Promise<void> {
+  async #followLog(signal: AbortSignal): Promise<void> {
     const { clock, log, store } = this.#ports
     let position: number | undefined
     /** Sent rows that may still change, with their status as told. */
@@ -62,19 +87,24 @@ export class Changes {
       try {
         if (position === undefined) {
           position = store.lastId()
-          for (const id of store.conversations(all => all.open())) open.set(id, store.byId(id)?.status)
+          for (const { id, status } of store.conversations(all => all.open())) open.set(id, status)
         }
         const seen = store.lastId()
         this.#settled(open)
         const rows = store.after(position, { limit: readRows })
         for (const row of rows) {
+          if (signal.aborted) return
           position = row.id
-          if (row.status === 'queued' || row.status === 'sending') open.set(row.id, row.status)
-          this.#tell(viewOf(store, row))
+          if (isOpen(row)) open.set(row.id, row.status)
+          const news = row.past ? 'past' : row.direction
+          if (news === 'received') this.#nudge.abort()
+          this.#tell(listener => listener.message, viewOf(store, row), news)
         }
         for (const id of [...open.keys()].slice(0, -watchedSends)) open.delete(id)
         failures = 0
         if (rows.length < readRows) await store.waitForChange(signal, lookEveryMs, seen)
+        // A long backlog makes way for others.
+        else await clock.sleep(0)
       } catch (error) {
         if (signal.aborted) return
         const waitMs = backoffMs(failures++, 250, 10_000)
@@ -86,23 +116,59 @@ export class Changes {
 
   /** Tells of sent rows whose status is another one now. */
   #settled(open: Map<number, string | undefined>): void {
+    if (open.size === 0) return
     const { store } = this.#ports
+    const still = new Map(store.conversations(all => all.open()).map(({ id, status }) => [id, status]))
     for (const [id, before] of open) {
+      if (still.has(id) && still.get(id) === before) continue
       const row = store.byId(id)
       if (row?.status === before) continue
-      if (!row || (row.status !== 'queued' && row.status !== 'sending')) open.delete(id)
+      if (!row || !isOpen(row)) open.delete(id)
       else open.set(id, row.status)
-      if (row) this.#tell(viewOf(store, row))
+      if (row) this.#tell(listener => listener.message, viewOf(store, row), 'settled')
     }
   }
 
-  #tell(message: Message): void {
+  async #followSessions(signal: AbortSignal): Promise<void> {
+    const { clock, log, sessions } = this.#ports
+    let before: { sessions: SessionWithUsers[]; judged: string } | undefined
+    let pollsToldAt = clock.monotonic()
+    while (!signal.aborted) {
+      this.#nudge = new AbortController()
+      try {
+        const found = await sessions()
+        if (signal.aborted) return
+        const now = { sessions: found, judged: judgedOf(found) }
+        const pollsAreNews = clock.monotonic() - pollsToldAt > pollNewsMs
+        if (pollsAreNews) pollsToldAt = clock.monotonic()
+        if (before && (pollsAreNews || now.judged !== before.judged))
+          this.#tell(listener => listener.sessions, now.sessions, before.sessions)
+        before = now
+      } catch (error) {
+        if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
+      }
+      using either = linked(signal, this.#nudge.signal)
+      await clock.sleep(lookAtSessionsMs, either.signal)
+      if (this.#nudge.signal.aborted) await clock.sleep(lookAfterMessageMs, signal)
+    }
+  }
+
+  #tell<T extends unknown[]>(
+    ear: (listener: ChangeListener) => ((...news: T) => void) | undefined,
+    ...news: T
+  ) {
     for (const listener of [...this.#listeners]) {
       try {
-        listener(message)
+        ear(listener)?.(...news)
       } catch (error) {
         this.#ports.log.error('a listener failed', { error })
       }
     }
   }
 }
+
+const isOpen = ({ status }: StoredMessage) => status === 'queued' || status === 'sending'
+
+/** What of the sessions is news whenever it changes. */
+const judgedOf = (sessions: SessionWithUsers[]): string =>
+  JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' ? 0 : value))

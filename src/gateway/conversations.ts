@@ -1,8 +1,7 @@
 /** Conversations as a person looks at them: the newest first, with what is left of the right to answer. */
 
 import type { Conversation, Hour } from '../model/conversation.ts'
-import type { SessionUser } from '../model/session.ts'
-import { sessionName } from '../model/session.ts'
+import { type SessionUser, type SessionWithUsers, sessionName } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Store } from '../store/store.ts'
 import { viewOf } from './view.ts'
@@ -10,8 +9,7 @@ import { viewOf } from './view.ts'
 export interface ConversationPorts {
   store: Store
   clock: Clock
-  /** The sessions and who wrote to each. */
-  users(): Promise<{ session: string; users: SessionUser[] }[]>
+  sessions(): Promise<SessionWithUsers[]>
 }
 
 /** Others get their turn after this. */
@@ -27,7 +25,7 @@ export class Conversations {
 
   /** All of them, the newest message first; those of sessions that were logged out too, as long as messages are kept. */
   async list(): Promise<Conversation[]> {
-    const { clock, store, users } = this.#ports
+    const { clock, sessions, store } = this.#ports
     const found: Conversation[] = []
     const known = new Set<string>()
     let sliceEnds = clock.monotonic() + sliceMs
@@ -50,10 +48,10 @@ export class Conversations {
         ...right,
       })
     }
-    for (const { session, users: writers } of await users()) {
-      for (const user of writers) {
+    for (const { name, users } of await sessions()) {
+      for (const user of users) {
         known.add(user.user_id)
-        await look(user.user_id, session, user)
+        await look(user.user_id, name, user)
       }
     }
     for (const peer of store.conversations(all => all.peers())) if (!known.has(peer)) await look(peer)

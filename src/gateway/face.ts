@@ -5,9 +5,10 @@
  */
 import type { Conversation, Hour } from '../model/conversation.ts'
 import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { LoginStatus, Session, SessionUser } from '../model/session.ts'
+import type { LoginStatus, Session, SessionUser, SessionWithUsers } from '../model/session.ts'
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
+import type { ChangeListener } from './changes.ts'
 
 export interface RecvRequest {
   /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
@@ -149,6 +150,10 @@ export type LoginFlow = LoginStatus & {
 
 /** What people look at: the panel's part of the face. */
 export interface PanelGateway extends Gateway {
+  readonly accounts: Gateway['accounts'] & {
+    /** Every session with its users. */
+    withUsers(): Promise<SessionWithUsers[]>
+  }
   readonly logins: Gateway['logins'] & {
     /** Starts a login, or joins the one of that session; `login_id` is '' when the session is connected already. */
     begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow>
@@ -171,7 +176,7 @@ export interface PanelGateway extends Gateway {
     hours(count: number): Promise<Hour[]>
   }
   readonly changes: {
-    /** Calls `listener` with each message stored from now on, and with sent ones whose status changes. */
-    subscribe(listener: (message: Message) => void): () => void
+    /** Tells the listener of messages and sessions from now on. @returns how to stop it */
+    subscribe(listener: ChangeListener | NonNullable<ChangeListener['message']>): () => void
   }
 }

@@ -172,15 +172,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   })
   const conversations = new Conversations({
     ...{ store, clock },
-    users: async () => {
-      const records = await sessions.list()
-      return Promise.all(
-        records.map(async ({ name }) => ({
-          session: name,
-          users: await accounts.users(name).catch(() => []),
-        })),
-      )
-    },
+    sessions: () => accounts.withUsers(),
   })
   const media = new Media({
     api,
@@ -252,7 +244,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     accounts,
     logins,
     conversations,
-    changes: new Changes({ store, clock, log: log.child('changes'), closing: stop.signal }),
+    changes: new Changes({
+      ...{ store, clock, log: log.child('changes'), closing: stop.signal },
+      sessions: () => accounts.withUsers(),
+    }),
     async health(): Promise<Health> {
       // A directory that cannot be read is trouble to report, not a reason to fail.
       const found = await Promise.all([accounts.connected(), sessions.list()]).catch(() => undefined)

@@ -1,8 +1,9 @@
 /**
- * News of resources: one follower of the log for a whole process, and what each connection passes on to its client.
+ * News of resources: said once for a whole process, and what each connection passes on to its client.
  */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { backoffMs, type Clock } from '../platform/clock.ts'
+import type { Session } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Change, Changes, McpContext, McpGateway } from './context.ts'
 import {
@@ -17,8 +18,6 @@ import {
 
 /** News of one resource are gathered this long: a backlog of a thousand messages is one piece of news. */
 const gatherMs = 50
-/** Sessions leave no mark in the log, so they are looked at. */
-const lookAtSessionsMs = 2000
 /** As the library's own limit for `subscriptions/listen`. */
 const mostSubscriptions = 1024
 
@@ -28,13 +27,11 @@ export interface AnnouncementPorts {
   clock: Clock
 }
 
-/** Follows the log and the sessions while anybody listens. */
+/** Says which resources are other ones now, while anybody listens. */
 export class Announcements implements Changes {
   readonly #ports: AnnouncementPorts
   readonly #listeners = new Set<(change: Change) => void>()
-  #following: AbortController | undefined
-  /** The sessions at the last look. */
-  #seen: { shown: string; listed: string } | undefined
+  #stop: (() => void) | undefined
 
   constructor(ports: AnnouncementPorts) {
     this.#ports = ports
@@ -44,77 +41,39 @@ export class Announcements implements Changes {
     // Two who bring the same function are still two.
     const own = (change: Change) => listener(change)
     this.#listeners.add(own)
-    if (!this.#following) {
-      this.#following = new AbortController()
-      this.#start(this.#following.signal)
-    }
+    this.#stop ??= this.#start()
     return () => {
       if (!this.#listeners.delete(own) || this.#listeners.size > 0) return
-      this.#following?.abort()
-      this.#following = undefined
+      this.#stop?.()
+      this.#stop = undefined
     }
   }
 
-  #start(signal: AbortSignal): void {
-    const { log } = this.#ports
-    const failed = (error: unknown) => {
-      if (!signal.aborted) log.error('news of resources ended', { error })
-    }
-    this.#followLog(signal).catch(failed)
-    this.#followSessions(signal).catch(failed)
-  }
-
-  async #followLog(signal: AbortSignal): Promise<void> {
-    const { clock, gateway, log } = this.#ports
+  #start(): () => void {
+    const { clock, gateway } = this.#ports
+    const over = new AbortController()
     const gathered = new Set<string>()
     const tell = async () => {
-      await clock.sleep(gatherMs, signal)
+      await clock.sleep(gatherMs, over.signal)
       const uris = [...gathered]
       gathered.clear()
-      if (signal.aborted) return
-      for (const uri of uris) this.#updated(uri)
-      // Perhaps somebody wrote for the first time.
-      await this.#lookAtSessions(signal)
+      if (!over.signal.aborted) for (const uri of uris) this.#updated(uri)
     }
-    // Taken now: what is stored from here on is news, however long the first reading takes.
-    let from = gateway.end()
-    for (let failures = 0; !signal.aborted; failures++) {
-      try {
-        for await (const { id, session, from_user } of gateway.follow({ from }, signal)) {
-          ;[from, failures] = [id, 0]
-          if (gathered.size === 0) void tell()
-          gathered.add(inboxUri).add(conversationUri(session, from_user)).add(usersUri(session))
-        }
-        return
-      } catch (error) {
-        const waitMs = backoffMs(failures)
-        log.error('new messages cannot be announced', { error, retryInMs: Math.round(waitMs) })
-        await clock.sleep(waitMs, signal)
-      }
-    }
-  }
-
-  async #followSessions(signal: AbortSignal): Promise<void> {
-    this.#seen = undefined
-    while (!signal.aborted) {
-      await this.#lookAtSessions(signal)
-      await this.#ports.clock.sleep(lookAtSessionsMs, signal)
-    }
-  }
-
-  async #lookAtSessions(signal: AbortSignal): Promise<void> {
-    try {
-      const sessions = await this.#ports.gateway.accounts.list()
-      if (signal.aborted) return
-      // When a session was polled last is no news.
-      const shown = JSON.stringify(sessions.map(({ last_poll_at: _, ...session }) => session))
-      const listed = JSON.stringify(sessions.map(({ name, user_count }) => [name, user_count]))
-      const seen = this.#seen
-      this.#seen = { shown, listed }
-      if (seen && seen.shown !== shown) this.#updated(sessionsUri)
-      if (seen && seen.listed !== listed) this.#tell({ kind: 'list' })
-    } catch (error) {
-      this.#ports.log.warn('sessions cannot be looked at', { error })
+    const unsubscribe = gateway.changes.subscribe({
+      message: ({ session, from_user }, news) => {
+        // What a bot says itself shall not wake it.
+        if (news !== 'received') return
+        if (gathered.size === 0) void tell()
+        gathered.add(inboxUri).add(conversationUri(session, from_user)).add(usersUri(session))
+      },
+      sessions: (now, before) => {
+        if (shown(now) !== shown(before)) this.#updated(sessionsUri)
+        if (listed(now) !== listed(before)) this.#tell({ kind: 'list' })
+      },
+    })
+    return () => {
+      over.abort()
+      unsubscribe()
     }
   }
 
@@ -133,6 +92,14 @@ export class Announcements implements Changes {
     }
   }
 }
+
+/** What the resource `sessions` shows; when a session was polled last is no news. */
+const shown = (sessions: readonly Session[]) =>
+  JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' || key === 'users' ? undefined : value))
+
+/** What the list of resources shows of them. */
+const listed = (sessions: readonly Session[]) =>
+  JSON.stringify(sessions.map(({ name, user_count }) => [name, user_count]))
 
 /** Lets clients subscribe, and passes on what they want to hear of for as long as the connection lasts. */
 export function addAnnouncements(server: McpServer, context: McpContext): void {

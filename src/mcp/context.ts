@@ -1,19 +1,10 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
-import type { Gateway } from '../gateway/face.ts'
-import type { Message } from '../model/message.ts'
+import type { Gateway, PanelGateway } from '../gateway/face.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tool } from '../tools/index.ts'
 
-/** The gateway's face, and the log of received messages as it grows: for whoever announces them. */
-export interface McpGateway extends Gateway {
-  /** Received messages one by one, after row id `from` (the end of the log by default), until the signal aborts. */
-  follow(
-    reading: { from?: number; session?: string },
-    signal: AbortSignal,
-  ): AsyncGenerator<Message, void, void>
-  /** Row id of the newest row of the log. */
-  end(): number
-}
+/** The gateway's face, with what happens and who talks to whom: for those who look without taking. */
+export interface McpGateway extends Gateway, Pick<PanelGateway, 'changes' | 'conversations'> {}
 
 /** The same for every connection of a process. */
 export interface McpShared {

@@ -41,6 +41,9 @@ export const SessionUser = Type.Object({
 })
 export type SessionUser = Static<typeof SessionUser>
 
+/** A session with everybody who has written to it, who wrote last first. */
+export type SessionWithUsers = Session & { users: SessionUser[] }
+
 /** Credentials and cursor of a session: the content of `<session>/token.json`. Never leaves through any surface. */
 export interface BotInfo {
   bot_id: string

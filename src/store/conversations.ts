@@ -67,15 +67,17 @@ export class Conversations {
     }
   }
 
-  /** Rows of sent messages whose fate is open: waiting, or being handed over. */
-  open(): number[] {
+  /** Rows of sent messages whose fate is open, waiting or being handed over; of many the newest. */
+  open(): { id: number; status: string }[] {
     return this.#db
       .prepare(
-        `SELECT message FROM in_flight UNION SELECT message FROM outbox_part WHERE status = 'queued'
-         ORDER BY message DESC LIMIT 1000`,
+        `SELECT m.id, m.status FROM (
+           SELECT message FROM in_flight UNION SELECT message FROM outbox_part WHERE status = 'queued'
+           ORDER BY message DESC LIMIT 1000
+         ) AS waiting CROSS JOIN message m ON m.id = waiting.message`,
       )
       .all()
-      .map(row => Number(row.message))
+      .map(row => ({ id: Number(row.id), status: String(row.status) }))
   }
 
   /** Messages by the time they bear, in spans of equal length from `since` (Unix ms) on. */

@@ -39,7 +39,12 @@ export interface StoredMessage {
   reason?: string
   /** Of a queued text that went out joined to another one: the `message_id` of that one. */
   sent_with?: string
+  /** Another program received it. */
+  past?: true
 }
+
+/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader is given it. */
+export const receivedElsewhere = 2
 
 /** What became of a sent message. */
 export interface Settled {
@@ -57,12 +62,18 @@ export class Messages {
   readonly #clock: Clock
   readonly #log: Log
   readonly #owner: Owner
+  #sentChanges = 0
 
   constructor(db: Database, clock: Clock, log: Log, owner: Owner) {
     this.#db = db
     this.#clock = clock
     this.#log = log
     this.#owner = owner
+  }
+
+  /** Counts what was done here to rows of sent messages. */
+  get sentChanges(): number {
+    return this.#sentChanges
   }
 
   insertReceived(
@@ -127,6 +138,7 @@ export class Messages {
   /** A row of a message from the bot. Inside a transaction. */
   insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
     const text = searchable(message.text)
+    this.#sentChanges += 1
     const { lastInsertRowid } = this.#db
       .prepare(
         `INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
@@ -153,6 +165,7 @@ export class Messages {
     const text = searchable(message.text)
     const before = this.#db.prepare('SELECT text FROM message WHERE id = ?').get(id)
     if (!before) return false
+    this.#sentChanges += 1
     this.#db
       .prepare(
         `UPDATE message SET message_id = ?, bot_id = ?, status = ?, timestamp = ?, text = ?, raw = ?,
@@ -174,6 +187,7 @@ export class Messages {
   }
 
   settleSent(id: number, { status, messageId, reason }: Settled): void {
+    this.#sentChanges += 1
     this.#db.transaction(() => {
       this.#db
         .prepare('UPDATE message SET status = ?, reason = ? WHERE id = ?')
@@ -321,5 +335,6 @@ function stored(row: Row): StoredMessage {
     raw: String(row.raw),
     ...(row.reason !== null && { reason: String(row.reason) }),
     ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
+    ...(row.sent === receivedElsewhere && { past: true }),
   }
 }

@@ -8,7 +8,7 @@ import type { Direction } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { searchable } from './grams.ts'
-import type { Messages } from './messages.ts'
+import { type Messages, receivedElsewhere } from './messages.ts'
 import { batchOf, type ReceivedMessage } from './repeats.ts'
 
 /** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
@@ -17,9 +17,6 @@ export interface PastMessage extends ReceivedMessage {
   bot_id: string
   direction: Direction
 }
-
-/** `message.sent` of a message that another program received. */
-const receivedElsewhere = 2
 
 export class Past {
   readonly #db: Database

@@ -152,7 +152,7 @@ export class Store {
    * @returns its row id
    */
   insertSent(session: string, botId: string, message: SentMessage, key?: string): number {
-    return this.#guarded(() => {
+    return this.#told(() => {
       this.#refuseWhenReplaced()
       return this.#db.transaction(() => {
         const id = this.#messages.insertSent(session, botId, message)
@@ -164,7 +164,7 @@ export class Store {
 
   /** Records what became of a send. */
   settleSent(id: number, status: SentStatus, messageId?: string, reason?: string): void {
-    this.#guarded(() =>
+    this.#told(() =>
       this.#messages.settleSent(id, {
         status,
         ...(messageId !== undefined && { messageId }),
@@ -178,7 +178,7 @@ export class Store {
    * unknown. @returns how many there were
    */
   settleAbandoned(before: number): number {
-    return this.#guarded(() => {
+    return this.#told(() => {
       // Looking takes no write lock: there are hardly ever any.
       if (this.#messages.abandoned(before).length === 0) return 0
       return this.#db.transaction(() => {
@@ -194,7 +194,7 @@ export class Store {
 
   /** Queues a send, and notes so for the key of its call. */
   enqueue(entry: Parameters<Outbox['add']>[0], key?: string): ReturnType<Outbox['add']> {
-    return this.#guarded(() =>
+    return this.#told(() =>
       this.#db.transaction(() => {
         const added = this.#outbox.add(entry)
         if (key !== undefined) this.#keys.queued(key, added.id)
@@ -205,7 +205,7 @@ export class Store {
 
   /** What waits for users to write. */
   outbox<T>(work: (outbox: Outbox) => T): T {
-    return this.#guarded(() => work(this.#outbox))
+    return this.#told(() => work(this.#outbox))
   }
 
   /** What other programs received and sent before: history that no reader is given. */
@@ -269,7 +269,7 @@ export class Store {
     try {
       return await this.#history.page(filter, signal)
     } catch (error) {
-      throw this.#told(error)
+      throw this.#errorOf(error)
     }
   }
 
@@ -421,17 +421,25 @@ export class Store {
     }
   }
 
+  /** Whoever waits hears of sent messages too: they are news, though not for readers. */
+  #told<T>(work: () => T): T {
+    const before = this.#messages.sentChanges
+    const result = this.#guarded(work)
+    if (this.#messages.sentChanges !== before) this.#wake()
+    return result
+  }
+
   #guarded<T>(work: () => T): T {
     if (this.#closed) throw new SvcError('shutting_down', 'the message store is closed')
     try {
       return work()
     } catch (error) {
-      throw this.#told(error)
+      throw this.#errorOf(error)
     }
   }
 
   /** The error as callers are told of it. */
-  #told(error: unknown): unknown {
+  #errorOf(error: unknown): unknown {
     if (error instanceof SvcError) return error
     if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
     const told = unavailable(error, 'the message store does not work at the moment')

@@ -13,8 +13,8 @@ async function startDoor(
 ) {
   const { idleMs, transport = 'http', ...config } = options
   const gateway = Object.assign(new MemoryGateway(), {
-    async *follow() {},
-    end: () => 0,
+    changes: { subscribe: () => () => {} },
+    conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
   })
   const door = createMcpHttp({
     ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, transport },

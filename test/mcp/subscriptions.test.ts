@@ -85,11 +85,11 @@ describe('news over HTTP', () => {
     const clients = await Promise.all(Array.from({ length: 5 }, () => d.connect('auto')))
     await Promise.all(clients.map(({ client }) => client.listen({ resourceSubscriptions: ['svc://inbox'] })))
     let followers = 0
-    const { gateway } = d.t
-    const follow = gateway.follow
-    gateway.follow = (...args) => {
+    const { changes } = d.t.gateway
+    const subscribe = changes.subscribe.bind(changes)
+    changes.subscribe = listener => {
       followers++
-      return follow(...args)
+      return subscribe(listener)
     }
     await d.t.sandbox.say('hi')
     await d.t.until('all have heard', () => clients.every(({ heard }) => heard.includes('svc://inbox')))

@@ -1,0 +1,136 @@
+/** What listeners are told of, as it happens. */
+import { describe, expect, test } from 'bun:test'
+import type { ChangeListener } from '../../src/gateway/changes.ts'
+import { withGateway } from '../support/gateway.ts'
+
+/** What was told, in order: `received hi`, `sent hello`, `settled hello accepted`; sessions as `name/users`. */
+function ear() {
+  const messages: string[] = []
+  const sessions: string[] = []
+  const listener: ChangeListener = {
+    message: ({ text, status }, news) => void messages.push([news, text, status].filter(Boolean).join(' ')),
+    sessions: now =>
+      void sessions.push(now.map(({ name, users }) => `${name}/${users.length}`).join(' ') || 'none'),
+  }
+  return { listener, messages, sessions }
+}
+
+describe('messages', () => {
+  test('what is received, sent and settled is told to everybody who listens, in order', async () => {
+    await using t = await withGateway()
+    const [one, two] = [ear(), ear()]
+    const stop = t.gateway.changes.subscribe(one.listener)
+    t.gateway.changes.subscribe(two.listener)
+    await t.sandbox.say('hi')
+    await t.receive(1)
+    await t.send({ text: 'hello' })
+    await t.until('settled', () => one.messages.some(line => line.endsWith('accepted')))
+    expect(one.messages[0]).toBe('received hi')
+    expect(one.messages.at(-1)).toMatch(/^(sent|settled) hello accepted$/)
+    await t.until('the other heard it too', () => two.messages.length === one.messages.length)
+    expect(two.messages).toEqual(one.messages)
+    stop()
+    stop()
+    await t.sandbox.say('more')
+    await t.until('the other goes on', () => two.messages.at(-1) === 'received more')
+    expect(one.messages.at(-1)).not.toBe('received more')
+  })
+
+  test('a send that waits is told of when it begins to wait, and again when it goes out', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('hi')
+    await t.receive(1)
+    t.clock.advance(25 * 3600_000)
+    await t.sandbox.advance(25 * 3600_000)
+    const { listener, messages } = ear()
+    const early = t.gateway.changes.subscribe(listener)
+    await t.send({ text: 'late', when_closed: 'queue' })
+    await t.until('it waits', () => messages.includes('sent late queued'))
+    early()
+    // Who begins to listen now knows of what waits.
+    const again = ear()
+    t.gateway.changes.subscribe(again.listener)
+    await t.sandbox.say('back')
+    await t.until('it went out', () => again.messages.includes('settled late accepted'))
+    expect(messages.at(-1)).toBe('sent late queued')
+  })
+
+  test('old messages of another program are told of as such', async () => {
+    await using t = await withGateway()
+    const { listener, messages } = ear()
+    t.gateway.changes.subscribe(listener)
+    await t.sandbox.say('hi')
+    await t.until('heard', () => messages.length === 1)
+    const { Store } = await import('../../src/store/store.ts')
+    const { silentLog } = await import('../../src/platform/log.ts')
+    const store = await Store.open({
+      ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+    })
+    const raw = JSON.stringify({ item_list: [{ type: 1, text_item: { text: 'long ago' } }] })
+    store.past(log =>
+      log.add([
+        {
+          ...{ session: 'default', bot_id: t.bots.get('default')!.bot_id, direction: 'received' },
+          ...{ message_id: 'old', derived_id: '', from_user: 'u@im.wechat', msg_type: 'TEXT' },
+          ...{ text: 'long ago', timestamp: 1, timed: true, contentHash: 'a'.repeat(64), raw },
+        },
+      ]),
+    )
+    store.close()
+    await t.until('heard of it', () => messages.includes('past long ago'))
+    expect(messages).toEqual(['received hi', 'past long ago'])
+  })
+})
+
+describe('sessions', () => {
+  test('are told of when they change, and soon after somebody wrote for the first time', async () => {
+    await using t = await withGateway()
+    const { listener, sessions } = ear()
+    t.gateway.changes.subscribe(listener)
+    await t.sandbox.say('hi')
+    await t.until('the user shows', () => sessions.at(-1) === 'default/1')
+    await t.gateway.accounts.rename('default', 'work')
+    await t.until('the name shows', () => {
+      t.clock.advance(1000)
+      return sessions.at(-1) === 'work/1'
+    })
+    await t.gateway.accounts.logout('work')
+    await t.until('nobody is left', () => {
+      t.clock.advance(1000)
+      return sessions.at(-1) === 'none'
+    })
+  })
+
+  test('that they were polled is told every 15 s only', async () => {
+    await using t = await withGateway()
+    const { listener, sessions } = ear()
+    const began = t.clock.monotonic()
+    t.gateway.changes.subscribe(listener)
+    await t.sandbox.say('hi')
+    await t.receive(1)
+    await t.until('the user shows, and that there was a poll', () => {
+      t.clock.advance(1000)
+      return sessions.at(-1) === 'default/1'
+    })
+    const told = sessions.length
+    await t.until('told again', () => {
+      t.clock.advance(1000)
+      return sessions.length > told
+    })
+    expect(t.clock.monotonic() - began).toBeGreaterThan(15_000)
+  })
+
+  test('a listener that fails keeps nobody from hearing', async () => {
+    await using t = await withGateway()
+    const { listener, messages } = ear()
+    t.gateway.changes.subscribe({
+      message() {
+        throw new Error('deaf')
+      },
+    })
+    t.gateway.changes.subscribe(listener)
+    await t.sandbox.say('hi')
+    await t.until('heard', () => messages.includes('received hi'))
+    expect(t.lines.join('')).toContain('a listener failed')
+  })
+})
