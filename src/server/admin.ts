@@ -21,7 +21,7 @@ import { addMessageRoutes } from './admin/message-routes.ts'
 import { addJsonRoute } from './admin/routes.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
-import { absent, headOf, methodsByPath, pathOf, routable } from './paths.ts'
+import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
 import { declared, doorErrors, failed, noted } from './route.ts'
 import { addDocsRoutes } from './service-routes.ts'
 
@@ -150,7 +150,11 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   /** The page and its files: what anybody may load, since nothing in it is secret. */
   const page = async (request: Request, path: string): Promise<Response> => {
     if (path === '/sign-in') return signInByLink(request)
-    return (await files.serve(request, path)) ?? (await files.page(request))
+    const file = await files.serve(request, path)
+    if (file) return file
+    // A page in place of a script would only be misunderstood.
+    if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
+    return files.page(request)
   }
   const signInByLink = (request: Request): Response => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
@@ -180,12 +184,13 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       if (refusal) return problemResponse(refusal)
       try {
         if (isApi || docsPath.test(path)) {
-          return request.method === 'HEAD'
-            ? await headOf(app, request)
-            : await app.fetch(routable(request, path))
+          if (request.method === 'HEAD') return await headOf(app, request)
+          if (request.method === 'OPTIONS') return optionsOf(path, methods)
+          return await app.fetch(routable(request, path))
         }
         if (request.method !== 'GET' && request.method !== 'HEAD') {
-          throw new SvcError('method_not_allowed', 'This path takes GET alone')
+          const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
+          return problemResponse(refused, { allow: 'GET, HEAD' })
         }
         return await page(request, path)
       } catch (error) {
@@ -207,6 +212,7 @@ const liveDetail = {
 
 /** What may be called without having signed in. */
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
+const filePath = /^\/(assets|locales)\//
 const docsPath = /^\/(docs(\/|$)|openapi\.json$)/
 
 /** Who keeps the poll lock, as it is recorded there. */

@@ -52,16 +52,23 @@ export function openPanelFiles(folders: readonly string[]): PanelFiles {
     async serve(request, path) {
       const found = (await files()).get(path)
       if (!found || path === '/index.html') return undefined
-      const answer = respond(request, found, policy)
+      const answer = own(respond(request, found, policy))
       // The hash in the name stands for the content.
       if (path.startsWith('/assets/'))
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
       return answer
     },
     async page(request) {
-      return respond(request, (await files()).get('/index.html')!, policy)
+      return own(respond(request, (await files()).get('/index.html')!, policy))
     },
   }
+}
+
+/** Pages of other origins neither include our files nor keep a hold on our window. */
+function own(answer: Response): Response {
+  answer.headers.set('cross-origin-resource-policy', 'same-origin')
+  answer.headers.set('cross-origin-opener-policy', 'same-origin')
+  return answer
 }
 
 async function load(folders: readonly string[]): Promise<ReadonlyMap<string, Prepared>> {
