@@ -1,0 +1,287 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createAdminApp } from '../../src/server/admin.ts'
+import { type Admin, startAdmin } from '../support/admin.ts'
+import { testClock } from '../support/clock.ts'
+import { raw } from '../support/rest.ts'
+
+const token = 'correct-horse-battery-staple'
+const dayMs = 24 * 60 * 60_000
+const statusOf = (answer: string) => Number(answer.split(' ')[1])
+/** `svc_panel=…` of a Set-Cookie. */
+const cookieOf = (headers: Headers) => headers.get('set-cookie')!.split(';')[0]!
+const signIn = async (admin: Admin, given = token) => admin.call('POST', '/api/sign-in', { token: given })
+const at = (path: string, headers: Record<string, string> = {}) =>
+  new Request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1', ...headers } })
+
+/** What only those may have who have signed in. */
+const closed = [
+  'GET /api/status',
+  'GET /api/sessions',
+  'GET /api/events',
+  'GET /api/conversations',
+  'GET /api/messages',
+  'GET /api/media/1/0',
+  'GET /api/outbox',
+  'GET /api/stats',
+  'GET /api/nothing',
+  'GET //api/status',
+  'GET /api/../api/status',
+  'HEAD /api/sessions',
+  'OPTIONS /api/sessions',
+  'POST /api/sessions/login',
+  'POST /api/sessions/default/logout',
+  'POST /api/messages',
+  'POST /api/media',
+  'POST /api/conversations/read',
+  'POST /api/sign-out',
+  'DELETE /api/outbox/1',
+]
+
+describe('on a loopback address', () => {
+  let admin: Admin
+  beforeAll(async () => {
+    admin = await startAdmin({ allowHosts: ['svc.example.org'] })
+  })
+  afterAll(async () => {
+    await admin[Symbol.asyncDispose]()
+  })
+  const ask = async (path: string, head: string, method = 'GET') =>
+    raw(admin.server, `${method} ${path} HTTP/1.1\r\n${head}\r\n`)
+
+  test('nobody has to sign in, and there is no link', async () => {
+    expect(admin.app.signInLink()).toBeUndefined()
+    expect((await admin.call('GET', '/api/status')).body.token_required).toBe(false)
+    expect((await signIn(admin)).status).toBe(401)
+    expect((await admin.call('GET', '/sign-in?code=')).headers.get('location')).toBe('/')
+  })
+
+  test.each([
+    'evil.example',
+    'localhost.evil.example',
+    '0.0.0.0',
+    '10.0.0.5',
+    'evil.example#localhost',
+    'panel',
+  ])('a page that rebound %s to us is refused everywhere', async host => {
+    for (const path of [
+      '/',
+      '/api/status',
+      '/api/events',
+      '/locales/en.json',
+      '/openapi.json',
+      '/sign-in?code=a',
+    ]) {
+      const answer = await ask(path, `Host: ${host}\r\n`)
+      expect([400, 403]).toContain(statusOf(answer))
+      expect(answer).not.toContain('the page')
+    }
+  })
+
+  test.each(['http://evil.example', 'http://localhost:3000', 'http://127.0.0.1', 'null', ''])(
+    'a page of the origin %p is refused everywhere',
+    async origin => {
+      const { port } = admin.server
+      for (const [method, path] of [
+        ['GET', '/api/status'],
+        ['GET', '/api/events'],
+        ['GET', '/'],
+        ['GET', '/locales/en.json'],
+        ['POST', '/api/sign-in'],
+        ['OPTIONS', '/api/sessions/login'],
+      ] as const) {
+        const answer = await ask(path, `Host: 127.0.0.1:${port}\r\nOrigin: ${origin}\r\n`, method)
+        expect([method, path, statusOf(answer)]).toEqual([method, path, 403])
+        expect(answer.toLowerCase()).not.toContain('access-control')
+      }
+    },
+  )
+
+  test('what browsers send for other pages is refused, following a link is not', async () => {
+    for (const site of ['cross-site', 'same-site']) {
+      expect(statusOf(await ask('/api/status', `Host: localhost\r\nSec-Fetch-Site: ${site}\r\n`))).toBe(403)
+      expect(statusOf(await ask('/api/media/1/0', `Host: localhost\r\nSec-Fetch-Site: ${site}\r\n`))).toBe(
+        403,
+      )
+      expect(statusOf(await ask('/sessions', `Host: localhost\r\nSec-Fetch-Site: ${site}\r\n`))).toBe(200)
+    }
+    expect(statusOf(await ask('/api/status', 'Host: localhost\r\nSec-Fetch-Site: same-origin\r\n'))).toBe(200)
+    expect(
+      statusOf(await ask('/api/status', 'Host: svc.example.org\r\nOrigin: https://svc.example.org\r\n')),
+    ).toBe(200)
+  })
+})
+
+describe.each([
+  ['loopback with a token', '127.0.0.1'],
+  ['any address', '0.0.0.0'],
+])('%s', (_what, host) => {
+  let admin: Admin
+  const clock = testClock()
+  beforeAll(async () => {
+    admin = await startAdmin({ host, token, doorClock: clock })
+  })
+  afterAll(async () => {
+    await admin[Symbol.asyncDispose]()
+  })
+  const status = (cookie: string) => admin.call('GET', '/api/status', undefined, { cookie })
+
+  test('without a sign-in nothing is shown and nothing changes, whatever is asked', async () => {
+    for (const line of closed)
+      for (const head of [
+        '',
+        'Cookie: svc_panel=\r\n',
+        'Cookie: svc_panel=1.2.3\r\n',
+        `Cookie: svc_panel=${token}\r\n`,
+        `Cookie: svc_panel=99999999999999.abc.${'A'.repeat(43)}\r\n`,
+        'Authorization: Bearer wrong\r\n',
+      ]) {
+        const answer = await raw(admin.server, `${line} HTTP/1.1\r\nHost: localhost\r\n${head}\r\n`)
+        // A path with // or .. is the page or nothing, never an answer of the API.
+        if (/ (\/\/|\/api\/\.\.)/.test(line)) expect(answer).not.toContain('session_count')
+        else expect([line, head, statusOf(answer)]).toEqual([line, head, 401])
+      }
+    expect(admin.test.bots.size).toBe(1)
+    expect((await admin.test.gateway.accounts.list()).length).toBe(1)
+  })
+
+  test('the page, its texts and the document are for everybody, and say nothing of what is kept', async () => {
+    for (const path of ['/', '/sessions', '/locales/en.json', '/openapi.json', '/docs']) {
+      const answer = await admin.call('GET', path)
+      expect(answer.status).toBe(200)
+      expect(JSON.stringify(answer.body)).not.toContain(token)
+      expect(JSON.stringify(answer.body)).not.toContain(admin.test.dir)
+    }
+  })
+
+  test('the token signs in, by a cookie that no script reads and no other site sends', async () => {
+    const { headers, body } = await signIn(admin)
+    expect(body).toEqual({ success: true })
+    expect(headers.get('set-cookie')).toMatch(
+      /^svc_panel=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
+    )
+    expect(headers.get('set-cookie')).not.toContain(token)
+    expect((await status(cookieOf(headers))).status).toBe(200)
+    expect((await status(`a=b; ${cookieOf(headers)}; c=d`)).status).toBe(200)
+    // Behind a proxy that speaks TLS.
+    if (host !== '127.0.0.1') return
+    const own = `http://127.0.0.1:${admin.server.port}`
+    expect(
+      (await admin.call('POST', '/api/sign-in', { token }, { origin: own })).headers.get('set-cookie'),
+    ).not.toContain('Secure')
+  })
+
+  test('programs come in with the token in a header', async () => {
+    const answer = await admin.call('GET', '/api/status', undefined, { authorization: `Bearer ${token}` })
+    expect(answer.status).toBe(200)
+  })
+
+  test('a foreign page gains nothing by the cookie', async () => {
+    const cookie = cookieOf((await signIn(admin)).headers)
+    for (const head of [
+      'Origin: http://127.0.0.1:1\r\n',
+      'Origin: http://evil.example\r\n',
+      'Origin: null\r\n',
+      'Sec-Fetch-Site: same-site\r\n',
+      'Sec-Fetch-Site: cross-site\r\n',
+    ]) {
+      for (const line of closed.filter(one => !one.includes('//') && !one.includes('..'))) {
+        const request = `${line} HTTP/1.1\r\nHost: localhost\r\nCookie: ${cookie}\r\n${head}\r\n`
+        expect([line, head, statusOf(await raw(admin.server, request))]).toEqual([line, head, 403])
+      }
+    }
+  })
+
+  test('wrong tokens are slowed down, the printed link still works', async () => {
+    for (let tries = 0; tries < 10; tries++) {
+      const wrong = await signIn(admin, `wrong ${tries}`)
+      expect(wrong).toMatchObject({ status: 401, body: { code: 'unauthorized' } })
+      expect(wrong.headers.get('set-cookie')).toBeNull()
+    }
+    const limited = await signIn(admin, token)
+    expect(limited).toMatchObject({ status: 429, body: { code: 'rate_limited' } })
+    expect(Number(limited.headers.get('retry-after'))).toBeWithin(1, 61)
+    expect((await admin.call('GET', admin.app.signInLink()!)).headers.get('set-cookie')).toContain(
+      'svc_panel=',
+    )
+    clock.advance(61_000)
+    expect((await signIn(admin)).status).toBe(200)
+  })
+
+  test('a link signs in once, within a quarter of an hour', async () => {
+    const link = admin.app.signInLink()!
+    expect(link).toMatch(/^\/sign-in\?code=[\w-]{32}$/)
+    const first = await admin.call('GET', link)
+    expect(first.status).toBe(303)
+    expect(first.headers.get('location')).toBe('/')
+    expect(first.headers.get('referrer-policy')).toBe('no-referrer')
+    expect((await status(cookieOf(first.headers))).status).toBe(200)
+    const second = await admin.call('GET', link)
+    expect(second.headers.get('set-cookie')).toBeNull()
+    expect(second.headers.get('location')).toBe('/?link=used')
+    const late = admin.app.signInLink()!
+    clock.advance(15 * 60_000 + 1)
+    expect((await admin.call('GET', late)).headers.get('set-cookie')).toBeNull()
+    for (const bad of ['/sign-in', '/sign-in?code=', '/sign-in?code=__proto__', `/sign-in?code=${token}`])
+      expect((await admin.call('GET', bad)).headers.get('set-cookie')).toBeNull()
+  })
+
+  test('signing out ends that sign-in and no other', async () => {
+    const [one, other] = [cookieOf((await signIn(admin)).headers), cookieOf((await signIn(admin)).headers)]
+    expect(one).not.toBe(other)
+    const out = await admin.call('POST', '/api/sign-out', {}, { cookie: one })
+    expect(out.headers.get('set-cookie')).toStartWith('svc_panel=; Path=/; Max-Age=0;')
+    expect((await status(one)).status).toBe(401)
+    expect((await status(other)).status).toBe(200)
+  })
+
+  test('a sign-in outlives a restart, not a new token and not thirty days', async () => {
+    const cookie = cookieOf((await signIn(admin)).headers)
+    const after = admin.again()
+    expect((await after.fetch(at('/api/status', { cookie }))).status).toBe(200)
+    const renewed = admin.again({ token: 'another token' })
+    expect((await renewed.fetch(at('/api/status', { cookie }))).status).toBe(401)
+    const later = testClock()
+    const much = admin.again({ doorClock: later })
+    later.advance(29 * dayMs)
+    expect((await much.fetch(at('/api/status', { cookie }))).status).toBe(200)
+    later.advance(2 * dayMs)
+    expect((await much.fetch(at('/api/status', { cookie }))).status).toBe(401)
+  })
+
+  test('a cookie with another expiry, another name or another end is nobody’s', async () => {
+    const cookie = cookieOf((await signIn(admin)).headers)
+    const [expiry, nonce, proof] = cookie.slice('svc_panel='.length).split('.') as [string, string, string]
+    for (const forged of [
+      `${Number(expiry) + 1}.${nonce}.${proof}`,
+      `${expiry}.${nonce}x.${proof}`,
+      `${expiry}.${nonce}.${proof.slice(0, -1)}`,
+      `${expiry}.${nonce}.${proof}A`,
+      `${expiry}.${nonce}.`,
+      `${expiry}.${proof}`,
+      `.${nonce}.${proof}`,
+      `${proof}`,
+      '..',
+      '.',
+    ])
+      expect([forged, (await status(`svc_panel=${forged}`)).status]).toEqual([forged, 401])
+    expect((await status(cookie.replace('svc_panel', 'SVC_PANEL'))).status).toBe(401)
+    expect((await status(cookie)).status).toBe(200)
+  })
+})
+
+test('a panel that is open to others without a token is never made', async () => {
+  await using admin = await startAdmin()
+  for (const host of ['0.0.0.0', '::', '192.168.1.4', ''])
+    expect(() =>
+      createAdminApp({
+        gateway: admin.test.gateway,
+        config: {
+          ...{ host, token: undefined, allowHosts: [], maxUploadBytes: 1, basePath: '', mediaRoot: '' },
+          ...{ storeMaxAgeDays: 0, storeMaxCount: 0 },
+        },
+        log: { child: () => undefined } as never,
+        version: '0',
+        folders: [],
+      }),
+    ).toThrow('needs a token')
+})
