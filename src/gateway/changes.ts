@@ -60,9 +60,9 @@ export class Changes {
   }
 
   /** Tells `listener` of everything from now on. @returns how to stop it; safe to call twice */
-  subscribe(listener: ChangeListener | NonNullable<ChangeListener['message']>): () => void {
+  subscribe(listener: ChangeListener): () => void {
     // Two who bring the same listener are still two.
-    const own: ChangeListener = typeof listener === 'function' ? { message: listener } : { ...listener }
+    const own = { ...listener }
     this.#listeners.add(own)
     if (!this.#following) {
       const following = new AbortController()

@@ -177,6 +177,6 @@ export interface PanelGateway extends Gateway {
   }
   readonly changes: {
     /** Tells the listener of messages and sessions from now on. @returns how to stop it */
-    subscribe(listener: ChangeListener | NonNullable<ChangeListener['message']>): () => void
+    subscribe(listener: ChangeListener): () => void
   }
 }

@@ -98,15 +98,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       token_required: access.required,
     }
   }
-  const sessions = async () => {
-    const listed = await gateway.accounts.list()
-    return {
-      sessions: await Promise.all(
-        listed.map(async session => ({ ...session, users: await usersOf(gateway, session.name) })),
-      ),
-    }
-  }
-  const events = new PanelEvents({ gateway, sessions, status, clock, log })
+  const sessions = async () => ({ sessions: await gateway.accounts.withUsers() })
+  const events = new PanelEvents({ gateway, status, clock, log })
 
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   app.onError(({ code, error, request }) =>
@@ -220,10 +213,3 @@ const pollerPid = async (basePath: string): Promise<{ poller_pid?: number }> => 
   const lock = await lookAtLock(join(basePath, '.poll.lock')).catch(() => undefined)
   return lock?.pid === undefined ? {} : { poller_pid: lock.pid }
 }
-
-/** Those of a session that is gone meanwhile are nobody. */
-const usersOf = (gateway: PanelGateway, session: string) =>
-  gateway.accounts.users(session).catch(error => {
-    if (error instanceof SvcError && error.code === 'session_not_found') return []
-    throw error
-  })

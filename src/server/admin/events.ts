@@ -3,23 +3,19 @@
  * Everything is read and encoded once, however many panels are open, and nothing while none is.
  */
 import type { PanelGateway } from '../../gateway/face.ts'
-import type { Message } from '../../model/message.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 
 export interface EventPorts {
   gateway: PanelGateway
-  /** What the events `sessions` and `status` carry. */
-  sessions(): Promise<object>
+  /** What the event `status` carries. */
   status(): Promise<object>
   clock: Clock
   log: Log
 }
 
-/** Sessions and status leave no mark in the log, so they are looked at. */
+/** The status leaves no mark anywhere, so it is looked at. */
 const lookEveryMs = 1000
-/** That a session was polled again is news only so often. */
-const pollNewsMs = 15_000
 const quietMs = 15_000
 /** A reader that is this many bytes behind is cut off: it comes again and looks anew. */
 const behindBytes = 4 * 1024 * 1024
@@ -91,7 +87,10 @@ export class PanelEvents {
     if (this.#looking) return
     const looking = new AbortController()
     this.#looking = looking
-    this.#unsubscribe = this.#ports.gateway.changes.subscribe(message => this.#message(message))
+    this.#unsubscribe = this.#ports.gateway.changes.subscribe({
+      message: message => this.#tell(this.#event('message', message, message.id)),
+      sessions: sessions => this.#tell(this.#event('sessions', { sessions })),
+    })
     void this.#look(looking.signal)
   }
 
@@ -103,37 +102,25 @@ export class PanelEvents {
     this.#unsubscribe = undefined
   }
 
-  #message(message: Message): void {
-    this.#tell(this.#event('message', message, message.id))
-  }
-
-  /** Tells of sessions and status when they change; and that we live, when nothing does. */
+  /** Tells of the status when it changes; and that we live, when nothing does. */
   async #look(signal: AbortSignal): Promise<void> {
-    const { clock, log, sessions, status } = this.#ports
-    const told = { sessions: '', status: '' }
-    let pollsToldAt = clock.monotonic()
+    const { clock, log, status } = this.#ports
+    let told: string | undefined
     let spokeAt = clock.monotonic()
-    for (let first = true; !signal.aborted; first = false) {
+    while (!signal.aborted) {
       this.endSignedOut()
       if (signal.aborted) return
       try {
-        const current = await sessions()
-        const now = clock.monotonic()
-        const judged = JSON.stringify(current, (key, value) => (key === 'last_poll_at' ? 0 : value))
-        const pollsAreNews = now - pollsToldAt > pollNewsMs
-        if (pollsAreNews) pollsToldAt = now
-        if (!first && (pollsAreNews || judged !== told.sessions)) this.#tell(this.#event('sessions', current))
-        told.sessions = judged
-        const state = await status()
-        const shown = JSON.stringify(state)
-        if (shown !== told.status && !first) this.#tell(this.#event('status', state))
-        told.status = shown
-        if (now - spokeAt > quietMs) {
-          spokeAt = now
+        const current = await status()
+        const shown = JSON.stringify(current)
+        if (told !== undefined && shown !== told) this.#tell(this.#event('status', current))
+        told = shown
+        if (clock.monotonic() - spokeAt > quietMs) {
+          spokeAt = clock.monotonic()
           this.#tell(this.#encoder.encode(': here\n\n'))
         }
       } catch (error) {
-        if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
+        if (!signal.aborted) log.warn('the status cannot be read', { error })
       }
       await clock.sleep(lookEveryMs, signal)
     }
