@@ -147,7 +147,10 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     if (file) return file
     // A page in place of a script would only be misunderstood.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
-    return files.page(request)
+    const answer = await files.page(request)
+    const cookie = access.renewal(request)
+    if (cookie) answer.headers.append('set-cookie', cookie)
+    return answer
   }
   const signInByLink = (request: Request): Response => {
     const code = new URL(request.url).searchParams.get('code') ?? ''

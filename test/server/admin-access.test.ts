@@ -248,6 +248,23 @@ describe.each([
     expect((await much.fetch(at('/api/status', { cookie }))).status).toBe(401)
   })
 
+  test('who comes back keeps being signed in, and a sign-out ends all of it', async () => {
+    const cookie = cookieOf((await signIn(admin)).headers)
+    const later = testClock()
+    const app = admin.again({ doorClock: later })
+    expect((await app.fetch(at('/', { cookie }))).headers.get('set-cookie')).toBeNull()
+    later.advance(20 * dayMs)
+    const renewed = cookieOf((await app.fetch(at('/sessions', { cookie }))).headers)
+    expect(renewed).not.toBe(cookie)
+    later.advance(20 * dayMs)
+    expect((await app.fetch(at('/', { cookie }))).headers.get('set-cookie')).toBeNull()
+    expect((await app.fetch(at('/api/status', { cookie: renewed }))).status).toBe(200)
+    const again = cookieOf((await app.fetch(at('/', { cookie: renewed }))).headers)
+    await app.fetch(new Request(at('/api/sign-out', { cookie: again }), { method: 'POST' }))
+    for (const one of [renewed, again])
+      expect((await app.fetch(at('/api/status', { cookie: one }))).status).toBe(401)
+  })
+
   test('a cookie with another expiry, another name or another end is nobody’s', async () => {
     const cookie = cookieOf((await signIn(admin)).headers)
     const [expiry, nonce, proof] = cookie.slice('svc_panel='.length).split('.') as [string, string, string]

@@ -2,7 +2,7 @@
  * Who may use the panel. On a loopback address: whoever sits at this machine, and no page of another origin. Anywhere
  * else, or with a token set: who has signed in with that token, or opened the one-time link that was printed at start.
  *
- * A sign-in is a cookie that proves itself: its expiry, signed with a key made of the token. So nothing is kept, it
+ * A sign-in is a cookie that proves itself: its expiry and name, signed with a key made of the token. So nothing is kept, it
  * outlives a restart, and a new token ends all sign-ins.
  */
 import { Buffer } from 'node:buffer'
@@ -15,6 +15,8 @@ import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 export const cookieName = 'svc_panel'
 /** A sign-in lasts this long. */
 const signedInMs = 30 * 24 * 60 * 60_000
+/** Whoever comes again after this time has it last anew. */
+const renewedAfterMs = 24 * 60 * 60_000
 /** The printed link works this long, once. */
 const linkMs = 15 * 60_000
 /** Wrong tokens per minute, of everybody together; a generated token could not be guessed anyway, a chosen one might. */
@@ -34,7 +36,9 @@ export interface Access {
   signIn(token: string, request: Request): string
   /** The same by the code of the link; undefined when it was used or is too old. */
   signInByLink(code: string, request: Request): string | undefined
-  /** Ends the sign-in of this request. @returns the Set-Cookie that forgets it */
+  /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
+  renewal(request: Request): string | undefined
+  /** Ends the sign-in of this request, with all that it was renewed by. @returns the Set-Cookie that forgets it */
   signOut(request: Request): string
   /** The code of a new one-time link. */
   newLink(): string
@@ -45,23 +49,23 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
   const links = new Map<string, number>()
-  /** Signed out before their time, until they would have ended. */
+  /** Names of sign-ins that were ended before their time, until they would have ended. */
   const ended = new Map<string, number>()
   let wrong: number[] = []
 
   const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
-  const newCookie = (request: Request): string => {
-    const text = `${clock.now() + signedInMs}.${randomBytes(9).toString('base64url')}`
+  const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
+    const text = `${clock.now() + signedInMs}.${name}`
     return cookie(`${text}.${signed(text)}`, signedInMs / 1000, request)
   }
-  const signedIn = (request: Request): boolean => {
-    const value = cookieOf(request)
-    const at = value?.lastIndexOf('.') ?? -1
-    if (!value || at < 0 || ended.has(value)) return false
-    const given = Buffer.from(value.slice(at + 1))
-    const right = Buffer.from(signed(value.slice(0, at)))
-    if (given.length !== right.length || !timingSafeEqual(given, right)) return false
-    return Number(value.slice(0, value.indexOf('.'))) > clock.now()
+  /** The sign-in that the request proves. */
+  const signIn = (request: Request): { name: string; until: number } | undefined => {
+    const [expiry, name, proof, ...more] = cookieOf(request)?.split('.') ?? []
+    if (!expiry || !name || !proof || more.length > 0 || ended.has(name)) return undefined
+    const given = Buffer.from(proof)
+    const right = Buffer.from(signed(`${expiry}.${name}`))
+    if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
+    return Number(expiry) > clock.now() ? { name, until: Number(expiry) } : undefined
   }
 
   return {
@@ -69,7 +73,7 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
     refusal(request, open) {
       // A cookie goes along by itself, so the page that makes the request must be ours, wherever we are bound.
       const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
-      if (foreign || open || key === undefined || signedIn(request)) return foreign
+      if (foreign || open || key === undefined || signIn(request)) return foreign
       return guard.refusal(request, false)
     },
     signIn(given, request) {
@@ -91,10 +95,15 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
       links.delete(code)
       return until !== undefined && until > clock.monotonic() && key ? newCookie(request) : undefined
     },
+    renewal(request) {
+      const own = key && signIn(request)
+      const young = !own || own.until - clock.now() > signedInMs - renewedAfterMs
+      return young ? undefined : newCookie(request, own.name)
+    },
     signOut(request) {
-      const value = cookieOf(request)
       for (const [old, until] of ended) if (until < clock.now()) ended.delete(old)
-      if (value && key && signedIn(request)) ended.set(value, Number(value.slice(0, value.indexOf('.'))))
+      const own = key && signIn(request)
+      if (own) ended.set(own.name, clock.now() + signedInMs)
       return cookie('', 0, request)
     },
     newLink() {
