@@ -32,6 +32,8 @@ export interface TestPanel extends TestGateway {
    * 1280 × 800 by default.
    */
   open(options?: PageOptions): Promise<Page>
+  /** The panel's socket closes and all that hangs on it. @returns how to open it again, on the same port */
+  silence(): Promise<() => Promise<void>>
   /** What no page may do: errors, console errors, requests to anybody else. */
   readonly complaints: string[]
 }
@@ -39,6 +41,8 @@ export interface TestPanel extends TestGateway {
 export interface TestPanelOptions extends TestGatewayOptions {
   /** Where people must sign in. */
   token?: string
+  /** More files of the panel, by path: another language, say. */
+  files?: Readonly<Record<string, string>>
 }
 
 /** The panel of a gateway with one connected session, unless `sessions` says otherwise. */
@@ -47,6 +51,7 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   const folder = await mkdtemp(join(tmpdir(), 'svc-panel-'))
   building.defer(() => rm(folder, { recursive: true, force: true }))
   await lay(await builtPanel(), folder)
+  for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text)
   const test = building.use(await withGateway(options))
   const { gateway, sandbox, clock, dir } = test
   const app = createAdminApp({
@@ -67,12 +72,14 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
       storeMaxCount: 100_000,
     },
   })
-  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => app.fetch(request) })
+  const listen = (port: number) =>
+    serve({ hostname: '127.0.0.1', port, fetch: request => app.fetch(request) })
+  let server = await listen(0)
   building.defer(async () => {
     app.beginShutdown()
     await server.stop(500)
   })
-  const { url } = server
+  const { url, port } = server
   const complaints: string[] = []
   let browser: Promise<Browser> | undefined
   building.defer(async () => void (await (await browser)?.close()))
@@ -82,6 +89,12 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
     ...test,
     url,
     complaints,
+    async silence() {
+      await server.stop(0)
+      return async () => {
+        server = await listen(port)
+      }
+    },
     async open({ path = '/', ...context } = {}) {
       browser ??= launchBrowser()
       const page = await (await browser).newPage({
@@ -89,18 +102,23 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
         locale: 'en',
         ...context,
       })
-      page.setDefaultTimeout(8000)
-      page.on('pageerror', error => complaints.push(String(error.stack ?? error)))
-      page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
-      page.on('request', request => {
-        const to = request.url()
-        if (!/^(data|blob):/.test(to) && !to.startsWith(`${url}/`)) complaints.push(to)
-      })
+      watch(page, url, complaints)
       await page.goto(`${url}${path}`)
       return page
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
+}
+
+/** Notes what no page may do: errors, what its policy forbids (the console says so), requests to anybody else. */
+export function watch(page: Page, url: string, complaints: string[]): void {
+  page.setDefaultTimeout(8000)
+  page.on('pageerror', error => complaints.push(String(error.stack ?? error)))
+  page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
+  page.on('request', request => {
+    const to = request.url()
+    if (!/^(data|blob):/.test(to) && !to.startsWith(`${url}/`)) complaints.push(to)
+  })
 }
 
 /** Chromium without anything that would call home. */

@@ -1,0 +1,106 @@
+/** Somebody at the panel: with a pointer, or by the keyboard alone. Both do the same things, so one story serves both. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FileChooser, Locator, Page } from 'playwright-core'
+import type en from '../../locales/en.json'
+
+/** More steps than these to a control are a fault of the page. */
+const tabsAtMost = 80
+
+export interface Hand {
+  /** Follows a link, presses a button. */
+  press(target: Locator): Promise<void>
+  /** Types into a field, in place of what is there. */
+  write(target: Locator, text: string): Promise<void>
+  /** Sends what the field with the focus holds. */
+  enter(): Promise<void>
+  /** Opens a menu and chooses an entry of it. */
+  choose(menu: Locator, entry: string): Promise<void>
+  /** Presses what lets files be chosen, and chooses. */
+  pick(target: Locator, files: Parameters<FileChooser['setFiles']>[0]): Promise<void>
+  /** Closes what is open above the page. */
+  escape(): Promise<void>
+}
+
+export function pointer(page: Page): Hand {
+  return {
+    press: target => target.click(),
+    write: (target, text) => target.fill(text),
+    enter: () => page.keyboard.press('Enter'),
+    async choose(menu, entry) {
+      await menu.click()
+      await page.getByRole('menuitem', { name: entry, exact: true }).click()
+    },
+    async pick(target, files) {
+      const chooser = page.waitForEvent('filechooser')
+      await target.click()
+      await (await chooser).setFiles(files)
+    },
+    escape: () => page.keyboard.press('Escape'),
+  }
+}
+
+export function keyboard(page: Page): Hand {
+  const isThere = (target: Locator) => target.evaluate(element => element === document.activeElement)
+  /** By Tab, as far as it takes; there must be something to see of where one is. */
+  const reach = async (target: Locator) => {
+    await target.waitFor()
+    for (let tabs = 0; !(await isThere(target)); tabs++) {
+      if (tabs > tabsAtMost) throw new Error(`Tab does not lead to ${target}`)
+      await page.keyboard.press('Tab')
+    }
+    const seen = await target.evaluate(element => {
+      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element)
+      const box = element.getBoundingClientRect()
+      const inView = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth
+      const around = element.closest(':has(> :focus-visible)')
+      const marked = (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none'
+      return inView && (marked || (around !== null && getComputedStyle(around).outlineStyle !== 'none'))
+    })
+    if (!seen) throw new Error(`nothing shows that the focus is on ${target}`)
+  }
+  return {
+    async press(target) {
+      await reach(target)
+      await page.keyboard.press('Enter')
+    },
+    async write(target, text) {
+      await reach(target)
+      await page.keyboard.press('Control+A')
+      await page.keyboard.press('Delete')
+      await page.keyboard.type(text)
+    },
+    enter: () => page.keyboard.press('Enter'),
+    async choose(menu, entry) {
+      await reach(menu)
+      await page.keyboard.press('Enter')
+      const item = page.getByRole('menuitem', { name: entry, exact: true })
+      await item.waitFor()
+      for (let steps = 0; (await item.getAttribute('data-highlighted')) === null; steps++) {
+        if (steps > 10) throw new Error(`the arrows do not lead to ${entry}`)
+        await page.keyboard.press('ArrowDown')
+      }
+      await page.keyboard.press('Enter')
+    },
+    async pick(target, files) {
+      await reach(target)
+      const chooser = page.waitForEvent('filechooser')
+      await page.keyboard.press('Enter')
+      await (await chooser).setFiles(files)
+    },
+    escape: () => page.keyboard.press('Escape'),
+  }
+}
+
+type Key = keyof typeof en
+
+/** What the panel says in a language: a text by its key. */
+export function wordsOf(language: string): (key: Key, params?: Record<string, string | number>) => string {
+  const path = join(import.meta.dirname, '../../locales', `${language}.json`)
+  const texts = JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>
+  return (key, params = {}) => {
+    const text = texts[key] ?? texts[key.replace(/_one$/, '_other')]
+    if (text === undefined) throw new Error(`${language} has no ${key}`)
+    return text.replace(/\{(\w+)\}/g, (all, name: string) => String(params[name] ?? all))
+  }
+}
