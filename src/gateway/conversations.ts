@@ -1,7 +1,7 @@
 /** Conversations as a person looks at them: the newest first, with what is left of the right to answer. */
 
 import type { Conversation, Hour } from '../model/conversation.ts'
-import { type SessionUser, type SessionWithUsers, sessionName } from '../model/session.ts'
+import { type SessionUser, type SessionWithUsers, sessionKey, sessionName } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Store } from '../store/store.ts'
 import { viewOf } from './view.ts'
@@ -12,6 +12,15 @@ export interface ConversationPorts {
   sessions(): Promise<SessionWithUsers[]>
 }
 
+/** Which conversations; all without it. */
+export interface ConversationFilter {
+  session?: string
+  user_id?: string
+  limit?: number
+}
+
+/** People looked up in one go. */
+const peerPage = 500
 /** Others get their turn after this. */
 const sliceMs = 8
 const hourMs = 60 * 60_000
@@ -23,39 +32,73 @@ export class Conversations {
     this.#ports = ports
   }
 
-  /** All of them, the newest message first; those of sessions that were logged out too, as long as messages are kept. */
-  async list(): Promise<Conversation[]> {
-    const { clock, sessions, store } = this.#ports
-    const found: Conversation[] = []
-    const known = new Set<string>()
-    let sliceEnds = clock.monotonic() + sliceMs
-    const look = async (userId: string, session?: string, user?: SessionUser) => {
-      if (clock.monotonic() > sliceEnds) {
-        await clock.sleep(0)
-        sliceEnds = clock.monotonic() + sliceMs
-      }
-      const thread = store.conversations(all => all.thread(userId, session))
-      if (!thread) return
-      const right = user && {
-        remaining: user.remaining,
-        ...(user.window_expires_at !== undefined && { window_expires_at: user.window_expires_at }),
-      }
-      found.push({
-        session: session ?? thread.last.session,
-        user_id: userId,
-        last_message: viewOf(store, thread.last),
-        unread: thread.unread,
-        ...right,
-      })
-    }
+  /**
+   * The newest message first, at most `limit`; those of sessions that were logged out too, as long as messages are kept.
+   *
+   * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
+   */
+  async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
+    const { sessions, store } = this.#ports
+    const limit = filter.limit ?? Number.MAX_SAFE_INTEGER
+    const session = filter.session === undefined ? undefined : sessionKey(sessionName(filter.session))
+    const rights = new Map<string, { session: string; user: SessionUser }[]>()
     for (const { name, users } of await sessions()) {
-      for (const user of users) {
-        known.add(user.user_id)
-        await look(user.user_id, name, user)
+      if (session !== undefined && session !== sessionKey(name)) continue
+      for (const user of users)
+        rights.set(user.user_id, [...(rights.get(user.user_id) ?? []), { session: name, user }])
+    }
+    const found: Conversation[] = []
+    const turn = this.#turns()
+    for (const { peer, newest } of await this.#peers(filter.user_id)) {
+      // All that follow are older.
+      const last = found[limit - 1]
+      if (last && last.last_message.id > newest) break
+      await turn()
+      // Of who is no user any more it is the session they wrote to last.
+      for (const { session: name, user } of rights.get(peer) ?? [
+        { session: filter.session, user: undefined },
+      ]) {
+        const thread = store.conversations(all => all.thread(peer, name))
+        if (!thread) continue
+        const conversation: Conversation = {
+          session: user && name !== undefined ? name : thread.last.session,
+          user_id: peer,
+          last_message: viewOf(store, thread.last),
+          unread: thread.unread,
+          ...(user && { remaining: user.remaining }),
+          ...(user?.window_expires_at !== undefined && { window_expires_at: user.window_expires_at }),
+        }
+        const newer = found.findLastIndex(({ last_message }) => last_message.id > thread.last.id)
+        found.splice(newer + 1, 0, conversation)
       }
     }
-    for (const peer of store.conversations(all => all.peers())) if (!known.has(peer)) await look(peer)
-    return found.sort((a, b) => b.last_message.id - a.last_message.id)
+    return found.slice(0, limit)
+  }
+
+  /** Who there are messages with, whose is the newest first. */
+  async #peers(only: string | undefined): Promise<{ peer: string; newest: number }[]> {
+    if (only !== undefined) return [{ peer: only, newest: Number.MAX_SAFE_INTEGER }]
+    const { store } = this.#ports
+    const found: { peer: string; newest: number }[] = []
+    const turn = this.#turns()
+    for (let page = peerPage; page === peerPage; ) {
+      const peers = store.conversations(all => all.peers(found.at(-1)?.peer, peerPage))
+      found.push(...peers)
+      page = peers.length
+      await turn()
+    }
+    return found.sort((a, b) => b.newest - a.newest)
+  }
+
+  /** Lets others have their turn when it is time. */
+  #turns(): () => Promise<void> {
+    const { clock } = this.#ports
+    let sliceEnds = clock.monotonic() + sliceMs
+    return async () => {
+      if (clock.monotonic() <= sliceEnds) return
+      await clock.sleep(0)
+      sliceEnds = clock.monotonic() + sliceMs
+    }
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */

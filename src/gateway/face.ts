@@ -9,6 +9,7 @@ import type { LoginStatus, Session, SessionUser, SessionWithUsers } from '../mod
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
 import type { ChangeListener } from './changes.ts'
+import type { ConversationFilter } from './conversations.ts'
 
 export interface RecvRequest {
   /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
@@ -169,7 +170,7 @@ export interface PanelGateway extends Gateway {
   }
   readonly conversations: {
     /** The newest first. */
-    list(): Promise<Conversation[]>
+    list(filter?: ConversationFilter): Promise<Conversation[]>
     /** Everything up to row `upTo` has been looked at. */
     markRead(session: string, userId: string, upTo: number): Promise<void>
     /** Messages per hour of the last `count` hours, the running one last. */

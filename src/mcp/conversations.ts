@@ -17,10 +17,6 @@ export interface Conversation {
   standing?: SessionUser
 }
 
-/** Who a message was exchanged with. */
-export const peerOf = (message: Message): string =>
-  message.direction === 'received' ? message.from_user : message.to_user
-
 /**
  * The newest messages with one user; undefined when there are none and the user is not known to the session.
  *
@@ -63,27 +59,6 @@ async function usersOf(
     if (isSvcError(error, 'session_not_found')) return { known: [], missing: error }
     throw error
   }
-}
-
-/** Messages that are looked through for conversations with traffic. */
-const recentRows = 200
-
-/**
- * The newest message of each conversation, the newest conversation first; of the newest 200 messages.
- *
- * @throws SvcError as `conversationWith`
- */
-export async function newestByConversation(
-  gateway: Gateway,
-  filter: { session?: string; user_id?: string } = {},
-): Promise<Message[]> {
-  const { messages } = await gateway.history.page({ ...filter, limit: recentRows, offset: 0 })
-  const newest = new Map<string, Message>()
-  for (const message of messages) {
-    const key = JSON.stringify([message.session, peerOf(message)])
-    if (!newest.has(key)) newest.set(key, message)
-  }
-  return [...newest.values()]
 }
 
 /** A conversation as text in which the user's words stand marked as what they are. */

@@ -13,17 +13,13 @@ import type { TSchema } from '@sinclair/typebox'
 import { problemsOf } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
 import type { McpContext } from './context.ts'
-import {
-  type Conversation,
-  conversationText,
-  conversationWith,
-  newestByConversation,
-  peerOf,
-} from './conversations.ts'
+import { type Conversation, conversationText, conversationWith } from './conversations.ts'
 import { protocolError } from './protocol-error.ts'
 
 /** Messages shown of each conversation that is to be answered. */
 const answerMessages = 20
+/** Conversations that are looked through for such as wait for an answer. */
+const recentConversations = 200
 /** Conversations to answer in one go. */
 const answerConversations = 10
 /** Messages of a summary. */
@@ -152,8 +148,11 @@ async function toAnswer(
   user: string | undefined,
 ): Promise<Conversation[]> {
   const filter = { ...(session !== undefined && { session }), ...(user !== undefined && { user_id: user }) }
-  const newest = await newestByConversation(gateway, filter)
-  const wanted = user === undefined ? newest.filter(one => one.direction === 'received') : newest.slice(0, 1)
+  const newest = await gateway.conversations.list({ ...filter, limit: recentConversations })
+  const wanted =
+    user === undefined
+      ? newest.filter(({ last_message }) => last_message.direction === 'received')
+      : newest.slice(0, 1)
   if (wanted.length === 0 && user !== undefined)
     throw invalidArgument('user: there is no conversation with this user')
   // A misspelt name would look like a session with nothing to do.
@@ -162,7 +161,7 @@ async function toAnswer(
     wanted
       .slice(0, answerConversations)
       .map(one =>
-        conversationWith(gateway, { session: one.session, user: peerOf(one), limit: answerMessages }),
+        conversationWith(gateway, { session: one.session, user: one.user_id, limit: answerMessages }),
       ),
   )
   return found.filter(one => one !== undefined)

@@ -10,7 +10,7 @@ import {
 import { SvcError } from '../model/error.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { type McpContext, mediaUri } from './context.ts'
-import { conversationText, conversationWith, newestByConversation, peerOf } from './conversations.ts'
+import { conversationText, conversationWith } from './conversations.ts'
 import { protocolError } from './protocol-error.ts'
 import {
   conversationTemplate,
@@ -121,18 +121,17 @@ export function addResources(server: McpServer, context: McpContext): void {
         guarded(
           ctx.mcpReq.signal,
           async (): Promise<ListResourcesResult> => ({
-            resources: (await newestByConversation(gateway)).slice(0, listedConversations).map(newest => {
-              const [session, user] = [newest.session, peerOf(newest)]
-              return {
-                uri: conversationUri(session, user),
-                name: `conversation of ${session} with ${user}`,
-                title: `${user} (${session})`,
+            resources: (await gateway.conversations.list({ limit: listedConversations })).map(
+              ({ session, user_id, last_message }) => ({
+                uri: conversationUri(session, user_id),
+                name: `conversation of ${session} with ${user_id}`,
+                title: `${user_id} (${session})`,
                 annotations: {
                   audience: ['assistant'],
-                  lastModified: new Date(newest.timestamp).toISOString(),
+                  lastModified: new Date(last_message.timestamp).toISOString(),
                 },
-              }
-            }),
+              }),
+            ),
           }),
         ),
     }),

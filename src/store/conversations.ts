@@ -21,18 +21,22 @@ export class Conversations {
     this.#messages = messages
   }
 
-  /** Everybody there are messages from or to; one step of the index each, however many messages. */
-  peers(): string[] {
+  /**
+   * Everybody there are messages from or to, each with the row id of the newest of them, in the order of their ids: the
+   * first `limit` after `after`. Two steps of the index each, however many messages.
+   */
+  peers(after: string | undefined, limit: number): { peer: string; newest: number }[] {
     return this.#db
       .prepare(
         `WITH RECURSIVE peers (peer) AS (
-           SELECT min(peer) FROM message
+           SELECT min(peer) FROM message${after === undefined ? '' : ' WHERE peer > ?'}
            UNION ALL
            SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
-         ) SELECT peer FROM peers WHERE peer IS NOT NULL`,
+         ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
+           FROM peers WHERE peer IS NOT NULL LIMIT ?`,
       )
-      .all()
-      .map(row => String(row.peer))
+      .all(...(after === undefined ? [] : [after]), limit)
+      .map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
   }
 
   /** The newest of the messages with that user, of one session or of whichever it is. */

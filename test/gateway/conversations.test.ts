@@ -1,0 +1,62 @@
+/** Who talks to whom, the newest first. */
+import { expect, test } from 'bun:test'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+const shown = async (t: TestGateway, filter?: Parameters<typeof t.gateway.conversations.list>[0]) =>
+  (await t.gateway.conversations.list(filter)).map(
+    ({ session, last_message, unread, remaining }) =>
+      `${session}: ${last_message.text} (${unread} unread, ${remaining ?? 'no'} answers)`,
+  )
+
+test('each session and user is one conversation, with what is unread and what may be answered', async () => {
+  await using t = await withGateway({ sessions: ['one', 'two'] })
+  const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
+  const third = await t.sandbox.addUser('third')
+  await t.sandbox.say('a', { from: one.user_id, to: one.bot_id })
+  await t.receive(1)
+  await t.sandbox.say('b', { from: two.user_id, to: two.bot_id })
+  await t.sandbox.say('c', { from: two.user_id, to: two.bot_id })
+  await t.receive(2)
+  await t.sandbox.say('d', { from: third, to: one.bot_id })
+  await t.receive(1)
+  await t.until('all may be answered', async () => (await t.gateway.accounts.list())[0]?.user_count === 2)
+  await t.send({ to: one.user_id, session: 'one', text: 'answer' })
+  const all = [
+    'one: answer (0 unread, 9 answers)',
+    'one: d (1 unread, 10 answers)',
+    'two: c (2 unread, 10 answers)',
+  ]
+  expect(await shown(t)).toEqual(all)
+  for (const limit of [0, 1, 2, 3, 4]) expect(await shown(t, { limit })).toEqual(all.slice(0, limit))
+  expect(await shown(t, { session: 'TWO' })).toEqual(all.slice(2))
+  expect(await shown(t, { user_id: third })).toEqual(all.slice(1, 2))
+  expect(await shown(t, { user_id: third, session: 'two' })).toEqual([])
+  expect(await shown(t, { session: 'nobody' })).toEqual([])
+  await expect(shown(t, { session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+
+  await t.gateway.conversations.markRead('two', two.user_id, Number.MAX_SAFE_INTEGER)
+  await t.gateway.accounts.logout('one')
+  expect(await shown(t)).toEqual([
+    'one: answer (0 unread, no answers)',
+    'one: d (1 unread, no answers)',
+    'two: c (0 unread, 10 answers)',
+  ])
+  expect(await shown(t, { session: 'one', limit: 1 })).toEqual(['one: answer (0 unread, no answers)'])
+})
+
+test('one who writes to two accounts has two conversations, each at its place', async () => {
+  await using t = await withGateway({ sessions: ['one', 'two'] })
+  const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
+  await t.sandbox.say('to one', { from: one.user_id, to: one.bot_id })
+  await t.receive(1)
+  await t.sandbox.say('between', { from: two.user_id, to: two.bot_id })
+  await t.receive(1)
+  await t.sandbox.say('to two', { from: one.user_id, to: two.bot_id })
+  await t.receive(1)
+  await t.until('known', async () =>
+    (await t.gateway.accounts.withUsers()).some(({ users }) => users.length === 2),
+  )
+  const all = await shown(t)
+  expect(all.map(line => line.split(' (')[0])).toEqual(['two: to two', 'two: between', 'one: to one'])
+  for (const limit of [1, 2]) expect(await shown(t, { limit })).toEqual(all.slice(0, limit))
+})
