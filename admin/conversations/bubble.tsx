@@ -33,6 +33,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
   const note = sent ? deliveryNote(message) : ''
   const onlyPicture =
     items.length === 1 && (items[0]!.kind === 'IMAGE' || items[0]!.kind === 'VIDEO') && !ref_msg
+  const endsInText = items.at(-1)?.kind === 'TEXT'
   let media = 0
   const shown =
     items.length === 0 ? (
@@ -63,8 +64,10 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
       class={`message ${sent ? 'out' : 'in'}${first ? ' first' : ''}${last ? ' last' : ''}${looked ? ' looked' : ''}`}
       data-row={message.id}
     >
-      <div class={`bubble${onlyPicture ? ' bare' : ''}`}>
-        <span class="visually-hidden">{t(sent ? 'chat.you' : 'chat.they')}</span>
+      <div class={`bubble${onlyPicture ? ' bare' : ''}${endsInText ? ' flows' : ''}`} dir="auto">
+        <span class="visually-hidden" dir="ltr">
+          {t(sent ? 'chat.you' : 'chat.they')}
+        </span>
         {group_id !== undefined && !sent && first && (
           <span class="sender small">
             <Who id={message.from_user} />
@@ -72,7 +75,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         )}
         {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
         {shown}
-        <span class="meta">
+        <span class="meta" dir="ltr">
           <time dateTime={new Date(message.timestamp).toISOString()} title={whole(message.timestamp)}>
             {clock(message.timestamp)}
           </time>

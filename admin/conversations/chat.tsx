@@ -63,7 +63,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
           <h2 ref={heading} tabIndex={-1}>
             <Who id={userId} />
             {(sessions.value?.length ?? 0) > 1 && (
-              <span class="session-tag" title={t('chat.session', { session })}>
+              <span class="session-tag cut" title={t('chat.session', { session })}>
                 {session}
               </span>
             )}

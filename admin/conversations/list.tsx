@@ -13,7 +13,7 @@ import { Delivery } from './delivery.tsx'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './right.tsx'
 import { Search } from './search.ts'
-import { around, Marked } from './text.tsx'
+import { around, contains, Marked } from './text.tsx'
 import { useVirtual } from './virtual.ts'
 import { Avatar, Who } from './who.tsx'
 import { preview } from './words.ts'
@@ -124,7 +124,7 @@ export function List({ place }: { place: Place }) {
           {needle === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
         </p>
       </header>
-      <div class="list" ref={scroller}>
+      <div class="list" ref={scroller} aria-busy={search.busy.value}>
         {all === undefined ? (
           <Skeleton />
         ) : lines.length === 0 && needle === '' ? (
@@ -164,6 +164,11 @@ export function List({ place }: { place: Place }) {
             })}
           </div>
         )}
+        {search.busy.value && found?.q !== needle && (
+          <p class="list-note list-wait">
+            <span class="spinner" role="img" aria-label={t('status.loading')} />
+          </p>
+        )}
         {search.error.value !== undefined && (
           <p class="problem list-note">{errorText(search.error.value).title}</p>
         )}
@@ -191,6 +196,11 @@ function linesOf(
   for (const one of named) lines.push({ kind: 'conversation', one })
   if (!found || found.messages.length === 0) return lines
   const { total, totalIsLowerBound } = found
+  if (found.q !== needle) {
+    // Until the answer is there: what was found before and still fits.
+    const fitting = found.messages.filter(({ text }) => contains(text, needle))
+    return [...lines, ...fitting.map(message => ({ kind: 'hit' as const, message }))]
+  }
   lines.push({
     kind: 'head',
     text: totalIsLowerBound

@@ -1,5 +1,7 @@
 /** The messages of a conversation, as far as they are in view. */
+
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals'
+import { observeElementRect } from '@tanstack/virtual-core'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { navigate } from 'wouter-preact/use-browser-location'
 import { api, type Message } from '../api.ts'
@@ -28,7 +30,6 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const outgoing = desk.outgoing.value
   const pieces = useComputed(() => desk.outgoing.value.map(one => one.pieces.value)).value
   const unread = thread.readUpTo.value
-  // biome-ignore lint/correctness/useExhaustiveDependencies: pieces are part of outgoing
   const rows = useMemo(() => rowsOf(messages, outgoing, unread), [messages, outgoing, pieces, unread])
   const atEnd = useSignal(true)
   const unseen = useSignal(0)
@@ -54,6 +55,12 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     // What was left out between is no news.
     followOnAppend: !hasNewer && !hadNewer.current,
     scrollEndThreshold: nearPx,
+    observeElementRect: (list, tell) =>
+      observeElementRect(list, rect => {
+        tell(rect)
+        // Where one writes has grown: the end stays in view.
+        if (atEnd.peek() && positioned.current === thread) list.scrollToEnd()
+      }),
     onChange: () => look(),
   })
   hadNewer.current = hasNewer

@@ -90,7 +90,7 @@ export function Picture(props: MediaProps) {
   const { blob, problem } = held.value
   const broken = useSignal(false)
   const learned = useSignal(0)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: learned says when the shape is known
+  // `learned` says when the shape is known.
   const shape = useMemo(() => shapeOf(props), [message.id, index, learned.value])
   if (problem !== '' || broken.value || !isThere(props)) {
     return <Plain {...props} problem={problem || (broken.value ? t('chat.not_shown') : t('chat.no_file'))} />

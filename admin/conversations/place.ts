@@ -37,7 +37,7 @@ function read(): Place {
 export function usePlace(): Place {
   const [path] = useLocation()
   const search = useSearch()
-  // biome-ignore lint/correctness/useExhaustiveDependencies: they say when the address is another one
+  // They say when the address is another one.
   return useMemo(read, [path, search])
 }
 

@@ -12,6 +12,9 @@ const soonMs = 2 * 3_600_000
 const fewAnswers = 2
 const allAnswers = 10
 
+/** The time as it is; whoever asks is asked again when the page's clock moves on. */
+const exactly = (): number => Math.max(now.value, Date.now())
+
 /** Follows the clock, the accounts and the conversations. */
 export function rightOf(session: string, userId: string): Right {
   const all = sessions.value
@@ -21,7 +24,7 @@ export function rightOf(session: string, userId: string): Right {
   if (account?.status === 'disconnected') return { kind: 'damaged' }
   const user = account?.users.find(({ user_id }) => user_id === userId) ?? conversationOf(session, userId)
   const until = user?.window_expires_at
-  if (until !== undefined && until <= now.value) return { kind: 'closed' }
+  if (until !== undefined && until <= exactly()) return { kind: 'closed' }
   const answers = user?.remaining ?? allAnswers
   return answers <= 0 ? { kind: 'used' } : { kind: 'open', answers, until }
 }
@@ -41,8 +44,9 @@ export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
   }
   const { answers, until } = right
   if (until === undefined) return null
-  const time = left(until - now.value)
-  const level = until - now.value < soonMs || answers <= fewAnswers ? 'warn' : 'good'
+  const restMs = until - exactly()
+  const time = left(restMs)
+  const level = restMs < soonMs || answers <= fewAnswers ? 'warn' : 'good'
   const words = t('right.open_about', { time, count: answers })
   return (
     <span class={`badge right ${level}`} title={words}>

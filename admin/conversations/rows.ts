@@ -55,10 +55,13 @@ const sameSide = (one: Message | undefined, next: Message | undefined): boolean 
     ? together({ ...one, from_user: '' }, { ...next, from_user: '' })
     : together(one, next)
 
+/** Chinese characters are twice as broad. */
+const breadth = (line: string): number => line.length + (line.match(/[\u2e80-\uffef]/g)?.length ?? 0)
+
 /** How high it will be, roughly, so that the scroll bar tells about the truth before it is drawn. */
 export function heightOf({ message, newDay, first }: Row, width: number): number {
   let height = (newDay ? 48 : 0) + (first ? 10 : 3)
-  const perLine = Math.max(20, Math.min(width * 0.72, 620) / 8.2)
+  const perLine = Math.max(20, Math.min(width * 0.72, 616) / 7.4)
   for (const { kind, text = '' } of message.items) {
     if (kind === 'IMAGE') height += 240
     else if (kind === 'VIDEO') height += 200
@@ -67,9 +70,9 @@ export function heightOf({ message, newDay, first }: Row, width: number): number
       const lines = text.slice(0, 1500).split('\n').slice(0, 25)
       height += Math.min(
         600,
-        lines.reduce((sum, line) => sum + 22 * Math.max(1, Math.ceil(line.length / perLine)), 14),
+        lines.reduce((sum, line) => sum + 22.5 * Math.max(1, Math.ceil(breadth(line) / perLine)), 14),
       )
     }
   }
-  return height + (message.ref_msg ? 44 : 0) + 18
+  return height + (message.ref_msg ? 44 : 0)
 }

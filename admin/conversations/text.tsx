@@ -59,10 +59,16 @@ export function cutAt(text: string): number {
   return end < text.length && /[\ud800-\udbff]/.test(text[end - 1] ?? '') ? end - 1 : end
 }
 
+/** Whether it is in there, as the service would find it. */
+export const contains = (text: string, needle: string): boolean => folded(text).includes(folded(needle))
+
 /** What stands around the first occurrence of `needle`, for a line of the list. */
 export function around(text: string, needle: string, chars = 90): string {
   const line = text.replace(/\s+/g, ' ')
   const at = folded(line).indexOf(folded(needle.replace(/\s+/g, ' ')))
   if (at < 30) return line.slice(0, chars * 2)
-  return `…${line.slice(Math.max(0, at - 24)).slice(0, chars * 2)}`
+  const from = Math.max(0, at - 26)
+  // At the beginning of a word, where there are spaces.
+  const space = line.indexOf(' ', from)
+  return `…${line.slice(space >= 0 && space < at ? space + 1 : from).slice(0, chars * 2)}`
 }

@@ -8,7 +8,7 @@ import { usePlace } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 
-const narrowly = '(max-width: 760px)'
+const narrowly = '(max-width: 980px)'
 
 export function Conversations() {
   const place = usePlace()
