@@ -66,6 +66,7 @@ const about = {
   tags: [
     { name: 'accounts', description: 'Accounts: log in and out, name, choose.' },
     { name: 'messages', description: 'Conversations, messages, media.' },
+    { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'panel', description: 'The panel itself.' },
   ],
 }
@@ -116,6 +117,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     path: '/api/sign-in',
     operationId: 'sign_in',
     summary: 'Sign in with the token',
+    description: 'Sets the cookie that the other calls want where a token is required.',
     tag: 'panel',
     body: SignInBody,
     answer: Success,
@@ -128,6 +130,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     path: '/api/sign-out',
     operationId: 'sign_out',
     summary: 'Sign out',
+    description: 'Ends the sign-in of this browser, with its live streams.',
     tag: 'panel',
     answer: Success,
     run: async () => ({ success: true }),

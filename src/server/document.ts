@@ -123,10 +123,24 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
             'The token given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address unless one was given.',
         },
       },
-      schemas,
+      schemas: referredIn(tidied, schemas),
       examples: Object.fromEntries([...used].map(code => [code, problemExample(code)])),
     },
   }
+}
+
+/** Those of the shared schemas that something refers to, directly or by another. */
+function referredIn(paths: Json, schemas: Json): Json {
+  const found = new Set<string>()
+  const look = (text: string) => {
+    for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      if (found.has(name)) continue
+      found.add(name)
+      look(JSON.stringify(schemas[name] ?? {}))
+    }
+  }
+  look(JSON.stringify(paths))
+  return Object.fromEntries(Object.entries(schemas).filter(([name]) => found.has(name)))
 }
 
 const problemSchema: JsonSchema = {

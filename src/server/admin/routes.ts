@@ -29,7 +29,7 @@ export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSche
   path: string
   operationId: string
   summary: string
-  description?: string
+  description: string
   tag: 'accounts' | 'messages' | 'panel'
   params?: P
   query?: Q
@@ -78,7 +78,7 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
     detail: {
       operationId,
       summary,
-      ...(description !== undefined && { description }),
+      description,
       tags: [tag],
       ...noted({
         errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
