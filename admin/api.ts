@@ -1,6 +1,7 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
 import type { LoginStatus, Session, SessionUser } from '../src/model/session.ts'
+import { heardTime } from './times.ts'
 
 export type { Message, OutboxEntry, SendResult, Session, SessionUser }
 
@@ -131,6 +132,7 @@ async function answerOf(
     if (signal?.aborted) throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
+  heardTime(Date.parse(response.headers.get('date') ?? ''))
   if (response.ok) return response
   const problem = (await response.json().catch(() => ({}))) as object
   if (response.status === 401) onSignedOut.call()

@@ -30,12 +30,19 @@ export const peerOf = (message: Message): string =>
 export const conversationOf = (session: string, userId: string): Conversation | undefined =>
   conversations.value?.find(one => one.session === session && one.user_id === userId)
 
-/** Loads everything anew; the conversations in full. */
+/** Loads everything anew; the conversations in full, unless the store fails: the rest is there all the same. */
 export async function refresh(): Promise<void> {
-  const [newStatus, { sessions: newSessions }, { conversations: newConversations }] = await Promise.all([
+  const listed = api.conversations().then(
+    answer => answer.conversations,
+    error => {
+      if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
+      throw error
+    },
+  )
+  const [newStatus, { sessions: newSessions }, newConversations] = await Promise.all([
     api.status(),
     api.sessions(),
-    api.conversations(),
+    listed,
   ])
   batch(() => {
     status.value = newStatus
@@ -102,10 +109,18 @@ export function follow(): void {
       })
     })
     source.addEventListener('status', event => {
+      const before = status.value?.store
       status.value = JSON.parse(event.data) as Status
+      if (before === 'unavailable' && status.value.store === 'ok') void refresh().catch(failed)
     })
     source.onerror = () => {
       online.value = false
+      // Something on the way lets no stream through: then this is how it was when the page was opened.
+      if (!status.value) {
+        void refresh().then(() => {
+          online.value = source?.readyState === EventSource.OPEN
+        }, failed)
+      }
       // The browser tries again after a broken connection, not after a refusal.
       if (source?.readyState === EventSource.CLOSED) {
         void refresh().catch(failed)

@@ -2,11 +2,25 @@
 import { signal } from '@preact/signals'
 import { language, t } from './i18n.ts'
 
-/** Unix ms, moved on every half minute and when the page is looked at again: what shows an age follows it. */
+/** Unix ms by the service's clock, moved on every half minute and when the page is looked at again: ages follow it. */
 export const now = signal(Date.now())
+/** How far the service's clock is ahead of this one's. */
+const ahead = signal(0)
 const tick = () => {
-  now.value = Date.now()
+  now.value = Date.now() + ahead.value
 }
+
+/** Less is the way of an answer, and seconds that were rounded. */
+const worthMs = 20_000
+
+/** The service said its time: whoever looks may have a clock that is wrong, and everything here is by that one's. */
+export function heardTime(at: number): void {
+  const apart = at - Date.now()
+  if (Number.isNaN(apart) || Math.abs(apart - ahead.value) < worthMs) return
+  ahead.value = Math.abs(apart) < worthMs ? 0 : apart
+  tick()
+}
+
 setInterval(tick, 30_000)
 document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && tick())
 

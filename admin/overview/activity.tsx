@@ -7,7 +7,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { Hour } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { language, number, t } from '../i18n.ts'
-import { day, sameDay } from '../times.ts'
+import { day, now, sameDay } from '../times.ts'
 import type { Answer } from './answers.ts'
 
 const height = 168
@@ -206,7 +206,7 @@ const range = (from: number): string =>
 /** Today, 14:00 – 15:00: 3 received, 5 sent. */
 const hourWords = ({ from, received, sent }: Hour): string =>
   t('overview.hour', {
-    when: sameDay(from, Date.now()) ? range(from) : `${day(from)} ${range(from)}`,
+    when: sameDay(from, now.value) ? range(from) : `${day(from)} ${range(from)}`,
     received,
     sent,
   })

@@ -56,7 +56,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
         aria-label={t('overview.call_off_what', { text: words.slice(0, 80) })}
         onClick={callOff}
       >
-        {t('overview.call_off')}
+        {t('chat.cancel_queued')}
       </button>
     </li>
   )

@@ -19,7 +19,7 @@ const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hou
 const askOutbox = async (): Promise<readonly OutboxEntry[]> => (await api.outbox()).outbox
 
 export function Overview() {
-  const hours = useAnswer(askHours, 10_000)
+  const hours = useAnswer(askHours, 5000)
   const queue = useAnswer(askOutbox, 2000)
   const state = status.value
   const all = sessions.value

@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'bun:test'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser, withPanel } from '../support/panel.ts'
+
+const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
+
+describe.skipIf(!hasBrowser)('the frame and the settings', () => {
+  test('a language is one file: it is offered, chosen and kept', async () => {
+    await using panel = await withPanel({ files: { 'locales/fr.json': JSON.stringify(french) } })
+    const page = await panel.open({ path: '/settings', locale: 'zh-CN' })
+    const choice = page.getByRole('combobox')
+    await page.getByRole('heading', { level: 1, name: '设置' }).waitFor()
+    expect(await choice.locator('option').allInnerTexts()).toEqual(['English', 'Français', '中文'])
+    await choice.selectOption('fr')
+    await page.getByRole('heading', { level: 1, name: 'Réglages' }).waitFor()
+    expect(await page.evaluate(() => document.documentElement.lang)).toBe('fr')
+    await page.reload()
+    await page.getByRole('link', { name: 'Vue d’ensemble' }).waitFor()
+    const visitor = await panel.open({ locale: 'fr-CA' })
+    await visitor.getByRole('heading', { level: 1, name: 'Vue d’ensemble' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('settings: the theme is kept, the facts can be copied, and everything is fit for everybody', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({
+      path: '/settings',
+      colorScheme: 'light',
+      permissions: ['clipboard-read', 'clipboard-write'],
+    })
+    await page.getByText('Messages are kept for 30 days.').waitFor()
+    await page.getByText('At most the newest 100,000 are kept.').waitFor()
+    await page.getByRole('button', { name: 'Copy the Data directory' }).click()
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(panel.dir)
+    expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.emulateMedia({ colorScheme: 'light' })
+    await page.getByRole('radio', { name: 'Dark' }).check()
+    await page.locator('html[data-theme=dark]').waitFor()
+    await page.reload()
+    await page.locator('html[data-theme=dark]').waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('a page that fails says so, and the rest goes on', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/settings' })
+    await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
+    // What no version of the service would say.
+    await page.route('**/api/status', async route => {
+      const answer = await route.fetch()
+      await route.fulfill({
+        response: answer,
+        json: { ...(await answer.json()), started_at: 'never' },
+      })
+    })
+    await page.reload()
+    await page.getByRole('alert').getByText('Something went wrong in this page').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.unroute('**/api/status')
+    await page.getByRole('link', { name: 'Overview' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  }, 30_000)
+
+  test('a page whose code does not come can be tried again', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.route('**/assets/settings-*.js', route => route.abort())
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByText('This page could not be loaded').waitFor()
+    await page.unroute('**/assets/settings-*.js')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
+  }, 30_000)
+
+  test('an address of nothing leads back', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/nowhere' })
+    await page.getByText('There is nothing here').waitFor()
+    expect(await page.title()).toBe('There is nothing here · svc')
+    expect(await page.locator('nav [aria-current]').count()).toBe(0)
+    await page.getByRole('link', { name: 'To the overview' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('a service that falls silent is told above the page, which stays where it can be used', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open()
+    await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
+    const resume = await panel.silence()
+    await page.getByText('The service does not answer.').waitFor()
+    await page.getByText('This is how it was at the last contact').waitFor()
+    const banner = (await page.locator('.offline').boundingBox())!
+    const main = (await page.getByRole('main').boundingBox())!
+    expect(main.y).toBeGreaterThanOrEqual(banner.y + banner.height)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await resume()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
+  }, 30_000)
+
+  test('the first view is small', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/nowhere' })
+    let bytes = 0
+    const session = await page.context().newCDPSession(page)
+    await session.send('Network.enable')
+    await session.send('Network.setCacheDisabled', { cacheDisabled: true })
+    session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+      bytes += encodedDataLength
+    })
+    await page.goto(`${panel.url}/`)
+    await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
+    expect(bytes).toBeGreaterThan(30_000)
+    expect(bytes).toBeLessThan(80_000)
+  }, 30_000)
+})

@@ -1,0 +1,234 @@
+import { describe, expect, test } from 'bun:test'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { testClock } from '../support/clock.ts'
+import { hasBrowser, type TestPanel, withPanel } from '../support/panel.ts'
+import { startService } from '../support/service.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const title = (page: Page) => page.getByRole('heading', { level: 1, name: 'Overview' })
+const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
+
+/** A user writes to a session, and it is stored. */
+async function write(panel: TestPanel, text: string, session = 'default'): Promise<void> {
+  const bot = panel.bots.get(session)!
+  await panel.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
+  await panel.until(`${text} is stored`, async () =>
+    (await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: text })).messages.at(0),
+  )
+}
+
+describe.skipIf(!hasBrowser)('the overview', () => {
+  test('says that all is well, with a card for each account, and stays fit for everybody', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'sales'] })
+    await write(panel, 'hello there')
+    const page = await panel.open()
+    await says(page, 'All 2 accounts are well')
+    expect(await page.getByRole('heading', { name: 'What to do' }).count()).toBe(0)
+    const card = page
+      .getByRole('listitem')
+      .filter({ has: page.getByRole('link', { name: 'default', exact: true }) })
+    await card.getByText('Connected').waitFor()
+    await card.getByText('Last contact just now').waitFor()
+    await card.getByText('1 user', { exact: true }).waitFor()
+    await page.getByRole('link', { name: /^Conversations of .*default.*, 1 unread message$/ }).waitFor()
+    await page.getByRole('link', { name: /hello there/ }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('nobody there yet: three steps, and the button leads to a QR code', async () => {
+    await using panel = await withPanel({ sessions: [] })
+    const page = await panel.open()
+    await says(page, 'There is no account yet')
+    expect(await page.locator('.welcome li').count()).toBe(3)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: 'Add the first account' }).click()
+    await page.getByRole('dialog').locator('svg, img').first().waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('an expired and a damaged account are told as it happens, each with the way out', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'sales', 'ops'] })
+    const page = await panel.open()
+    await says(page, 'All 3 accounts are well')
+    panel.sandbox.world.people.expire(panel.bots.get('sales')!.bot_id)
+    await says(page, '1 account needs you')
+    await writeFile(join(panel.dir, 'ops', 'token.json'), '{"bot_id":')
+    await says(page, '2 accounts need you')
+    await page.getByRole('heading', { name: /ops.* files|files of .*ops/ }).waitFor()
+    // Trouble stands first.
+    expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const row = page.locator('.concern', { hasText: 'sales' })
+    await row.getByRole('link', { name: 'Log in again' }).click()
+    expect(new URL(page.url()).pathname).toBe('/sessions/sales/login')
+    await page.getByRole('dialog').waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('a stalled poller is named with the commands that help, and the panel sees it wake', async () => {
+    await using panel = await withPanel({ start: false })
+    const args = ['--upstream-url', panel.sandbox.url, '--cdn-url', panel.sandbox.cdnUrl]
+    await using poller = await startService({ dir: panel.dir, sandbox: false, args })
+    await panel.gateway.start()
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await page.getByText('Received by another process').waitFor()
+    process.kill(poller.pid, 'SIGSTOP')
+    try {
+      await panel.until('the stall is seen', async () => {
+        panel.clock.advance(2000)
+        return (await panel.gateway.health()).stalled
+      })
+      await says(page, 'No messages come in right now')
+      await page.getByText(`kill -CONT ${poller.pid}`).waitFor()
+      expect(await violationsInBothThemes(page)).toEqual([])
+    } finally {
+      process.kill(poller.pid, 'SIGCONT')
+    }
+    await says(page, 'Your account is well')
+    expect(panel.complaints).toEqual([])
+  }, 60_000)
+
+  test('a store that fails is told, also to who comes then, and forgotten when it is mended', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'kept')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    const path = join(panel.dir, 'messages.db')
+    await rename(path, `${path}.away`)
+    await says(page, 'Messages cannot be stored right now')
+    const late = await panel.open()
+    await says(late, 'Messages cannot be stored right now')
+    await late.getByText('default', { exact: true }).first().waitFor()
+    expect(await violationsInBothThemes(late)).toEqual([])
+    await rename(`${path}.away`, path)
+    await says(page, 'Your account is well')
+    await says(late, 'Your account is well')
+    await late.getByRole('link', { name: /kept/ }).waitFor()
+  }, 30_000)
+
+  test('who waits for an answer while the window closes, and what waits to be sent', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'sales'], switches: { quota: 0 } })
+    panel.clock.step(-22 * hourMs)
+    await write(panel, 'are you there?')
+    panel.clock.step(22 * hourMs)
+    await write(panel, 'go on', 'sales')
+    const { user_id: to } = panel.bots.get('sales')!
+    for (let sent = 0; sent < 10; sent++) await panel.send({ to, session: 'sales', text: `answer ${sent}` })
+    await panel.send({ to, session: 'sales', text: 'one too many', when_closed: 'queue' })
+
+    const page = await panel.open()
+    await page
+      .getByRole('heading', { name: /^Only 1\D*h.* left to answer$|^Only 2\D*h.* left to answer$/ })
+      .waitFor()
+    await page.getByText('1 message waits for its user to write').waitFor()
+    await page.getByText('Show them').click()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('button', { name: 'Do not send: one too many' }).click()
+    await page.getByText('It will not be sent').waitFor()
+    await page.getByText('1 message waits for its user to write').waitFor({ state: 'detached' })
+    expect(await panel.gateway.outbox.list()).toEqual([])
+    await page.getByRole('link', { name: 'Answer' }).click()
+    expect(decodeURIComponent(new URL(page.url()).pathname)).toBe(
+      `/conversations/default/${panel.bots.get('default')!.user_id}`,
+    )
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('WeChat that does not answer for long', async () => {
+    const clock = testClock()
+    clock.step(-10 * minuteMs)
+    await using panel = await withPanel({ clock, start: false })
+    await panel.sandbox.fail('getupdates', 'hang')
+    await panel.gateway.start()
+    clock.step(10 * minuteMs)
+    const page = await panel.open()
+    await says(page, 'WeChat does not answer for 1 account')
+    await page.getByText('No poll was answered since the start.').waitFor()
+    await page.getByText(`svc doctor -d ${panel.dir}`).waitFor()
+    await page.locator('.fleet').getByText('No answer').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('a viewer whose clock is wrong sees no trouble where there is none', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await page.clock.setSystemTime(Date.now() + 5 * hourMs)
+    await page.reload()
+    await says(page, 'Your account is well')
+    await page.getByText('Last contact just now').waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('messages per hour: by pointer, by keys, as a table, and live', async () => {
+    await using panel = await withPanel()
+    for (const text of ['one', 'two', 'three']) await write(panel, text)
+    const { user_id: to } = panel.bots.get('default')!
+    await panel.send({ to, text: 'an answer' })
+    const page = await panel.open()
+    const chart = page.getByRole('slider')
+    await chart.focus()
+    await page.keyboard.press('End')
+    expect(await chart.getAttribute('aria-valuetext')).toEndWith(': 3 received, 1 sent')
+    await page.getByText(/: 3 received, 1 sent$/).waitFor()
+    await page.keyboard.press('ArrowLeft')
+    expect(await chart.getAttribute('aria-valuetext')).toEndWith(': 0 received, 0 sent')
+    const box = (await chart.boundingBox())!
+    await page.mouse.move(box.x + box.width - 8, box.y + 40)
+    await page.getByText(/: 3 received, 1 sent$/).waitFor()
+    await page.getByText('Show as a table').click()
+    expect((await page.locator('.numbers tbody tr').first().innerText()).split('\t').slice(1)).toEqual([
+      '3',
+      '1',
+    ])
+    expect(await page.locator('.numbers tbody tr').count()).toBe(24)
+    await write(panel, 'four')
+    await page.locator('.totals .received dd', { hasText: '4' }).waitFor({ timeout: 15_000 })
+    expect(panel.complaints).toEqual([])
+  }, 40_000)
+
+  test('fifty accounts: trouble first, found by name, none of it sideways on a small phone', async () => {
+    const names = Array.from({ length: 50 }, (_none, index) => `bot-${index + 1}`)
+    await using panel = await withPanel({ sessions: names })
+    panel.sandbox.world.people.expire(panel.bots.get('bot-37')!.bot_id)
+    const page = await panel.open({ viewport: { width: 360, height: 720 } })
+    await says(page, '1 account needs you')
+    expect(await page.locator('.fleet h3').first().innerText()).toBe('bot-37')
+    expect(await page.evaluate(() => document.querySelector('main')!.scrollWidth)).toBeLessThanOrEqual(360)
+    await page.getByRole('searchbox', { name: 'Find an account' }).fill('BOT-4')
+    await page.getByText('11 accounts found').waitFor()
+    expect(await page.locator('.fleet > li').count()).toBe(11)
+    await page.getByRole('searchbox').fill('nobody')
+    await page.getByText('No account of that name').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  }, 60_000)
+
+  test('by keyboard alone: the skip link, the rail, the heading of the next page', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open()
+    await title(page).waitFor()
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to content')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main')
+    await page.keyboard.press('Shift+Tab')
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toContain('Settings')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
+    expect(await page.evaluate(() => document.activeElement?.tagName)).toBe('H1')
+    expect(await page.title()).toBe('Settings · svc')
+    expect(await page.locator('nav [aria-current]').innerText()).toBe('Settings')
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate(() => document.activeElement?.tagName)).toBe('SELECT')
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+})
