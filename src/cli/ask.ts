@@ -5,28 +5,38 @@ import { createInterface } from 'node:readline'
 import type { Question } from '../gateway/call.ts'
 import { errColours, writeErr } from './terminal.ts'
 
-/**
- * For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none.
- * The terminal keeps its own line editing, so Ctrl-C stays a signal.
- */
+/** For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none. */
 export function askPerson(signal: () => AbortSignal): (question: Question) => Promise<string | undefined> {
-  return async ({ text }) => {
-    await writeErr(`${errColours.bold(text)} `)
-    const lines = createInterface({ input: process.stdin, terminal: false })
-    try {
-      return await new Promise<string | undefined>(resolve => {
-        lines.on('line', line => {
-          if (line.trim() !== '') resolve(line.trim())
-        })
-        lines.on('close', () => resolve(undefined))
-        signal().addEventListener('abort', () => resolve(undefined), { once: true })
+  return ({ text }) => lineFor(text, signal(), line => line !== '')
+}
+
+/** Whether the person says yes; Enter alone, and the end of stdin, are no. */
+export async function agreed(text: string, signal: AbortSignal): Promise<boolean> {
+  const line = await lineFor(text, signal, () => true)
+  return line !== undefined && /^y(es)?$/i.test(line)
+}
+
+/** The first line that will do. The terminal keeps its own line editing, so Ctrl-C stays a signal. */
+async function lineFor(
+  question: string,
+  signal: AbortSignal,
+  willDo: (line: string) => boolean,
+): Promise<string | undefined> {
+  await writeErr(`${errColours.bold(question)} `)
+  const lines = createInterface({ input: process.stdin, terminal: false })
+  try {
+    return await new Promise<string | undefined>(resolve => {
+      lines.on('line', line => {
+        if (willDo(line.trim())) resolve(line.trim())
       })
-    } finally {
-      lines.close()
-      // Else the open stream keeps the process from ending.
-      process.stdin.pause()
-      process.stdin.unref?.()
-    }
+      lines.on('close', () => resolve(undefined))
+      signal.addEventListener('abort', () => resolve(undefined), { once: true })
+    })
+  } finally {
+    lines.close()
+    // Else the open stream keeps the process from ending.
+    process.stdin.pause()
+    process.stdin.unref?.()
   }
 }
 

@@ -7,7 +7,7 @@ import { version } from '../version.ts'
 import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
-import { terminal } from './terminal.ts'
+import { NobodyReads, terminal, writeOut } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -32,7 +32,14 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(args: readonly string[]): Promise<number> {
+  // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
+  let told = ''
   const program = quiet(new Command('svc'))
+    .configureOutput({
+      writeOut: text => {
+        told += text
+      },
+    })
     .description('WeChat bot accounts as tools: in the shell, over HTTP, and for agents over MCP.')
     .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
@@ -53,19 +60,22 @@ export async function runCli(args: readonly string[]): Promise<number> {
   const help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
-    if (args.length === 0 && !terminal.out) {
-      program.outputHelp()
-      return 0
-    }
-    await program.parseAsync([...args], { from: 'user' })
+    if (args.length === 0 && !terminal.out) program.outputHelp()
+    else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
+    if (told) await writeOut(told)
   } catch (error) {
-    const status = told(error, { help, json: args.includes('--json') })
+    const status = sayWhy(error, { help, json: args.includes('--json') })
     // A prompt hook that ends with 2 would hold the prompt back.
     return known === 'hook-poll' ? Math.min(status, 1) : status
   }
   // Dying of the signal, and not just ending, is what lets a loop in a shell end too.
   if (line.cutBy) process.kill(process.pid, line.cutBy)
   return line.status
+}
+
+/** The library ends help and version with an error of status 0. */
+function unlessShown(error: unknown): void {
+  if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
 }
 
 /** No command: svc alone, on a terminal or with options. */
@@ -85,9 +95,8 @@ function addQuickStart(line: CommandLine): void {
 }
 
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
-function told(error: unknown, { help, json }: { help: string; json: boolean }): number {
+function sayWhy(error: unknown, { help, json }: { help: string; json: boolean }): number {
   if (error instanceof CommanderError) {
-    if (error.exitCode === 0) return 0
     const text = error.message
       .replace(/^error: /, '')
       .replace(/\n/g, ' ')
@@ -103,8 +112,8 @@ function told(error: unknown, { help, json }: { help: string; json: boolean }): 
     else printError(error.message, hint)
     return isBadUsage(error) ? 2 : 1
   }
-  // Whoever read the output has had enough.
-  if ((error as { code?: string }).code === 'EPIPE') return 1
+  // Whoever read the output has had enough: he wanted no more, so this is done.
+  if (error instanceof NobodyReads) return 0
   // What the system refused is nobody's bug.
   const fromSystem = error instanceof Error && 'syscall' in error
   const text = error instanceof Error ? error.message : String(error)

@@ -5,7 +5,6 @@
  * a second and a half. The position moves when the text is on stdout.
  */
 import { join } from 'node:path'
-import process from 'node:process'
 import type { Command } from 'commander'
 import { type Config, type Flags, readConfig } from '../config.ts'
 import { directCall } from '../gateway/call.ts'
@@ -18,6 +17,7 @@ import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { toSvcError, verbs } from '../tools/index.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { version } from '../version.ts'
+import { writeOut } from './terminal.ts'
 
 /** Claude Code puts up to 10,000 characters of a hook's output before its model, of more only the beginning. */
 const mostText = 5000
@@ -52,7 +52,7 @@ export async function hookPoll(command: Command): Promise<void> {
         maxTextLength: longestText,
         maxTotalLength: mostText,
       })
-      if (text !== '') await written(`${text}\n`)
+      if (text !== '') await writeOut(`${text}\n`)
       isWritten = true
     } finally {
       call.done(isWritten)
@@ -84,12 +84,4 @@ async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
   const running = await joinSandbox(join(config.basePath, 'sandbox'))
   // The port of nobody: what waits in the store is shown all the same.
   return { sandboxUrl: running?.url ?? 'http://127.0.0.1:9' }
-}
-
-/** On stdout, as far as the system tells. @throws what a closed pipe says */
-function written(text: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    process.stdout.once('error', reject)
-    process.stdout.write(text, error => (error ? reject(error) : resolve()))
-  })
 }

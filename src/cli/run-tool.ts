@@ -1,17 +1,19 @@
 /** One tool, once: what was typed goes in, the result goes to stdout, for people or as JSON. */
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
+import type { Gateway } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
-import { readStdin } from './ask.ts'
+import { agreed, readStdin } from './ask.ts'
 import { commandCall } from './call.ts'
 import { type CommandLine, configFrom, toolUsual } from './command.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
 import { againFlags, shownResult } from './show.ts'
-import { writeErr, writeOut } from './terminal.ts'
+import { terminal, writeErr, writeOut } from './terminal.ts'
+import { oneLine } from './text.ts'
 import type { ToolFlags } from './tool-flags.ts'
 
 /** What every command of a tool needs to know of its command line. */
@@ -56,6 +58,7 @@ export async function runTool(run: ToolRun): Promise<void> {
     await using stack = new AsyncDisposableStack()
     const { gateway } = await openForCommand(config, log, stack)
     try {
+      await confirmed(run, gateway, input, call.signal)
       const result = await invoke(tool, gateway, input, call, log)
       bar?.clear()
       const { text, note, failed } = shownResult(tool.name, result, input, againFlags(command))
@@ -73,4 +76,24 @@ export async function runTool(run: ToolRun): Promise<void> {
     if (!cut) throw error instanceof SvcError ? flags.told(error) : error
   }
   if (call.cutBy) line.cutBy = call.cutBy
+}
+
+/**
+ * What takes something away asks the person at the terminal first, if there is one.
+ *
+ * @throws SvcError `forbidden` when the answer is not yes, `shutting_down` when a signal came instead of one
+ */
+async function confirmed(
+  { command, tool }: ToolRun,
+  gateway: Gateway,
+  input: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!tool.cli.question || command.opts().yes === true || !terminal.in || !terminal.err) return
+  const question = await tool.cli.question(gateway, tool.parse(input) as Record<string, unknown>)
+  if (await agreed(oneLine(question), signal)) return
+  if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
+  throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {
+    hint: 'To go ahead without the question give --yes.',
+  })
 }

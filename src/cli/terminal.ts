@@ -35,7 +35,10 @@ export const errColours: Colours = terminal.err ? painted : plain
 export const columns = (): number =>
   (terminal.out ? process.stdout.columns : terminal.err ? process.stderr.columns : undefined) || 80
 
-/** Resolves once the text is written to stdout. @throws Error with code EPIPE when nobody reads any more */
+/** The other end of the pipe is closed. */
+export class NobodyReads extends Error {}
+
+/** Resolves once the text is written to stdout. @throws NobodyReads when it is closed */
 export const writeOut = (text: string): Promise<void> => written(1, text)
 
 /** The same on stderr. */
@@ -47,7 +50,9 @@ async function written(descriptor: 1 | 2, text: string): Promise<void> {
   // that a reader who is slow does not keep signals and leases waiting.
   if (terminal[stream]) {
     const target = descriptor === 1 ? process.stdout : process.stderr
-    return new Promise((resolve, reject) => target.write(text, error => (error ? reject(error) : resolve())))
+    return new Promise((resolve, reject) =>
+      target.write(text, error => (error ? reject(reasonOf(error)) : resolve())),
+    )
   }
   const bytes = new TextEncoder().encode(text)
   for (let at = 0; at < bytes.length; ) at += await writeSome(descriptor, bytes.subarray(at))
@@ -59,6 +64,9 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
       if (!error) resolve(count)
       // The other end made the pipe non-blocking, and it is full.
       else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), 5)
-      else reject(error)
+      else reject(reasonOf(error))
     }),
   )
+
+const reasonOf = (error: Error): Error =>
+  (error as NodeJS.ErrnoException).code === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : error

@@ -1,4 +1,6 @@
 import { Type } from '@sinclair/typebox'
+import { SvcError } from '../model/error.ts'
+import { sessionKey } from '../model/session.ts'
 import { defineTool } from './tool.ts'
 
 export const logout = defineTool({
@@ -29,6 +31,18 @@ export const logout = defineTool({
     positionals: ['session_name'],
     short: { session_name: 's' },
     names: { session_name: 'session' },
+    about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
+
+On a terminal it asks first.`,
+    async question(gateway, { session_name }) {
+      const sessions = await gateway.accounts.list()
+      const named = sessions.find(one =>
+        session_name ? sessionKey(one.name) === sessionKey(String(session_name)) : one.is_default,
+      )
+      if (!named)
+        throw new SvcError('session_not_found', `there is no session named "${session_name || 'default'}"`)
+      return `This deletes the credentials of session ${named.name}; WeChat may refuse a new QR code without them. Log it out? [y/N]`
+    },
   },
   examples: [
     {

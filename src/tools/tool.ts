@@ -37,6 +37,11 @@ export interface CommandShape {
   }
   /** What the command's help says instead of the description, where that speaks to callers from elsewhere. */
   readonly about?: string
+  /**
+   * What a person at a terminal is asked before it is done, as what it takes away is gone; every tool whose effect is
+   * `destroy` has it. `input` is what `parse` gave.
+   */
+  question?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<string>
   /** Command lines worth showing besides the tool's examples, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
 }
@@ -99,6 +104,8 @@ export function defineTool<I extends TSchema, O extends TSchema>(
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that refuses unknown keys`)
   checkVocabulary(inputSchema, definition.name)
+  if (definition.effect === 'destroy' && !definition.cli.question)
+    throw new Error(`${definition.name}: it takes something away, so its command needs a question`)
   return {
     ...definition,
     errors: [...new Set([...definition.errors, ...everywhere])],

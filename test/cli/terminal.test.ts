@@ -173,6 +173,41 @@ test('a recv that waits is ended by Ctrl-C, as a signal does', async () => {
   expect(screen.text()).toBe('^C')
 }, 20_000)
 
+describe('logout', () => {
+  test('asks before it deletes credentials; only yes does it, and --yes asks nothing', async () => {
+    await using t = await fresh()
+    await logIn(t)
+    const names = async () => (await t.call('sessions')).body.map((one: Json) => one.name)
+    const question = /This deletes the credentials of session default; [^\n]+ \[y\/N\] /
+    for (const answer of ['\n', 'n\n', 'yess\n', '\u0004']) {
+      await using screen = svcOnTerminal(on(t, 'logout'), { home })
+      await screen.until(question)
+      screen.type(answer)
+      expect((await screen.exited).status).toBe(1)
+      expect(screen.text()).toContain('error: nothing was done, since the answer was not yes. ')
+    }
+    await using cut = svcOnTerminal(on(t, 'logout'), { home })
+    await cut.until(question)
+    cut.type('\u0003')
+    expect((await cut.exited).signal).toBe('SIGINT')
+    expect(await names()).toEqual(['default'])
+    // One that is not there is said before anything is asked.
+    await using absent = svcOnTerminal(on(t, 'logout', 'nobody'), { home })
+    expect((await absent.exited).status).toBe(1)
+    expect(absent.text()).toStartWith('error: there is no session named "nobody"')
+    await using screen = svcOnTerminal(on(t, 'logout'), { home })
+    await screen.until(question)
+    screen.type('y\n')
+    expect((await screen.exited).status).toBe(0)
+    expect(screen.text()).toContain('logged out: default\n')
+    expect(await names()).toEqual([])
+    await logIn(t, 'again')
+    await using quick = svcOnTerminal(on(t, 'logout', 'again', '--yes'), { home })
+    expect((await quick.exited).status).toBe(0)
+    expect(quick.text()).toBe('logged out: again\n')
+  }, 60_000)
+})
+
 describe('svc alone', () => {
   test('goes from nothing to an answered message, with the lines that it prints', async () => {
     await using empty = { home: await mkdtemp(join(home, 'home-')), async [Symbol.asyncDispose]() {} }

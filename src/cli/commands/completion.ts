@@ -6,7 +6,7 @@ import { addEpilogue, type CommandLine, quiet, subcommand } from '../command.ts'
 export function add({ program, needed }: CommandLine): void {
   const completion = subcommand(program, 'completion', 'print the completion script of your shell')
     .description('Prints a script that completes commands, options, sessions and users with the Tab key.')
-    .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
+    .addArgument(new Argument('<shell>', 'your shell').choices(['bash', 'zsh', 'fish']))
   addEpilogue(completion, [
     ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
     ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],

@@ -16,7 +16,10 @@ export function add(line: CommandLine): void {
     'migrate',
     'take sessions and history over from WeiLink or OpenClaw',
   ).helpCommand(false)
-  migrate.usage('weilink|openclaw [options]').action(() => {
+  addEpilogue(migrate.usage('weilink|openclaw [options]'), [
+    ['svc migrate weilink --dry-run', 'what would come over, and nothing is changed'],
+    ['svc migrate openclaw --help', 'what each takes'],
+  ]).action(() => {
     throw new SvcError(
       'invalid_arguments',
       'migrate: expected the program to move from, weilink or openclaw',

@@ -1,4 +1,4 @@
-import { addConfigOptions, type CommandLine, configFrom, subcommand } from '../command.ts'
+import { addConfigOptions, addEpilogue, type CommandLine, configFrom, subcommand } from '../command.ts'
 
 /** `svc sandbox`. */
 export function add({ program }: CommandLine): void {
@@ -6,8 +6,12 @@ export function add({ program }: CommandLine): void {
     program,
     'sandbox',
     'run only the pretend WeChat, for several processes to share',
+  ).description(
+    'Run only the pretend WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
   )
-  addConfigOptions(command, 'sandbox').action(async () => {
+  addEpilogue(addConfigOptions(command, 'sandbox'), [
+    ['svc sandbox', 'then, in other terminals: svc openapi --sandbox, svc login --sandbox, …'],
+  ]).action(async () => {
     // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
     const config = configFrom(command, { sandbox: true, port: '0' })
     const { serveSandbox } = await import('../serve.ts')

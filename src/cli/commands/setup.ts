@@ -1,5 +1,5 @@
 import { Argument } from 'commander'
-import { addConfigOptions, type CommandLine, subcommand } from '../command.ts'
+import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../command.ts'
 
 /** The clients' names, as in src/setup/clients.ts: that is loaded when one of them is set up. */
 export const clientNames = [
@@ -19,7 +19,10 @@ export function add({ program }: CommandLine): void {
     'setup',
     'add svc to the MCP settings of an agent, or take it out again',
   )
-    .addArgument(new Argument('<client>').choices(clientNames).argRequired())
+    .description(
+      "Add svc to the MCP settings of an agent, or take it out again, and say what to do next. Comments, order and line ends of the settings stay as they are; a file that cannot be read safely is left alone. The client then starts 'svc mcp' itself, on the data directory given here.",
+    )
+    .addArgument(new Argument('<client>', 'the agent').choices(clientNames).argRequired())
     .option('--project', 'for the project in this folder only, where the client has such settings')
     .option(
       '--url <url>',
@@ -34,7 +37,12 @@ export function add({ program }: CommandLine): void {
     .option('--remove', 'take the entry, and the hook, out again')
     .option('--print', 'only show the entry and where it would go')
     .option('--force', 'replace or remove an entry of that name although svc did not write it')
-  addConfigOptions(command, 'setup').action(async (client: string, flags: object) => {
+  addEpilogue(addConfigOptions(command, 'setup'), [
+    ['svc setup claude-code', 'for all projects of this user'],
+    ['svc setup cursor --print --sandbox', 'only look, with the pretend WeChat'],
+    ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
+    ['svc setup claude-code --remove', 'as it was before'],
+  ]).action(async (client: string, flags: object) => {
     const { runSetup } = await import('../setup.ts')
     await runSetup(client, flags)
   })

@@ -24,6 +24,8 @@ function addTool(line: CommandLine, tool: Tool): void {
   const run = { line, command, tool, flags }
   if (tool.name === 'recv')
     command.option('-f, --follow', 'Go on printing messages as they come, until Ctrl-C or --limit.')
+  if (tool.cli.question)
+    command.option('-y, --yes', 'Do it without asking; nothing is asked where there is no terminal.')
   command.option('--json', jsonHelp[tool.name] ?? 'Print the result as one JSON value.')
   addEpilogue(addConfigOptions(command, 'tool'), exampleLines(tool))
   command.action(async () => {

@@ -1,0 +1,100 @@
+/** The help of every command there is, and readers of any output who have had enough of it. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Command } from 'commander'
+import { quiet } from '../../src/cli/command.ts'
+import { needed } from '../../src/cli/commands.ts'
+import { svcMain } from '../support/command.ts'
+
+let home = ''
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-help-'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+/** Every command, those below others too, with the words that call it. */
+async function everyCommand(): Promise<[words: string[], command: Command][]> {
+  const program = quiet(new Command('svc')).enablePositionalOptions()
+  for (const { add } of await needed([])) add({ program, needed, status: 0 })
+  const below = (command: Command, words: string[]): [string[], Command][] =>
+    command.commands
+      .filter(one => one.name() !== 'complete')
+      .flatMap(one => [
+        [[...words, one.name()], one] as [string[], Command],
+        ...below(one, [...words, one.name()]),
+      ])
+  return below(program, [])
+}
+
+/** What it writes to stderr, and its exit status, when nobody reads its stdout. */
+async function unread(args: readonly string[]): Promise<{ said: string; status: number }> {
+  const child = Bun.spawn(
+    ['sh', '-c', '{ "$0" "$@"; echo "status $?" >&2; } | true', process.execPath, svcMain, ...args],
+    {
+      cwd: home,
+      env: { PATH: process.env.PATH ?? '', HOME: home },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+      timeout: 20_000,
+      killSignal: 'SIGKILL',
+    },
+  )
+  const text = await new Response(child.stderr).text()
+  const [, said = text, status] = /^([\s\S]*)status (\d+)\n$/.exec(text) ?? []
+  return { said, status: Number(status) }
+}
+
+describe('the help of every command', () => {
+  test('explains each option and argument, and has an example and the exit status', async () => {
+    const commands = await everyCommand()
+    expect(commands.length).toBeGreaterThan(22)
+    for (const [words, command] of commands) {
+      const name = `svc ${words.join(' ')}`
+      const written: string[] = []
+      command.configureOutput({ writeOut: text => void written.push(text) }).outputHelp()
+      const help = written.join('')
+      expect(help).toStartWith(`Usage: ${name} `)
+      for (const { flags, description } of command.options)
+        expect(`${name} ${flags}: ${description}`).toMatch(/: \S+ \S+/)
+      for (const argument of command.registeredArguments) {
+        expect(`${name} <${argument.name()}>: ${argument.description}`).toMatch(/: \S+ \S+/)
+        expect(help).toContain('\nArguments:\n')
+      }
+      expect(help).toMatch(new RegExp(`\nExamples:\n(.*\n)*  .*${name}`))
+      expect(help).toMatch(/\nExit status: 0 done, /)
+    }
+  })
+})
+
+describe('a reader who has had enough', () => {
+  test('of the help, the version, a result: no trace, no word, status 0', async () => {
+    const lines = [
+      ['--help'],
+      ['--version'],
+      [],
+      ['openapi', '--help'],
+      ['send', '--help'],
+      ['sessions', 'rename', '-h'],
+      ['completion', 'bash'],
+      ['complete', '--', 'svc', ''],
+      ['setup', 'cursor', '--print'],
+      ['status', '--json', '--sandbox'],
+      ['sessions', '--json', '--sandbox'],
+      ['doctor', '--json', '--sandbox', '--port', '0'],
+      ['health', '--port', '9'],
+    ]
+    for (const args of lines)
+      expect([args.join(' '), await unread(args)]).toEqual([
+        args.join(' '),
+        { said: '', status: expect.any(Number) },
+      ])
+    for (const args of lines.slice(0, 6)) expect(await unread(args)).toEqual({ said: '', status: 0 })
+  }, 60_000)
+
+  test('does not turn an error into success', async () => {
+    expect(await unread(['send'])).toEqual({ said: expect.stringMatching(/^error: [^\n]+\n$/), status: 2 })
+  })
+})
