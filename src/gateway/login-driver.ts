@@ -151,6 +151,7 @@ export class LoginDriver {
       if (step.dropCode) this.#code = undefined
       if (step.next === 'done') {
         this.#confirmed = true
+        log.debug('confirmed on the phone; storing the credentials', { session: this.name })
         if (!(await this.#saved(step.credentials))) return
         this.#botId = step.credentials.bot_id
         log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
