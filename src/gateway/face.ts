@@ -124,7 +124,10 @@ export interface Gateway {
       signal: AbortSignal,
     ): Promise<AcceptedUpload>
   }
-  readonly history: { page(request: HistoryRequest): Promise<HistoryPage> }
+  readonly history: {
+    /** A search that takes long ends with its signal, by throwing what that bears. */
+    page(request: HistoryRequest, signal?: AbortSignal): Promise<HistoryPage>
+  }
   readonly accounts: {
     list(): Promise<Session[]>
     /** Who has written to a session, who wrote last first; '' is the default session. */

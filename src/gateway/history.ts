@@ -15,13 +15,13 @@ export class History {
     this.#record = record
   }
 
-  /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
-  async page(request: HistoryRequest): Promise<HistoryPage> {
+  /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`; the signal's reason */
+  async page(request: HistoryRequest, signal?: AbortSignal): Promise<HistoryPage> {
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
     const session = name === undefined ? undefined : ((await this.#record(name))?.name ?? name)
-    const page = await this.#store.history({ ...rest, ...(session !== undefined && { session }) })
+    const page = await this.#store.history({ ...rest, ...(session !== undefined && { session }) }, signal)
     return {
       messages: page.rows.map(row => viewOf(this.#store, row)),
       total: page.total,

@@ -25,13 +25,14 @@ export interface Conversation {
 export async function conversationWith(
   gateway: Gateway,
   request: { session: string; user: string; limit: number; since?: number },
+  signal: AbortSignal,
 ): Promise<Conversation | undefined> {
   const { session, user, limit, since } = request
   const [page, users] = await Promise.all([
-    gateway.history.page({
-      ...{ session, user_id: user, limit, offset: 0 },
-      ...(since !== undefined && { since }),
-    }),
+    gateway.history.page(
+      { ...{ session, user_id: user, limit, offset: 0 }, ...(since !== undefined && { since }) },
+      signal,
+    ),
     usersOf(gateway, session),
   ])
   const standing = users.known.find(({ user_id }) => user_id === user)

@@ -103,7 +103,7 @@ export function addPrompts(server: McpServer, context: McpContext): void {
     },
     ({ session, user }, ctx) =>
       guarded(ctx.mcpReq.signal, async () => {
-        const found = await toAnswer(context, session || undefined, user || undefined)
+        const found = await toAnswer(context, session || undefined, user || undefined, ctx.mcpReq.signal)
         if (found.length === 0) {
           return prompt('Nothing to answer', [
             'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
@@ -128,10 +128,11 @@ export function addPrompts(server: McpServer, context: McpContext): void {
         const from = since ? parseTime(since) : undefined
         if (since && from === undefined)
           throw invalidArgument('since: expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
-        const found = await conversationWith(gateway, {
-          ...{ session, user, limit: summaryMessages },
-          ...(from !== undefined && { since: from }),
-        })
+        const found = await conversationWith(
+          gateway,
+          { ...{ session, user, limit: summaryMessages }, ...(from !== undefined && { since: from }) },
+          ctx.mcpReq.signal,
+        )
         if (!found) throw invalidArgument('user: this session has no conversation with this user')
         return prompt('Conversation to summarise', [
           `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
@@ -146,6 +147,7 @@ async function toAnswer(
   { gateway }: McpContext,
   session: string | undefined,
   user: string | undefined,
+  signal: AbortSignal,
 ): Promise<Conversation[]> {
   const filter = { ...(session !== undefined && { session }), ...(user !== undefined && { user_id: user }) }
   const newest = await gateway.conversations.list({ ...filter, limit: recentConversations })
@@ -161,7 +163,7 @@ async function toAnswer(
     wanted
       .slice(0, answerConversations)
       .map(one =>
-        conversationWith(gateway, { session: one.session, user: one.user_id, limit: answerMessages }),
+        conversationWith(gateway, { session: one.session, user: one.user_id, limit: answerMessages }, signal),
       ),
   )
   return found.filter(one => one !== undefined)

@@ -142,11 +142,12 @@ export function addResources(server: McpServer, context: McpContext): void {
     },
     (uri, variables, ctx) =>
       guarded(ctx.mcpReq.signal, async () => {
-        const found = await conversationWith(gateway, {
-          session: needed(variables, 'session', uri),
-          user: needed(variables, 'user', uri),
-          limit: shownMessages,
-        })
+        const [session, user] = [needed(variables, 'session', uri), needed(variables, 'user', uri)]
+        const found = await conversationWith(
+          gateway,
+          { session, user, limit: shownMessages },
+          ctx.mcpReq.signal,
+        )
         if (!found) throw absent(uri)
         return text(uri.href, conversationText(found))
       }),

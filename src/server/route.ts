@@ -55,7 +55,12 @@ export const jsonAnswer = {
 } as const
 
 /** The answer of a failure, whatever was thrown. */
-export const failed = (error: unknown, context: RouteContext, tool?: string): Response => {
-  const known: SvcError = toSvcError(error, context.log, { tool })
+export const failed = (
+  error: unknown,
+  context: RouteContext,
+  tool?: string,
+  signal?: AbortSignal,
+): Response => {
+  const known: SvcError = toSvcError(error, context.log, { tool, signal })
   return problemResponse(known)
 }

@@ -115,6 +115,6 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       },
     },
   ],
-  run: (gateway, input) =>
-    gateway.history.page({ ...input, limit: input.limit ?? 50, offset: input.offset ?? 0 }),
+  run: (gateway, input, call) =>
+    gateway.history.page({ ...input, limit: input.limit ?? 50, offset: input.offset ?? 0 }, call.signal),
 })

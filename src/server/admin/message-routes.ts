@@ -62,7 +62,8 @@ export function addMessageRoutes(
     query: MessagesQuery,
     answer: Messages,
     errors: ['store_unavailable'],
-    run: ({ query }) => gateway.history.page({ ...query, limit: query.limit ?? 50, offset: 0 }),
+    run: ({ query, signal }) =>
+      gateway.history.page({ ...query, limit: query.limit ?? 50, offset: 0 }, signal),
   })
   addJsonRoute(app, context, {
     method: 'post',

@@ -62,7 +62,7 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
       const headers = route.headers?.(inputs)
       return new Response(JSON.stringify(value), { headers: { ...jsonAnswer.headers, ...headers } })
     } catch (error) {
-      return failed(error, context, operationId)
+      return failed(error, context, operationId, call.signal)
     } finally {
       call.end()
     }
