@@ -13,7 +13,17 @@ import {
   randomUin,
 } from './http.ts'
 import { sliceArray } from './lossless.ts'
-import type { BaseInfo, GetUploadUrlRequest, QrcodeReply, QrcodeStatusReply, WeixinMessage } from './wire.ts'
+import type {
+  BaseInfo,
+  GetConfigReply,
+  GetUpdatesReply,
+  GetUploadUrlReply,
+  GetUploadUrlRequest,
+  QrcodeReply,
+  QrcodeStatusReply,
+  SendMessageReply,
+  WeixinMessage,
+} from './wire.ts'
 
 /** Whom a request is for. */
 export interface Account {
@@ -77,12 +87,12 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
   const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
 
   /** @param token absent on the QR call, which also carries no `base_info` */
-  function post(
+  function post<T extends object = Record<string, unknown>>(
     host: string,
     path: string,
     body: Record<string, unknown>,
     options: { token?: string; timeoutMs: number; signal?: AbortSignal; emptyOk?: boolean },
-  ): Promise<Reply> {
+  ): Promise<Reply<T>> {
     const { token, ...rest } = options
     return exchange(fetch, {
       endpoint: path.split('?', 1)[0] ?? path,
@@ -113,7 +123,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       localTokens: readonly string[],
       signal?: AbortSignal,
     ): Promise<QrcodeReply & { qrcode: string; qrcode_img_content: string }> {
-      const { fields } = await post(
+      const { fields } = await post<QrcodeReply>(
         host,
         'get_bot_qrcode?bot_type=3',
         { local_token_list: localTokens.slice(0, 10) },
@@ -141,7 +151,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       const query = new URLSearchParams({ qrcode })
       if (verifyCode) query.set('verify_code', verifyCode)
       try {
-        const { fields } = await exchange(fetch, {
+        const { fields } = await exchange<QrcodeStatusReply>(fetch, {
           endpoint: 'get_qrcode_status',
           url: joinUrl(host, `ilink/bot/get_qrcode_status?${query}`),
           method: 'GET',
@@ -179,7 +189,8 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
       try {
         const options = { token: account.token, timeoutMs, signal }
-        return updatesOf(await post(account.base_url, 'getupdates', { get_updates_buf: cursor }, options))
+        const body = { get_updates_buf: cursor }
+        return updatesOf(await post<GetUpdatesReply>(account.base_url, 'getupdates', body, options))
       } catch (error) {
         // A reply that has begun may carry messages: its failure is an error, silence is not.
         if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
@@ -199,7 +210,12 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       signal?: AbortSignal,
     ): Promise<{ message_id?: string }> {
       const options = { token: account.token, timeoutMs: sendMs, signal, emptyOk: true }
-      const { fields } = await post(account.base_url, 'sendmessage', { msg: message }, options)
+      const { fields } = await post<SendMessageReply>(
+        account.base_url,
+        'sendmessage',
+        { msg: message },
+        options,
+      )
       return { message_id: idOf(fields.message_id) }
     },
 
@@ -212,7 +228,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
     ): Promise<{ typing_ticket?: string }> {
       const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
       const options = { token: account.token, timeoutMs: briefMs, signal }
-      const { fields } = await post(account.base_url, 'getconfig', body, options)
+      const { fields } = await post<GetConfigReply>(account.base_url, 'getconfig', body, options)
       return { typing_ticket: filledOf(fields.typing_ticket) }
     },
 
@@ -244,7 +260,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
         no_need_thumb: true,
       }
       const options = { token: account.token, timeoutMs: sendMs, signal }
-      const { fields } = await post(account.base_url, 'getuploadurl', { ...body }, options)
+      const { fields } = await post<GetUploadUrlReply>(account.base_url, 'getuploadurl', { ...body }, options)
       const url = filledOf(fields.upload_full_url)
       const uploadParam = filledOf(fields.upload_param)
       if (url !== undefined) return { url }
@@ -266,7 +282,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
   }
 }
 
-function updatesOf({ fields, text }: Reply): Updates {
+function updatesOf({ fields, text }: Reply<GetUpdatesReply>): Updates {
   const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
   const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
   // The slices stand for the messages in order; where something else is in the array, they would not.

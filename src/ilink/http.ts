@@ -117,9 +117,10 @@ export interface Request {
   emptyOk?: boolean
 }
 
-export interface Reply {
+/** @typeParam T as upstream documents the reply: which fields there may be, and nothing about what they hold */
+export interface Reply<T extends object = Record<string, unknown>> {
   /** The reply's fields, none of them checked. Ids are strings. */
-  fields: Record<string, unknown>
+  fields: { readonly [K in keyof T]?: unknown }
   /** The JSON text behind them, long integers quoted. */
   text: string
 }
@@ -139,7 +140,10 @@ const errorLimitBytes = 64 * 1024
  *
  * @throws ILinkError; or the signal's reason when the caller aborted
  */
-export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
+export async function exchange<T extends object = Record<string, unknown>>(
+  fetch: Fetch,
+  request: Request,
+): Promise<Reply<T>> {
   const { endpoint, signal } = request
   // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.
   const ended = new AbortController()
