@@ -11,10 +11,9 @@ import { day, now, sameDay } from '../times.ts'
 import type { Answer } from './answers.ts'
 
 const height = 168
-/** Above and below the bars: half a line of the highest label, and the hours. */
-const top = 10
-const bottom = 24
-const plotHeight = height - top - bottom
+/** Above the bars half a line of the highest label, below them the hours; px where the text has its usual size. */
+const usualTop = 10
+const hoursHeight = 24
 const hourMs = 3_600_000
 
 export function Activity({ hours }: { hours: Answer<readonly Hour[]> }) {
@@ -50,18 +49,24 @@ export function Activity({ hours }: { hours: Answer<readonly Hour[]> }) {
 function Chart({ hours }: { hours: readonly Hour[] }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useSignal(0)
+  /** How much larger the viewer wants texts. */
+  const zoom = useSignal(1)
   const chosen = useSignal<number | undefined>(undefined)
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => {
-      if (entry) width.value = Math.floor(entry.contentRect.width)
+      if (!entry) return
+      width.value = Math.floor(entry.contentRect.width)
+      zoom.value = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
     })
     observer.observe(box.current!)
     return () => observer.disconnect()
-  }, [width])
+  }, [width, zoom])
 
   const most = highest(Math.max(...hours.map(one => Math.max(one.received, one.sent))))
   const labels = [0, most / 2, most]
-  const start = Math.max(...labels.map(value => number(value).length)) * 7 + 10
+  const start = Math.max(...labels.map(value => number(value).length)) * 7 * zoom.value + 10
+  const top = usualTop * zoom.value
+  const plotHeight = height - top - hoursHeight * zoom.value
   const step = Math.max(0, (width.value - start) / hours.length)
   const y = (value: number) => top + plotHeight * (1 - value / most)
   const at = chosen.value === undefined ? undefined : Math.min(chosen.value, hours.length - 1)
@@ -123,7 +128,9 @@ function Chart({ hours }: { hours: readonly Hour[] }) {
                 step={step}
                 y={y}
                 isChosen={index === at}
-                labelled={isLabelled(hour.from, step)}
+                top={top}
+                plotHeight={plotHeight}
+                labelled={isLabelled(hour.from, step / zoom.value)}
               />
             ))}
           </svg>
@@ -146,10 +153,13 @@ interface BarsProps {
   step: number
   y(value: number): number
   isChosen: boolean
+  /** Of the whole plot. */
+  top: number
+  plotHeight: number
   labelled: boolean
 }
 
-function Bars({ hour, x, step, y, isChosen, labelled }: BarsProps) {
+function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled }: BarsProps) {
   // A gap between hours and none between the two of one hour: pairs are seen as such.
   const breadth = Math.max(2, Math.floor((step - Math.max(2, step * 0.25)) / 2))
   const from = Math.round(x + (step - breadth * 2) / 2)

@@ -51,10 +51,12 @@ export function Overview() {
       {state.sandbox_phone && (
         <div class="notice sandbox">
           <Icon name="phone" />
-          <p>{t('overview.sandbox')}</p>
-          <a href={elsewhere(state.sandbox_phone)} target="_blank" rel="noopener">
-            {t('overview.sandbox_phone')}
-          </a>
+          <div>
+            <p>{t('overview.sandbox')}</p>
+            <a href={elsewhere(state.sandbox_phone)} target="_blank" rel="noopener">
+              {t('overview.sandbox_phone')}
+            </a>
+          </div>
         </div>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** Line icons, 24 units square; decoration only, the words beside them say it. */
+/** Line icons, 24 units square, that grow with the text; decoration only, the words beside them say it. */
 const paths = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
   sessions:
@@ -45,8 +45,8 @@ export type IconName = keyof typeof paths
 export function Icon({ name, size = 20 }: { name: IconName; size?: number }) {
   return (
     <svg
-      width={size}
-      height={size}
+      width={`${size / 16}rem`}
+      height={`${size / 16}rem`}
       viewBox="0 0 24 24"
       fill="none"
       stroke="currentColor"
