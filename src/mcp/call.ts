@@ -13,6 +13,7 @@ import type { Call, Progress, Question } from '../gateway/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Waiting } from '../server/http-call.ts'
 import { Ticker } from './progress.ts'
+import type { Questions } from './questions.ts'
 
 /** What a call needs from its door. */
 export interface CallDoor {
@@ -21,6 +22,8 @@ export interface CallDoor {
   readonly era: 'legacy' | 'modern'
   /** Ends the waits when the service stops; the calls then still give their answers. */
   readonly waiting: Waiting
+  /** What people were asked, of this door. */
+  readonly questions: Questions
   /** Takes a call whose answer is on its way, and settles it once it is known to be written or lost. */
   deliver(call: McpCall, ctx: ServerContext): void
 }
@@ -36,22 +39,29 @@ export class McpCall implements Call {
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
-  /** Asks with a form of one's own; absent where nobody can be asked. */
-  readonly elicit?: (field: string, form: ElicitRequestFormParams) => Promise<Answer>
+  /**
+   * Asks with a form of one's own; absent where nobody can be asked.
+   *
+   * @param about what an answer is for, and for nothing else
+   * @throws SvcError `forbidden` for an answer to another question
+   */
+  readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
   readonly #waiting: Waiting
+  readonly #questions: Questions
   readonly #controller = new AbortController()
   readonly #cancelled = () => this.#controller.abort(this.#ctx.mcpReq.signal.reason)
   readonly #ticker: Ticker | undefined
   readonly #given: Record<string, unknown>
   #settlers: ((delivered: boolean) => void)[] | undefined
-  #wanted: InputRequests | undefined
+  #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
 
   /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
   constructor(ctx: ServerContext, door: CallDoor, capabilities: ClientCapabilities | undefined) {
     this.#ctx = ctx
     this.local = door.local
     this.#waiting = door.waiting
+    this.#questions = door.questions
     this.#given = { ...ctx.mcpReq.inputResponses }
     const { signal } = ctx.mcpReq
     if (signal.aborted) this.#cancelled()
@@ -68,7 +78,7 @@ export class McpCall implements Call {
     // A client that names no kind means forms: there was no other kind at first.
     if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
       this.elicit = modern
-        ? (field, form) => this.#askByAnswering(field, form)
+        ? (field, form, about) => this.#askByAnswering(field, form, about)
         : (_field, form) => this.#askMeanwhile(form)
       this.ask = question => this.#ask(question)
       this.answered = field => this.#answered(field)
@@ -115,7 +125,7 @@ export class McpCall implements Call {
 
   /** The question to answer with instead of a result; the client then calls again with the person's answer. */
   get question(): InputRequiredResult | undefined {
-    return this.#wanted && inputRequired({ inputRequests: this.#wanted })
+    return this.#wanted && inputRequired(this.#wanted)
   }
 
   async #ask({ text, field }: Question): Promise<string | undefined> {
@@ -149,11 +159,26 @@ export class McpCall implements Call {
 
   /**
    * The modern era: the question is the answer of this call, and the client calls again with what was said. Each answer
-   * is used once; the work until here ends with an error that nobody sees.
+   * is used once; the work until here ends with an error that nobody sees. Where it matters what was asked, the client
+   * brings our ticket back too.
    */
-  async #askByAnswering(field: string, form: ElicitRequestFormParams): Promise<Answer> {
-    if (Object.hasOwn(this.#given, field)) return this.#answer(field)
-    this.#wanted = { [field]: inputRequired.elicit(form) }
+  async #askByAnswering(field: string, form: ElicitRequestFormParams, about: unknown): Promise<Answer> {
+    if (Object.hasOwn(this.#given, field)) {
+      const answer = this.#answer(field)
+      if (about === undefined || this.#questions.take(this.#ctx.mcpReq.requestState<string>(), about))
+        return answer
+      throw new SvcError(
+        'forbidden',
+        'The answer is not to a question about this very call, or it came too late',
+        {
+          hint: 'Call again without an answer: the person is then asked about it.',
+        },
+      )
+    }
+    this.#wanted = {
+      inputRequests: { [field]: inputRequired.elicit(form) },
+      ...(about !== undefined && { requestState: this.#questions.ask(about) }),
+    }
     throw new SvcError('invalid_arguments', `${field}: the person has to answer first`)
   }
 

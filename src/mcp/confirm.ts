@@ -1,6 +1,7 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
 import { SvcError } from '../model/error.ts'
 import type { Tool } from '../tools/index.ts'
+import { seen } from '../tools/untrusted.ts'
 import type { McpCall } from './call.ts'
 
 const shownText = 1000
@@ -10,7 +11,9 @@ interface Outgoing {
   to: string
   text?: string
   session?: string
-  media?: readonly { kind: string; path?: string; url?: string; file_name?: string }[]
+  file_name?: string
+  when_closed?: string
+  media?: readonly { kind: string; path?: string; url?: string; upload_id?: string; file_name?: string }[]
   [other: string]: unknown
 }
 
@@ -30,33 +33,46 @@ export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Pr
       },
     )
   }
-  const answer = await call.elicit('send', {
+  const form = {
     message: described(outgoing),
     requestedSchema: {
-      type: 'object',
-      properties: { send: { type: 'boolean', title: 'Send it', default: true } },
+      type: 'object' as const,
+      properties: { send: { type: 'boolean' as const, title: 'Send it', default: true } },
       required: ['send'],
     },
-  })
+  }
+  const answer = await call.elicit('send', form, outgoing)
   if (answer?.send === true) return
   throw new SvcError('forbidden', 'The person did not agree to this send; nothing was sent', {
     hint: 'Do not try again unchanged: ask what should be sent instead.',
   })
 }
 
-function described({ to, text, session, media = [], ...rest }: Outgoing): string {
+/** All that goes out, and where it comes from: neither a hidden character nor a line end can make it look otherwise. */
+function described({ to, text, session, media = [], file_name, when_closed, ...rest }: Outgoing): string {
   const paths = Object.entries(rest).flatMap(([key, value]) =>
-    key.endsWith('_path') ? [`${key.slice(0, -5)}: ${String(value)}`] : [],
+    key.endsWith('_path') ? [`${key.slice(0, -5)}: ${seen(String(value))}`] : [],
   )
-  const entries = media.map(
-    one => `${one.kind}: ${one.file_name ?? one.path ?? one.url ?? 'given as data or upload'}`,
-  )
+  const entries = media.map(one => {
+    const source =
+      one.path ?? one.url ?? (one.upload_id === undefined ? 'given as data' : `upload ${one.upload_id}`)
+    return `${one.kind}: ${seen(source)}${one.file_name === undefined ? '' : `, named ${seen(one.file_name)}`}`
+  })
   return [
-    `Send this to ${to} on WeChat${session === undefined ? '' : ` from session ${session}`}?`,
+    `Send this to ${seen(to)} on WeChat${session === undefined ? '' : ` from session ${seen(session)}`}?`,
     ...(text
-      ? [text.length > shownText ? `${text.slice(0, shownText)}… (${text.length} characters)` : text]
+      ? [shown(text.length > shownText ? `${text.slice(0, shownText)}… (${text.length} characters)` : text)]
       : []),
     ...paths,
+    ...(file_name === undefined ? [] : [`named ${seen(file_name)}`]),
     ...entries,
+    ...(when_closed === 'queue' ? ['If it cannot go out now, it goes out when they write.'] : []),
   ].join('\n')
 }
+
+/** The text with its lines, each marked as such. */
+const shown = (text: string) =>
+  text
+    .split(/\r\n|[\n\v\f\u0085\u2028\u2029]/)
+    .map(line => `> ${seen(line)}`)
+    .join('\n')

@@ -20,6 +20,7 @@ import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
 import { Exchange, Exchanges, watched } from './exchange.ts'
+import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { Sessions } from './sessions.ts'
 import { SseSessions } from './sse.ts'
@@ -53,6 +54,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const make = options.server ?? createMcpServer
   const guard = createGuard(options.config)
   const waiting = new Waiting()
+  const questions = new Questions()
   const exchanges = new Exchanges()
   const deliver = (call: McpCall, ctx: ServerContext) => {
     const exchange = exchanges.of(ctx.http?.req)
@@ -64,7 +66,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     server: closed =>
       make(
         { ...shared, local: false, era: 'legacy', lasting: true, closed },
-        { local: false, era: 'legacy', waiting, deliver },
+        { local: false, era: 'legacy', waiting, questions, deliver },
       ),
     exchanges,
     ...(options.idleMs !== undefined && { idleMs: options.idleMs }),
@@ -76,7 +78,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
         {
           local: false,
           era: 'legacy',
-          waiting,
+          ...{ waiting, questions },
           deliver: (call, ctx) => delivered(ctx.mcpReq.id, call),
         },
       ),
@@ -87,7 +89,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       ({ era, requestInfo }) =>
         make(
           { ...shared, local: false, era, lasting: false, closed: requestInfo?.signal ?? neverAborts() },
-          { local: false, era, waiting, deliver },
+          { local: false, era, waiting, questions, deliver },
         ),
       {
         responseMode,

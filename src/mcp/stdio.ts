@@ -17,6 +17,7 @@ import { Waiting } from '../server/http-call.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
 import { held } from './exchange.ts'
+import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
 /** A send with media as base64 is the longest message there is. */
@@ -42,13 +43,14 @@ export function serveMcpStdio(
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
 ): StdioServer {
   const waiting = new Waiting()
+  const questions = new Questions()
   const closed = new AbortController()
   const wire = new LineTransport(streams, shared.log)
   const handle = serveStdio(
     ({ era }) =>
       createMcpServer(
         { ...shared, local: true, era, lasting: true, closed: closed.signal },
-        { local: true, era, waiting, deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call) },
+        { local: true, era, waiting, questions, deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call) },
       ),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
   )

@@ -1,0 +1,120 @@
+/** `--confirm-send`: what the person is shown, and that a yes is good for one message, once. */
+import { describe, expect, test } from 'bun:test'
+import { Questions } from '../../src/mcp/questions.ts'
+import { startMcp } from '../support/mcp.ts'
+import { withSandbox } from '../support/sandbox.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
+type Json = any
+
+const modern = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+}
+const yes = { inputResponses: { send: { action: 'accept', content: { send: true } } } }
+const no = { inputResponses: { send: { action: 'decline' } } }
+const outgoing = { to: 'a@im.wechat', text: 'shall I?' }
+
+/** A client that does as it likes: one `tools/call` of send, with whatever stands beside its arguments. */
+async function rawSend(url: string, input: object, beside: object = {}): Promise<Json> {
+  const params = { name: 'send', arguments: input, _meta: modern, ...beside }
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      ...{ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'send' },
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+  })
+  const data = /^data: (.+)$/m.exec(await response.text())![1]!
+  const answer = JSON.parse(data)
+  if (!answer.result) throw new Error(data)
+  return answer.result
+}
+
+const codeOf = (result: Json) => JSON.parse(result.content[0].text).code
+const questionOf = (result: Json) => result.inputRequests.send.params.message
+
+describe('a client that brings the answer along', () => {
+  test('cannot use a yes for another message, nor twice, nor make one up', async () => {
+    await using sandbox = await withSandbox()
+    await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
+    const ask = async (input: object = outgoing) => {
+      const asked = await rawSend(service.url, input)
+      expect(asked.resultType).toBe('input_required')
+      return { requestState: asked.requestState as string }
+    }
+    // A yes to nothing that was asked.
+    expect(codeOf(await rawSend(service.url, outgoing, yes))).toBe('forbidden')
+    expect(codeOf(await rawSend(service.url, outgoing, { ...yes, requestState: 'made up' }))).toBe(
+      'forbidden',
+    )
+    // To another text, another person, with something added, in another way.
+    for (const other of [
+      { ...outgoing, text: 'shall I' },
+      { ...outgoing, to: 'b@im.wechat' },
+      { ...outgoing, session: 'work' },
+      { ...outgoing, file_path: '/etc/hostname' },
+      { ...outgoing, when_closed: 'queue' },
+    ]) {
+      const state = await ask()
+      expect([other, codeOf(await rawSend(service.url, other, { ...yes, ...state }))]).toEqual([
+        other,
+        'forbidden',
+      ])
+      // What was tried is used up.
+      expect(codeOf(await rawSend(service.url, outgoing, { ...yes, ...state }))).toBe('forbidden')
+    }
+    // To itself, whatever the order of its keys: the send goes on, and fails because nobody is logged in.
+    const state = await ask()
+    const turned = { text: outgoing.text, to: outgoing.to }
+    expect(codeOf(await rawSend(service.url, turned, { ...yes, ...state }))).toBe('not_connected')
+    expect(codeOf(await rawSend(service.url, turned, { ...yes, ...state }))).toBe('forbidden')
+    const refused = await ask()
+    expect(codeOf(await rawSend(service.url, outgoing, { ...no, ...refused }))).toBe('forbidden')
+    expect(codeOf(await rawSend(service.url, outgoing, { ...yes, ...refused }))).toBe('forbidden')
+  }, 30_000)
+
+  test('shows the person all that goes out, and nothing in it looks like something else', async () => {
+    await using sandbox = await withSandbox()
+    await using service = await startMcp('http', { sandbox, args: ['--confirm-send'] })
+    const ask = async (input: object) => questionOf(await rawSend(service.url, input))
+    expect(
+      await ask({
+        to: 'a@im.wechat',
+        text: 'one\nfile: two\u202e',
+        file_path: '/etc/passwd',
+        file_name: 'cat.png',
+      }),
+    ).toBe(
+      'Send this to a@im.wechat on WeChat?\n> one\n> file: two\\u{202e}\nfile: /etc/passwd\nnamed cat.png',
+    )
+    expect(
+      await ask({
+        ...{ to: 'a@im.wechat', session: 'work', when_closed: 'queue' },
+        media: [
+          { kind: 'image', path: '/etc/shadow\nx', file_name: 'holiday.png' },
+          { kind: 'file', data: 'aGk=' },
+        ],
+      }),
+    ).toBe(
+      'Send this to a@im.wechat on WeChat from session work?\nimage: /etc/shadow\\u{a}x, named holiday.png\nfile: given as data\nIf it cannot go out now, it goes out when they write.',
+    )
+  }, 30_000)
+})
+
+describe('tickets', () => {
+  test('of a question that is too old, or of the oldest of too many, are not taken', () => {
+    let now = 0
+    const questions = new Questions(() => now)
+    const late = questions.ask('a')
+    now += 10 * 60_000
+    expect(questions.take(late, 'a')).toBe(false)
+    const first = questions.ask('b')
+    const others = Array.from({ length: 1000 }, () => questions.ask('c'))
+    expect(questions.take(first, 'b')).toBe(false)
+    expect(others.every(ticket => questions.take(ticket, 'c'))).toBe(true)
+    expect(questions.take(undefined, 'c')).toBe(false)
+  })
+})
