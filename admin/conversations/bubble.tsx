@@ -5,7 +5,7 @@ import { api, type Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
 import { clock, whole } from '../times.ts'
 import { tellError } from '../ui/toasts.tsx'
-import { Delivery, deliveryNote } from './delivery.tsx'
+import { Delivery, deliveryNote, isCancelled } from './delivery.tsx'
 import { Film, Picture, Plain, Voice } from './media.tsx'
 import { cutAt, Rich } from './text.tsx'
 import { Who } from './who.tsx'
@@ -30,7 +30,8 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
   const { message, first, last, needle, looked, unfolded, onQuote, onAgain } = props
   const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
-  const note = sent ? deliveryNote(message) : ''
+  // What is on its way still says more itself.
+  const note = sent && message.id > 0 ? deliveryNote(message) : ''
   const onlyPicture =
     items.length === 1 && (items[0]!.kind === 'IMAGE' || items[0]!.kind === 'VIDEO') && !ref_msg
   const endsInText = items.at(-1)?.kind === 'TEXT'
@@ -83,10 +84,10 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         </span>
       </div>
       {note !== '' && (
-        <p class={`note small ${status}`}>
+        <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
-          {status === 'queued' && message.id > 0 && <CancelQueued row={message.id} />}
-          {status === 'refused' && message.text !== '' && message.id > 0 && (
+          {status === 'queued' && <CancelQueued row={message.id} />}
+          {status === 'refused' && message.text !== '' && (
             <button type="button" class="link" onClick={() => onAgain(message.text)}>
               {t('chat.again')}
             </button>

@@ -21,6 +21,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const right = rightOf(session, userId)
   const heading = useRef<HTMLHeadingElement>(null)
   const dragging = useSignal(false)
+  // Alone on the page, it is its title.
+  const Heading = narrow ? 'h1' : 'h2'
   useEffect(() => {
     // A phone would open its keyboard.
     if (narrow) heading.current?.focus({ preventScroll: true })
@@ -60,14 +62,14 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
         )}
         <Avatar id={userId} />
         <div class="grow">
-          <h2 ref={heading} tabIndex={-1}>
+          <Heading ref={heading} tabIndex={-1}>
             <Who id={userId} />
             {(sessions.value?.length ?? 0) > 1 && (
               <span class="session-tag cut" title={t('chat.session', { session })}>
                 {session}
               </span>
             )}
-          </h2>
+          </Heading>
           <RightBadge right={right} full />
         </div>
         <button

@@ -25,8 +25,14 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
   )
 }
 
+/** Taken back by somebody before it went out: no failure. */
+export const isCancelled = ({ status, reason }: Message): boolean =>
+  status === 'refused' && reason === 'cancelled'
+
 /** What to say below a message whose state asks for attention; '' for the rest. */
-export function deliveryNote({ status, reason }: Message): string {
+export function deliveryNote(message: Message): string {
+  const { status, reason } = message
+  if (isCancelled(message)) return t('delivery.cancelled_note')
   if (status === 'queued') return t('delivery.queued_note')
   if (status === 'refused') return reason ? t('delivery.refused_note', { reason }) : t('delivery.refused')
   if (status === 'unknown') return t('delivery.unknown_note')

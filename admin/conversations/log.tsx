@@ -12,7 +12,7 @@ import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Bubble } from './bubble.tsx'
-import type { Desk, Outgoing } from './outgoing.ts'
+import { type Desk, isDoubtful, type Outgoing } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { heightOf, type Row, rowsOf } from './rows.ts'
 import type { Thread } from './thread.ts'
@@ -267,7 +267,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
     <div class="failed small" role="alert">
       <Icon name="warn" size={16} />
       <span class="foreign">
-        {t('delivery.refused')}: {title} {hint}
+        {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
       </span>
       {closed && !one.queue ? (
         <button type="button" class="link" onClick={() => desk.queue(one)}>

@@ -161,11 +161,13 @@ export function Film(props: MediaProps) {
       type="button"
       class="film"
       style={size}
-      aria-label={`${t('chat.play')}: ${t('chat.video')}`}
       onClick={() => {
         wanted.value = true
       }}
     >
+      <span class="visually-hidden">
+        {t('chat.play')}: {t('chat.video')}
+      </span>
       <span class="disc">{wanted.value ? <span class="spinner" /> : <Icon name="play" size={28} />}</span>
       {(item.size !== undefined || loaded > 0) && (
         <span class="tag">

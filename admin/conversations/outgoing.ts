@@ -117,6 +117,7 @@ export class Desk {
     batch(() => {
       one.state.value = 'sending'
       one.error.value = undefined
+      restate(one, one.queue ? 'queued' : 'sending')
       for (const file of one.files) if (file.error.value) this.#upload(file)
     })
     this.#line(one)
@@ -192,6 +193,7 @@ export class Desk {
       batch(() => {
         one.error.value = error
         one.state.value = 'failed'
+        restate(one, isDoubtful(error) ? 'unknown' : 'refused')
       })
     }
   }
@@ -259,6 +261,14 @@ export class Desk {
 /** Place of a piece of media, counted from the end: those before it may be stored already. */
 const piecesFrom = (one: Outgoing, piece: Message): number =>
   one.pieces.value.length - one.pieces.value.indexOf(piece)
+
+const restate = (one: Outgoing, status: Message['status']): void => {
+  one.pieces.value = one.pieces.value.map(piece => ({ ...piece, status }))
+}
+
+/** No answer came: it may have been sent. Trying again is safe, the key is the same. */
+export const isDoubtful = (error: unknown): boolean =>
+  error instanceof ApiError && (error.code === 'unreachable' || error.code === 'upstream_timeout')
 
 const desks = new Map<string, Desk>()
 

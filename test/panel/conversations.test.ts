@@ -1,13 +1,263 @@
-import { expect, test } from 'bun:test'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser, type TestPanel, withPanel } from '../support/panel.ts'
 
-test.skipIf(!hasBrowser)(
-  'the page of conversations opens, and loads nothing from elsewhere',
-  async () => {
+const hour = 3_600_000
+const chatOf = (user: string, session = 'default') =>
+  `/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user)}`
+const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
+const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
+const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
+const sentTexts = async ({ sandbox }: TestPanel) =>
+  (await sandbox.messages({ from: 'bot', limit: 1000 })).map(({ items }) => items[0]?.text)
+const userOf = (panel: TestPanel, session = 'default') => panel.bots.get(session)!.user_id
+const stored = (panel: TestPanel, count: number) =>
+  panel.until(
+    `${count} messages are stored`,
+    async () => (await panel.gateway.history.page({ limit: 1, offset: 0 })).total >= count || undefined,
+  )
+
+describe.skipIf(!hasBrowser)('conversations', () => {
+  test('by keyboard alone: search, choose, answer; what comes in is there at once and counts as read', async () => {
     await using panel = await withPanel()
+    const { sandbox } = panel
+    const user = userOf(panel)
+    const other = await sandbox.addUser('other')
+    await sandbox.say('first of another', { from: other, to: panel.bots.get('default')!.bot_id })
+    await sandbox.say('hello\nsecond line')
+    await stored(panel, 2)
     const page = await panel.open({ path: '/conversations' })
-    await page.getByRole('heading', { level: 1, name: 'Conversations' }).waitFor()
+    await page.getByText('hello second line').waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('End')
+    await page.keyboard.press('Home')
+    await page.keyboard.press('Enter')
+    await bubble(page, 'second line').waitFor()
+    expect(page.url()).toBe(`${panel.url}${chatOf(user)}`)
+    await panel.until('read by the service too', async () => {
+      const listed = await panel.gateway.conversations.list()
+      return listed.find(({ user_id }) => user_id === user)?.unread === 0
+    })
+    await page.keyboard.type('an answer')
+    await page.keyboard.press('Shift+Enter')
+    await page.keyboard.type('of two lines')
+    await page.keyboard.press('Enter')
+    await bubble(page, 'an answer').getByText('Sent', { exact: true }).waitFor()
+    expect(await sentTexts(panel)).toEqual(['an answer\nof two lines'])
+    await sandbox.say('and back')
+    await bubble(page, 'and back').waitFor()
+    await page.getByText('New message: and back').waitFor({ state: 'attached' })
+    expect(await field(page).evaluate(it => it === document.activeElement)).toBe(true)
     expect(panel.complaints).toEqual([])
-  },
-  30_000,
-)
+  }, 30_000)
+
+  test('texts, ids and file names full of HTML, marks and length harm nothing', async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    const bot = panel.bots.get('default')!
+    const from = '<img src=x onerror=alert(1)>"\u202e/%2F@im.wechat'
+    await sandbox.phone('POST', 'users', { id: from, name: 'odd' })
+    const say = (text: string) => sandbox.say(text, { from, to: bot.bot_id })
+    await say('<script>alert(1)</script> & "quotes" \u202eright to left')
+    await say('see javascript:alert(1) and https://example.com/a?b=<c>.')
+    await say(`${'long '.repeat(2500)}END`)
+    await sandbox.media('file', 'x', { name: 'photo\u202egpj.exe', from, to: bot.bot_id })
+    await stored(panel, 4)
+    const page = await panel.open({ path: chatOf(from) })
+    await bubble(page, '<script>alert(1)</script> & "quotes"').waitFor()
+    expect(
+      await log(page)
+        .getByRole('link', { name: /example/ })
+        .evaluateAll(links =>
+          links.map(link => [
+            link.getAttribute('href'),
+            link.getAttribute('rel'),
+            link.getAttribute('target'),
+          ]),
+        ),
+    ).toEqual([['https://example.com/a?b=', 'noopener noreferrer', '_blank']])
+    await bubble(page, 'photogpj.exe').waitFor()
+    expect(await log(page).getByText('END').count()).toBe(0)
+    await log(page)
+      .getByRole('button', { name: /^Show all/ })
+      .click()
+    await log(page).getByText('END').waitFor({ state: 'attached' })
+    const wide = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+    for (const width of [360, 768, 1280]) {
+      await page.setViewportSize({ width, height: 800 })
+      expect(await wide()).toBeLessThanOrEqual(0)
+    }
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('a picture and a file go out with a text, what was written is kept, and a word being composed is not sent', async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('hi')
+    await stored(panel, 1)
+    const page = await panel.open({ path: chatOf(userOf(panel)) })
+    await field(page).fill('half a thought')
+    await page.reload()
+    await panel.until('the draft is back', async () => (await field(page).inputValue()) === 'half a thought')
+    await field(page).evaluate(it =>
+      it.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true })),
+    )
+    expect(await field(page).inputValue()).toBe('half a thought')
+    const png = await page.screenshot({ clip: { x: 0, y: 0, width: 60, height: 40 } })
+    await page.locator('input[type=file]').setInputFiles([
+      { name: 'sky.png', mimeType: 'image/png', buffer: png },
+      { name: 'too much.pdf', mimeType: 'application/pdf', buffer: Buffer.alloc(100) },
+      { name: 'paper.pdf', mimeType: 'application/pdf', buffer: Buffer.alloc(3000) },
+    ])
+    await page.getByRole('button', { name: 'Remove too much.pdf' }).click()
+    await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
+    await field(page).press('Enter')
+    const seen = await panel.sandbox.seen(messages => messages.length === 3)
+    expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.kind)).toEqual(['half a thought', 'image', 'file'])
+    await panel.until(
+      'all three are marked as sent',
+      async () => (await log(page).locator('article.out').getByText('Sent', { exact: true }).count()) === 3,
+    )
+    expect(await log(page).locator('article').count()).toBe(4)
+    await log(page).getByRole('button', { name: 'Picture, open it large' }).click()
+    await page.getByRole('dialog', { name: 'Picture' }).getByRole('img', { name: 'Picture' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('an answer that got lost is tried again and arrives once', async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('hi')
+    await stored(panel, 1)
+    const page = await panel.open({ path: chatOf(userOf(panel)) })
+    await bubble(page, 'hi').waitFor()
+    // Refused before it reaches the service: nothing of it is stored.
+    await page.route('**/api/messages', route => route.abort(), { times: 1 })
+    await field(page).fill('once')
+    await field(page).press('Enter')
+    await log(page).getByRole('alert').getByText('May have arrived').waitFor()
+    // Reached, and the answer lost: the service holds the message and its key.
+    await page.route(
+      '**/api/messages',
+      async route => {
+        await route.fetch()
+        await route.abort()
+      },
+      { times: 1 },
+    )
+    await log(page).getByRole('button', { name: 'Try again' }).click()
+    await bubble(page, 'once').getByText('Sent', { exact: true }).waitFor()
+    expect(await log(page).locator('article.out').count()).toBe(1)
+    expect(await sentTexts(panel)).toEqual(['once'])
+  }, 30_000)
+
+  test('with the window closed it waits until the user writes, or is taken back', async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('long ago')
+    await stored(panel, 1)
+    panel.clock.advance(25 * hour)
+    await panel.sandbox.advance(25 * hour)
+    const page = await panel.open()
+    await page.clock.setFixedTime(Date.now() + 25 * hour)
+    await page.goto(`${panel.url}${chatOf(userOf(panel))}`)
+    await page.getByText('The answer window is closed', { exact: false }).first().waitFor()
+    expect(await field(page).isDisabled()).toBe(true)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('button', { name: 'Send when the user writes' }).click()
+    await page.getByRole('textbox').last().fill('for later')
+    await page.keyboard.press('Enter')
+    await bubble(page, 'for later').getByText('Goes out when the user writes').waitFor()
+    await page.keyboard.type('not at all')
+    await page.keyboard.press('Enter')
+    await bubble(page, 'not at all').getByRole('button', { name: 'Do not send' }).click()
+    await bubble(page, 'not at all').getByText('Taken back').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await panel.sandbox.say('here again')
+    await bubble(page, 'for later').getByText('Sent', { exact: true }).waitFor()
+    expect(await sentTexts(panel)).toEqual(['for later'])
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+
+  test('what WeChat refused says why, and what got no answer says that it may have arrived', async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('hi')
+    await stored(panel, 1)
+    const page = await panel.open({ path: chatOf(userOf(panel)) })
+    await panel.sandbox.fail('sendmessage', 'ret', { code: -2 })
+    await field(page).fill('refused')
+    await field(page).press('Enter')
+    await bubble(page, 'refused')
+      .getByText(/^Not sent: /)
+      .waitFor()
+    await panel.sandbox.fail('sendmessage', 'reset', { after: true })
+    await field(page).fill('doubtful')
+    await field(page).press('Enter')
+    await bubble(page, 'doubtful')
+      .getByText(/^May have arrived: /)
+      .waitFor()
+    expect(await log(page).locator('article.out').count()).toBe(2)
+    expect(await violationsInBothThemes(page)).toEqual([])
+  }, 30_000)
+
+  test('a long conversation: only what is seen is in the page, nothing is missing, and a search leads anywhere', async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    await sandbox.bulk(3000, 'number {n} of many')
+    await stored(panel, 3000)
+    const page = await panel.open({ path: chatOf(userOf(panel)) })
+    await bubble(page, 'number 3000 of').waitFor()
+    const rows = () =>
+      log(page)
+        .locator('article')
+        .evaluateAll(all => all.map(one => Number(one.getAttribute('data-row'))).sort((a, b) => a - b))
+    expect((await rows()).length).toBeLessThan(60)
+
+    const seen = new Set<number>()
+    for (let turns = 0; turns < 120 && !(seen.size > 500); turns++) {
+      await log(page).evaluate(it => {
+        it.scrollTop -= it.clientHeight * 0.8
+      })
+      await page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))
+      for (const row of await rows()) seen.add(row)
+    }
+    const newest = Math.max(...seen)
+    expect([...seen].sort((a, b) => b - a)).toEqual(Array.from(seen, (_row, nth) => newest - nth))
+
+    await sandbox.say('came meanwhile')
+    await page.getByRole('button', { name: '1 new message' }).waitFor()
+    await page.getByRole('searchbox').fill('number 700 of')
+    await page.locator('.hit', { hasText: 'number 700 of' }).click()
+    await log(page).locator('article.looked', { hasText: 'number 700 of' }).waitFor()
+    await page.reload()
+    await log(page).locator('article.looked mark', { hasText: 'number 700 of' }).waitFor()
+    await bubble(page, 'number 703 of').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('button', { name: 'To the newest message' }).click()
+    await bubble(page, 'came meanwhile').waitFor()
+    expect((await rows()).length).toBeLessThan(60)
+    expect(panel.complaints).toEqual([])
+  }, 60_000)
+
+  test('on a phone the list and the chat come one after the other, in Chinese', async () => {
+    await using panel = await withPanel({ sessions: ['default', '客服'] })
+    await panel.sandbox.say('你好')
+    await stored(panel, 1)
+    const page = await panel.open({
+      path: '/conversations',
+      locale: 'zh-CN',
+      viewport: { width: 360, height: 740 },
+    })
+    await page.getByRole('heading', { level: 1, name: '会话' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: /你好/ }).click()
+    await page.getByRole('log', { name: '消息' }).getByText('你好').waitFor()
+    expect(await page.getByRole('searchbox').count()).toBe(0)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: '返回列表' }).click()
+    await page.getByRole('searchbox').waitFor()
+    expect(panel.complaints).toEqual([])
+  }, 30_000)
+})
