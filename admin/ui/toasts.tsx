@@ -7,7 +7,9 @@ import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
 
-const store = toast.createStore({ placement: 'bottom-end', overlap: false, gap: 8, duration: 5000 })
+/** Above what people use at the lower edge: the places of a phone, and where one writes. */
+const offsets = { top: '16px', right: '16px', bottom: '88px', left: '16px' }
+const store = toast.createStore({ placement: 'bottom-end', offsets, overlap: false, gap: 8, duration: 5000 })
 
 export const tell = (title: string): void => void store.create({ title, type: 'success' })
 
