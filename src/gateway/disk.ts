@@ -1,10 +1,11 @@
-/** Streams into files. */
+/** Streams into files, in folders of ours. */
 
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { ensurePrivateDir, errorCodeOf } from '../platform/files.ts'
 import { streamedBytes } from '../platform/memory.ts'
 
 export type Digest = 'md5' | 'sha256'
@@ -23,6 +24,25 @@ export interface KeepOptions {
   /** On the disk when this resolves. */
   durable?: boolean
 }
+
+/** A folder of ours in the media root, made when there is none. @throws SvcError `store_unavailable` */
+export async function mediaFolder(
+  mediaRoot: string,
+  name: 'uploads' | 'downloads' | 'outbox',
+): Promise<string> {
+  const folder = join(mediaRoot, name)
+  try {
+    await ensurePrivateDir(folder, { parents: false })
+  } catch (error) {
+    throw diskError(error)
+  }
+  return folder
+}
+
+/** What a process that died left half written is older than this: nothing pauses longer between two blocks. */
+export const staleMs = 60 * 60_000
+/** Names that we give to what is not complete yet. */
+export const unfinished = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
 
 /**
  * Writes a stream into a new file, 0600, hashing as it goes. Whatever goes wrong, nothing of it stays, and the stream

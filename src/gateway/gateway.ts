@@ -239,7 +239,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       : inbox,
     sender,
     outbox,
-    media,
+    media: {
+      accept: (upload, signal) => media.uploads.accept(upload, signal),
+      open: (request, signal) => media.downloads.open(request, signal),
+      download: (request, call) => media.downloads.download(request, call),
+    },
     history: new History(store, record),
     accounts,
     logins,

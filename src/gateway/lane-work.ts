@@ -126,13 +126,13 @@ export class LaneWork {
           .catch(error => log.error('quota not given back', { session, error }))
       }
     }
-    if (parts.every(part => part.done)) await media.discard(parts.flatMap(part => part.file ?? []))
+    if (parts.every(part => part.done)) await media.kept.discard(parts.flatMap(part => part.file ?? []))
     return goesOn
   }
 
   async #upload(part: OutboxPart, account: Account, user: string) {
     const { closing, media } = this.#ports
-    const file = await media.kept(part.file!, part.kind as MediaKind)
+    const file = await media.kept.open(part.file!, part.kind as MediaKind)
     try {
       return await media.upload(account, user, file, closing)
     } finally {

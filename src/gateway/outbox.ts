@@ -76,7 +76,7 @@ export class Outbox {
         hint: 'GET /outbox shows what waits; history tells what became of the rest.',
       })
     }
-    await media.discard(ended.files)
+    await media.kept.discard(ended.files)
     log.info('queued send cancelled', { outbox: outboxId, messages: ended.cancelled })
     return { success: ended.cancelled > 0, outbox_id: outboxId, cancelled: ended.cancelled }
   }
@@ -102,7 +102,7 @@ export class Outbox {
     const parts: NewPart[] = []
     try {
       for (const [nth, piece] of send.pieces.entries()) {
-        const file = 'file' in piece ? await media.keep(piece.file, signal) : undefined
+        const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
         if (file) files.push(file)
         const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
         const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
@@ -126,7 +126,7 @@ export class Outbox {
       this.#nudge.abort()
       return String(id)
     } catch (error) {
-      await media.discard(files)
+      await media.kept.discard(files)
       throw error
     }
   }
@@ -142,7 +142,7 @@ export class Outbox {
     const over = store.outbox(outbox => outbox.expire('not sent within 7 days: the user did not write'))
     for (const { entry, files, messages } of over) {
       log.warn('queued send given up: the user did not write in time', { outbox: entry, messages })
-      await media.discard(files)
+      await media.kept.discard(files)
     }
   }
 

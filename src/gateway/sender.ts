@@ -127,7 +127,7 @@ export class Sender {
 
     const files: HomeFile[] = []
     try {
-      for (const content of request.media) files.push(await media.bring(content, call))
+      for (const content of request.media) files.push(await media.sources.bring(content, call))
       const pieces: Piece[] = [
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),

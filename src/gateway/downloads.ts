@@ -1,0 +1,141 @@
+/** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
+
+import { randomUUID } from 'node:crypto'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import type { Cdn } from '../ilink/cdn.ts'
+import { type MediaReference, mediaOf } from '../ilink/decode.ts'
+import { streamOf } from '../ilink/progress.ts'
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import {
+  createUnique,
+  ensurePrivateDir,
+  errorCodeOf,
+  insideDir,
+  safeBaseName,
+  sweep,
+} from '../platform/files.ts'
+import type { Store } from '../store/store.ts'
+import type { Call } from './call.ts'
+import { extensionOf, sniffType, typeOfName } from './content-type.ts'
+import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
+import type { Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
+import { counted } from './progress.ts'
+import { linked } from './signals.ts'
+import { viewOf } from './view.ts'
+
+export interface DownloadPorts {
+  cdn: Cdn
+  cdnUrl: string
+  store: Store
+  clock: Clock
+  /** Real path of the folder that remote callers may save to. */
+  mediaRoot: string
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+export class Downloads {
+  readonly #ports: DownloadPorts
+
+  constructor(ports: DownloadPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Opens the media of a message as decrypted bytes.
+   *
+   * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
+   */
+  async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
+    const { cdn, cdnUrl } = this.#ports
+    const found = this.#find(request.message_id, request.item)
+    const { stream, size } = await cdn.download(found, { cdnUrl, signal })
+    const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
+    const fromName = named && (await typeOfName(named))
+    if (named && fromName)
+      return { stream, file_name: named, content_type: fromName, ...(size !== undefined && { size }) }
+    const { type, rest } = await sniffType(stream)
+    const file_name =
+      named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${await extensionOf(type)}`
+    return { stream: rest, file_name, content_type: type, ...(size !== undefined && { size }) }
+  }
+
+  /**
+   * Saves the media of a message; an existing file is never overwritten.
+   *
+   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root
+   */
+  async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
+    using either = linked(call.signal, this.#ports.closing)
+    const { signal } = either
+    this.#find(request.message_id, request.item)
+    const folder = await this.#saveFolder(request.save_dir, call)
+    const { stream, file_name, content_type, size } = await this.open(request, signal)
+    const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
+    const source = call.progress
+      ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
+      : stream
+    const written = await keepStream(source, partial, { digests: ['sha256'], signal, durable: true })
+    try {
+      const target = await createUnique(folder, file_name)
+      await target.handle.close()
+      // Over our own empty placeholder: whoever finds the name finds the whole file a moment later.
+      await rename(partial, target.path)
+      return {
+        path: target.path,
+        size: written.size,
+        file_name: basename(target.path),
+        content_type,
+        sha256: written.digests.sha256!,
+      }
+    } catch (error) {
+      await rm(partial, { force: true })
+      throw diskError(error)
+    }
+  }
+
+  /** Removes what a crash left half written. */
+  async sweep(): Promise<void> {
+    const { clock, mediaRoot } = this.#ports
+    await sweep(join(mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
+  }
+
+  #find(messageId: string, item: number): MediaReference {
+    const row = this.#ports.store.byMessageId(messageId)
+    if (!row) throw new SvcError('message_not_found', `there is no message ${messageId}`)
+    const found = mediaOf(row.raw, item)
+    if (found) return found
+    const count = viewOf(this.#ports.store, row).items.filter(part => part.has_media).length
+    throw new SvcError(
+      'no_media',
+      count === 0
+        ? 'this message has no media'
+        : `this message has ${count} media, counted from 0; there is no ${item}`,
+    )
+  }
+
+  /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */
+  async #saveFolder(given: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
+    const { mediaRoot } = this.#ports
+    const usual = join(mediaRoot, 'downloads')
+    const folder =
+      given === undefined
+        ? usual
+        : call.local
+          ? resolve(given)
+          : await insideDir(mediaRoot, resolve(mediaRoot, given))
+    try {
+      if (folder === usual) await ensurePrivateDir(usual, { parents: false })
+      else await mkdir(folder, { recursive: true, mode: 0o700 })
+    } catch (error) {
+      if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
+      throw new SvcError('invalid_arguments', `save_dir: expected a folder (${errorCodeOf(error)})`, {
+        cause: error,
+      })
+    }
+    // Once more now that it is there: a link may have been put in its way.
+    return call.local ? folder : insideDir(mediaRoot, folder)
+  }
+}

@@ -1,0 +1,120 @@
+/** Sources of media: a path, a URL, data or an upload; each comes home as one file that is held open. */
+
+import { Buffer } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import type { MediaContent } from '../model/message.ts'
+import { fetchPublic } from '../platform/fetch.ts'
+import { safeBaseName } from '../platform/files.ts'
+import type { Call } from './call.ts'
+import { keepStream, mediaFolder, tooLarge } from './disk.ts'
+import { type HomeFile, homeFile, md5Of, openRegular } from './home-file.ts'
+import type { Uploads } from './uploads.ts'
+
+export interface SourcePorts {
+  uploads: Uploads
+  /** Real path of the folder that remote callers may send from. */
+  mediaRoot: string
+  maxUploadBytes: number
+  /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
+  trusted(url: URL): boolean
+}
+
+/** Base64 in a JSON body, decoded. */
+const dataLimitBytes = 16 * 1024 * 1024
+const urlTimeoutMs = 10 * 60_000
+
+type Caller = Pick<Call, 'signal' | 'local'>
+
+export class Sources {
+  readonly #ports: SourcePorts
+
+  constructor(ports: SourcePorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Brings a source of media home.
+   *
+   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
+   *   media root, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
+   */
+  async bring(content: MediaContent, call: Caller): Promise<HomeFile> {
+    const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
+    if (given.length !== 1) {
+      throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
+    }
+    if (content.path !== undefined) return this.#fromPath(content, content.path, call)
+    if (content.upload_id !== undefined) return this.#ports.uploads.open(content.upload_id, content)
+    if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
+    return this.#fromData(content, content.data!)
+  }
+
+  async #fromPath(content: MediaContent, given: string, call: Caller): Promise<HomeFile> {
+    const { mediaRoot, maxUploadBytes } = this.#ports
+    const path = call.local ? resolve(given) : resolve(mediaRoot, given)
+    const opened = await openRegular(path, {
+      maxBytes: maxUploadBytes,
+      ...(!call.local && { root: mediaRoot }),
+    })
+    try {
+      const md5 = await md5Of(opened, call.signal)
+      const file_name = safeBaseName(content.file_name ?? basename(path), 'file')
+      return homeFile(opened, { kind: content.kind, file_name, md5 })
+    } catch (error) {
+      await opened.handle.close()
+      throw error
+    }
+  }
+
+  async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<HomeFile> {
+    const { maxUploadBytes, trusted } = this.#ports
+    const fetched = await fetchPublic(given, {
+      maxBytes: maxUploadBytes,
+      timeoutMs: urlTimeoutMs,
+      signal,
+      allow: trusted,
+    })
+    return this.#temporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
+  }
+
+  async #fromData(content: MediaContent, data: string): Promise<HomeFile> {
+    // Cheap first: what is far too long need not be looked at letter by letter.
+    if (data.length > dataLimitBytes * 2) throw tooLarge(dataLimitBytes)
+    const text = data
+      .replace(/^data:[^,]*;base64,/i, '')
+      .replace(/\s+/g, '')
+      .replace(/=+$/, '')
+    if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
+      throw new SvcError('invalid_arguments', 'media.data: expected base64')
+    const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
+    if (bytes.length > dataLimitBytes) throw tooLarge(dataLimitBytes)
+    return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
+  }
+
+  async #temporary(
+    content: MediaContent,
+    body: ReadableStream<Uint8Array>,
+    name: string | undefined,
+    maxBytes: number,
+    signal?: AbortSignal,
+  ): Promise<HomeFile> {
+    const folder = await mediaFolder(this.#ports.mediaRoot, 'uploads')
+    const path = join(folder, `${randomUUID()}.tmp`)
+    const { digests } = await keepStream(body, path, {
+      ...{ digests: ['md5'], maxBytes },
+      ...(signal && { signal }),
+    })
+    const remove = () => rm(path, { force: true })
+    try {
+      const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
+      const opened = await openRegular(path, { maxBytes })
+      return homeFile(opened, { kind: content.kind, file_name, md5: digests.md5!, remove })
+    } catch (error) {
+      await remove()
+      throw error
+    }
+  }
+}

@@ -1,0 +1,131 @@
+/** Uploads: files that a caller hands over in advance, kept for a day for the send that names them. */
+
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import type { MediaContent, MediaKind } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
+import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from './disk.ts'
+import type { AcceptedUpload } from './face.ts'
+import { type HomeFile, homeFile, openRegular } from './home-file.ts'
+import { linked } from './signals.ts'
+
+export interface UploadPorts {
+  clock: Clock
+  mediaRoot: string
+  maxUploadBytes: number
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+/** An upload waits this long for the send that uses it. */
+const uploadLifeMs = 24 * 60 * 60_000
+const uploadId = /^[0-9a-f-]{36}$/
+
+/** What stands beside an upload. */
+interface Sidecar {
+  file_name: string
+  kind?: MediaKind
+  size: number
+  md5: string
+  sha256: string
+  expires_at: number
+}
+
+export class Uploads {
+  readonly #ports: UploadPorts
+
+  constructor(ports: UploadPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Takes an upload, streamed to disk; a send within 24 h may name its id.
+   *
+   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty), `store_unavailable` (disk)
+   */
+  async accept(
+    upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: MediaKind },
+    caller: AbortSignal,
+  ): Promise<AcceptedUpload> {
+    const { clock, closing, maxUploadBytes } = this.#ports
+    using either = linked(caller, closing)
+    const { signal } = either
+    const id = randomUUID()
+    const path = await this.#pathOf(id)
+    const written = await keepStream(upload.body, path, {
+      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal },
+    })
+    try {
+      if (written.size === 0) throw empty()
+      const sidecar: Sidecar = {
+        file_name: safeBaseName(upload.file_name ?? '', `upload-${id.slice(0, 8)}`),
+        ...(upload.kind && { kind: upload.kind }),
+        size: written.size,
+        md5: written.digests.md5!,
+        sha256: written.digests.sha256!,
+        expires_at: clock.now() + uploadLifeMs,
+      }
+      await writeDurably(`${path}.json`, JSON.stringify(sidecar))
+      return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
+    } catch (error) {
+      await rm(path, { force: true })
+      throw diskError(error)
+    }
+  }
+
+  /** The file of an upload, to be sent. @throws SvcError `not_found` for one that is unknown, or whose day is over */
+  async open(id: string, content: MediaContent): Promise<HomeFile> {
+    const gone = () =>
+      new SvcError('not_found', 'media.upload_id: there is no such upload', {
+        hint: 'Uploads are kept for 24 hours; POST /media again.',
+      })
+    if (!uploadId.test(id)) throw gone()
+    const path = await this.#pathOf(id)
+    const text = await readText(`${path}.json`)
+    if (text === undefined) throw gone()
+    const sidecar = sidecarIn(text)
+    if (!sidecar || sidecar.expires_at <= this.#ports.clock.now()) throw gone()
+    const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => {
+      throw gone()
+    })
+    if (opened.size !== sidecar.size) {
+      await opened.handle.close()
+      throw gone()
+    }
+    return homeFile(opened, {
+      kind: content.kind,
+      file_name:
+        content.file_name === undefined
+          ? sidecar.file_name
+          : safeBaseName(content.file_name, sidecar.file_name),
+      md5: sidecar.md5,
+    })
+  }
+
+  /** Removes those whose day is over, and what a crash left half written. */
+  async sweep(): Promise<void> {
+    const { clock, mediaRoot } = this.#ports
+    const folder = join(mediaRoot, 'uploads')
+    await sweep(folder, unfinished, clock.now() - staleMs)
+    await sweep(folder, /^[0-9a-f-]{36}(\.json)?$/, clock.now() - uploadLifeMs - 60_000)
+  }
+
+  async #pathOf(id: string): Promise<string> {
+    return join(await mediaFolder(this.#ports.mediaRoot, 'uploads'), id)
+  }
+}
+
+function sidecarIn(text: string): Sidecar | undefined {
+  try {
+    const { file_name, size, md5, sha256, expires_at } = JSON.parse(text) as Partial<Sidecar>
+    if (typeof file_name !== 'string' || typeof md5 !== 'string' || typeof sha256 !== 'string')
+      return undefined
+    if (typeof size !== 'number' || typeof expires_at !== 'number') return undefined
+    return { file_name, size, md5, sha256, expires_at }
+  } catch {
+    return undefined
+  }
+}
