@@ -21,7 +21,7 @@ import { shellWord } from './tool-flags.ts'
 export async function quickStart(config: Config, command: Command): Promise<void> {
   const again = againFlags(command)
   await claimDirectory(config)
-  const seen = await glance({ basePath: config.basePath, version })
+  const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await runStatus(config, {})
     await writeOut(`\n${nextCommands(again, seen)}`)

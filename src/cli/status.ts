@@ -9,7 +9,7 @@ import { localTime, oneLine, table } from './text.ts'
 
 /** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
 export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {
-  const seen = await glance({ basePath: config.basePath, version })
+  const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
   await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
   return seen.ok ? 0 : 1
 }
@@ -21,17 +21,17 @@ function statusText(seen: Glance): string {
   const service = polling.active
     ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
     : polling.stalled
-      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${svcCommand('doctor', base_path)}`
-      : `${yellow('nobody polls')}: ${svcCommand('openapi', base_path)}`
+      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${svcCommand('doctor', base_path, seen.sandbox)}`
+      : `${yellow('nobody polls')}: ${svcCommand('openapi', base_path, seen.sandbox)}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
   const connected = `${connected_count} of ${session_count} connected`
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}`,
-    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${svcCommand('login', base_path)}` : (connected_count === session_count ? green : red)(connected)}`,
+    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${svcCommand('login', base_path, seen.sandbox)}` : (connected_count === session_count ? green : red)(connected)}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
     ...seen.trouble.map(
-      what => `${red('trouble')}    ${oneLine(what)}; see ${svcCommand('doctor', base_path)}`,
+      what => `${red('trouble')}    ${oneLine(what)}; see ${svcCommand('doctor', base_path, seen.sandbox)}`,
     ),
   ]
   const rows = sessions.map(session => [

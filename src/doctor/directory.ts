@@ -12,7 +12,7 @@ import { counted, listed, quoted, svcCommand, troubleOf } from './words.ts'
 /** Looks at the directory itself and at what lies in it. */
 export async function examineDirectory({ config, clock, place, sessions }: Patient): Promise<Found[]> {
   const { dir } = place
-  if (place.state === 'missing') return missing(dir)
+  if (place.state === 'missing') return missing(place)
   if (place.state === 'unreadable') {
     const isFile = (place.error as { code?: string }).code === 'ENOTDIR'
     return [
@@ -61,13 +61,13 @@ const hiddenFolders = ({ entries }: Place) =>
 const isForeignFile = (name: string, { entries }: Place) =>
   !isNobodys(name) && !isOurFile(name) && !entries.some(entry => entry.name === name && entry.isDirectory())
 
-async function missing(dir: string): Promise<Found[]> {
+async function missing({ dir, isSandbox }: Place): Promise<Found[]> {
   let parent = dirname(dir)
   for (let deep = 0; deep < 100 && !(await statOf(parent).catch(() => undefined)); deep++)
     parent = dirname(parent)
   try {
     await access(parent, constants.W_OK | constants.X_OK)
-    return [note('usable', `there is no ${dir} yet`, svcCommand('openapi', dir))]
+    return [note('usable', `there is no ${dir} yet`, svcCommand('openapi', dir, isSandbox))]
   } catch (error) {
     return [
       bad(

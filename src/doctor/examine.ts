@@ -43,7 +43,7 @@ export interface Report {
 /** Looks at everything, changes nothing, and never throws for what it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000 } = options
-  const place = await lookAround(config.basePath)
+  const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading the whole file keeps this process from looking at any clock.
   const store = await lookAtStore(config.basePath, { check: true }).then(
     (sight): StoreLook => ({ sight }),

@@ -46,14 +46,20 @@ export interface Glance {
 }
 
 /** Looks, takes no lock for longer than a moment, changes nothing; what cannot be read is told, not thrown. */
-export async function glance(options: { basePath: string; version: string; clock?: Clock }): Promise<Glance> {
-  const { basePath, version, clock = systemClock } = options
+export async function glance(options: {
+  basePath: string
+  /** Whether svc is to use the directory with --sandbox. */
+  sandbox?: boolean
+  version: string
+  clock?: Clock
+}): Promise<Glance> {
+  const { basePath, sandbox = false, version, clock = systemClock } = options
   const trouble: string[] = []
   const told = (what: string) => (error: unknown) => {
     trouble.push(`${what}: ${troubleOf(error)}`)
     return undefined
   }
-  const place = await lookAround(basePath)
+  const place = await lookAround(basePath, sandbox)
   if (place.state === 'unreadable') told(basePath)(place.error)
   const [polling, sight, store] = await Promise.all([
     lookAtPolling(basePath, clock).catch(told('.poll.lock')),

@@ -58,7 +58,7 @@ function pollerOf({ place, polling, sessions, clock }: Patient): Found[] {
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   if (!held) {
-    const start = svcCommand('openapi', dir)
+    const start = svcCommand('openapi', dir, place.isSandbox)
     const connected = sessions.sessions.some(({ status }) => status === 'connected')
     return [
       connected

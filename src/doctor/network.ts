@@ -116,7 +116,7 @@ async function sandboxOf({ place, polling, deadlineMs }: Patient): Promise<Found
   const dir = join(place.dir, 'sandbox')
   const lock = await lookAtLock(join(dir, '.lock'))
   const url = (await readText(join(dir, 'address')))?.trim()
-  const start = svcCommand('sandbox', place.dir)
+  const start = svcCommand('sandbox', place.dir, true)
   if (!lock?.held) {
     return [
       polling?.held

@@ -12,7 +12,7 @@ export interface Place {
   /** Of an unreadable one, why. */
   error?: unknown
   entries: readonly Dirent[]
-  /** It belongs to the sandbox. */
+  /** It belongs to the sandbox, or is to: nothing in it is of real accounts, and --sandbox was given. */
   isSandbox: boolean
 }
 
@@ -31,19 +31,25 @@ export const isOurFile = (name: string): boolean =>
 /** Whether it is no concern of ours. */
 export const isNobodys = (name: string): boolean => nobodys.test(name)
 
-/** Looks at the directory. */
-export async function lookAround(dir: string): Promise<Place> {
+/**
+ * Looks at the directory.
+ *
+ * @param asSandbox whether svc is to use it with --sandbox
+ */
+export async function lookAround(dir: string, asSandbox = false): Promise<Place> {
   let entries: Dirent[]
   try {
     entries = await readdir(dir, { withFileTypes: true })
   } catch (error) {
     const missing = (error as { code?: string }).code === 'ENOENT'
-    return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: false }
+    return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: asSandbox }
   }
-  const isSandbox = entries.some(entry => entry.isDirectory() && entry.name === 'sandbox')
+  const hasWorld = entries.some(entry => entry.isDirectory() && entry.name === 'sandbox')
   const known = entries.filter(({ name }) => !isNobodys(name))
-  if (known.length === 0) return { dir, state: 'empty', entries, isSandbox }
-  const isOurs = isSandbox || known.some(({ name }) => ourFiles.test(name)) || (await hasSession(dir, known))
+  if (known.length === 0) return { dir, state: 'empty', entries, isSandbox: asSandbox }
+  const hasAccounts = await hasSession(dir, known)
+  const isSandbox = hasWorld || (asSandbox && !hasAccounts)
+  const isOurs = hasWorld || hasAccounts || known.some(({ name }) => ourFiles.test(name))
   return { dir, state: isOurs ? 'ours' : 'foreign', entries, isSandbox }
 }
 

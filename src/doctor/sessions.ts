@@ -18,7 +18,7 @@ export function examineSessions(patient: Patient): Found[] {
   const { sessions, lostDefault } = sight
   if (place.state === 'unreadable') return []
   if (sessions.length === 0) {
-    return [note('sessions', 'no session yet', svcCommand('login', dir))]
+    return [note('sessions', 'no session yet', svcCommand('login', dir, place.isSandbox))]
   }
   const found = sessions.flatMap(session => sessionOf(session, dir))
   if (lostDefault !== undefined) {

@@ -25,7 +25,8 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
   const { dir } = place
   if ('error' in look) return [unreadable(look.error, dir)]
   const { sight } = look
-  if (!sight) return [note('integrity', 'there is no messages.db yet', svcCommand('openapi', dir))]
+  if (!sight)
+    return [note('integrity', 'there is no messages.db yet', svcCommand('openapi', dir, place.isSandbox))]
   if (sight.damage && sight.damage.length > 0) {
     return [bad('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAside(dir))]
   }

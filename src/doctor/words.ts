@@ -8,9 +8,16 @@ import { errorCodeOf } from '../platform/files.ts'
 export const quoted = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
-/** A command of svc for this data directory, as one may type it. */
-export function svcCommand(command: string, dir: string): string {
-  const isSandbox = existsSync(join(dir, 'sandbox'))
+/**
+ * A command of svc for this data directory, as one may type it.
+ *
+ * @param isSandbox as it lies there; of a directory that is still to be made only the caller knows
+ */
+export function svcCommand(
+  command: string,
+  dir: string,
+  isSandbox = existsSync(join(dir, 'sandbox')),
+): string {
   const usual = join(homedir(), isSandbox ? '.svc-sandbox' : '.svc')
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${quoted(dir)}`}`

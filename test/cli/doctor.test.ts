@@ -127,6 +127,30 @@ describe('svc doctor', () => {
     }
   })
 
+  test('before a sandbox is there all advice is of the sandbox, and WeChat itself is not asked', async () => {
+    const unmade = join(home, 'unmade')
+    const empty = folder('sandbox-to-be')
+    const storeAlone = folder('store-alone')
+    writeFileSync(join(storeAlone, '.data.lock'), '')
+    for (const dir of [unmade, empty, storeAlone]) {
+      const look = await svc(['doctor', '--sandbox', '-d', dir, '-p', '0', '--json'])
+      const { findings } = JSON.parse(look.stdout) as Report
+      expect(findings.filter(({ subject }) => subject === 'network')).toMatchObject([
+        { check: 'sandbox', severity: 'note', fix: `svc sandbox -d ${dir}` },
+      ])
+      const advice = findings.flatMap(({ fix }) => (fix?.startsWith('svc ') ? [fix] : []))
+      expect(advice).toContain(`svc login --sandbox -d ${dir}`)
+      expect(advice.filter(fix => !/^svc sandbox | --sandbox /.test(fix))).toEqual([])
+      const { stdout } = await svc(['status', '--sandbox', '-d', dir])
+      expect(stdout).toContain(`nobody polls: svc openapi --sandbox -d ${dir}`)
+      expect(stdout).toContain(`none yet: svc login --sandbox -d ${dir}`)
+    }
+    // Real accounts stay real, whatever is typed.
+    expect((await svc(['doctor', '--sandbox', '-d', service.dir, '-p', port])).stdout).toContain(
+      'holds real sessions, and --sandbox refuses it',
+    )
+  })
+
   test('an error is status 1, and each has its fix on the next line', async () => {
     const { status, stdout } = await svc([
       'doctor',

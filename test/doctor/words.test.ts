@@ -12,6 +12,9 @@ test('a command that is advised names the directory, and the sandbox where it is
     await mkdir(join(dir, 'sandbox'))
     expect(svcCommand('login', dir)).toBe(`svc login --sandbox -d ${dir}`)
     expect(svcCommand('sandbox', dir)).toBe(`svc sandbox -d ${dir}`)
+    const unmade = join(homedir(), '.svc-sandbox')
+    expect(svcCommand('login', unmade, true)).toBe('svc login --sandbox')
+    expect(svcCommand('login', `${unmade}-2`, true)).toBe(`svc login --sandbox -d ${unmade}-2`)
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
