@@ -27,7 +27,7 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const what = said(answer)
   await writeOut(
     flags.json
-      ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.health }) })}\n`
+      ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})\n`,
   )
   return healthy ? 0 : 1
@@ -58,7 +58,7 @@ function given(text: string): string {
 function said(answer: HealthAnswer): string {
   switch (answer.kind) {
     case 'svc': {
-      const { version, role, stalled, sessions, connected, store } = answer.health
+      const { version, role, stalled, sessions, connected, store } = answer.seen
       const work =
         role === 'poller'
           ? 'polls'

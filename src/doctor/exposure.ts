@@ -1,21 +1,19 @@
-/** The door: what listens on the configured port, who can reach it, and whether the token can be guessed or seen. */
-
-import { networkInterfaces } from 'node:os'
+/** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
 import { join } from 'node:path'
 import process from 'node:process'
-import { apiFetch } from '../platform/fetch.ts'
 import { readText, statOf } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { isLoopback } from '../server/auth.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
+import { noService, openDoor } from './listener.ts'
+import { examinePanel } from './panel.ts'
 import type { Patient } from './patient.ts'
-import { connectsTo } from './reach.ts'
 import { quoted, svcCommand, troubleOf } from './words.ts'
 
 const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
 
-/** Looks at the port and at the token. */
+/** Looks at the ports and at the token. */
 export async function examineExposure(patient: Patient): Promise<Found[]> {
   const { config, deadlineMs } = patient
   const deadline = Math.min(deadlineMs, 2000)
@@ -24,15 +22,27 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
     const url = addressOf(config.host, config.port)
     const answer = await askHealth(url, deadline)
     found.push(...listenerOf(patient, url, answer))
-    if (answer.kind === 'svc') found.push(...(await exposureOf(patient, deadline)))
+    if (answer.kind === 'svc') {
+      found.push(
+        ...(await openDoor({
+          ...{ check: 'exposure', what: 'the service', port: config.port, deadlineMs: deadline },
+          path: '/tools',
+          isOurs: async address => (await askHealth(address, deadline)).kind === 'svc',
+        })),
+      )
+    }
   }
+  found.push(...(await examinePanel(patient, deadline)))
   return [...found, ...(await tokenOf(patient))]
 }
 
 function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[] {
   const { config, place, polling, version } = patient
   const { port } = config
-  const other = `Give doctor the --port of the service; a free one for it: ${svcCommand('openapi --port 0', place.dir)}`
+  const other = {
+    wrong: `Give doctor the --port of the service; a free one for it: ${svcCommand('openapi --port 0', place.dir, place.isSandbox)}`,
+    free: svcCommand('openapi --port 0', place.dir, place.isSandbox),
+  }
   switch (answer.kind) {
     case 'nobody':
       return [
@@ -45,7 +55,7 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[
           : ok('port', `port ${port} is free for the service`),
       ]
     case 'svc': {
-      const { health } = answer
+      const { seen: health } = answer
       const says = `svc ${health.version} answers on ${url} as ${health.role}`
       if (answer.status !== 200) {
         return [
@@ -76,75 +86,9 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[
       }
       return [ok('port', says)]
     }
-    case 'silent':
-      return [
-        bad(
-          'port',
-          `something on ${url} takes connections and does not answer`,
-          polling?.pid === undefined ? other : `If that is svc, it hangs: kill ${polling.pid}`,
-        ),
-      ]
-    case 'stranger':
-      return [
-        polling?.held
-          ? note('port', `another program listens on ${url}`, other)
-          : bad(
-              'port',
-              `another program listens on ${url}: svc cannot start there`,
-              svcCommand('openapi --port 0', place.dir),
-            ),
-      ]
     default:
-      return [
-        bad(
-          'port',
-          `${url} is no address of this machine, or is closed off (${answer.code})`,
-          'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
-        ),
-      ]
+      return [noService('port', patient, url, answer, other)]
   }
-}
-
-/** Whether the service answers under the addresses by which other machines see this one, and to whom. */
-async function exposureOf({ config }: Patient, deadlineMs: number): Promise<Found[]> {
-  const addresses = Object.values(networkInterfaces())
-    .flatMap(list => list ?? [])
-    .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
-    .map(({ address }) => address)
-    .slice(0, 4)
-  const open = (
-    await Promise.all(
-      addresses.map(async address => {
-        if (!(await connectsTo(address, config.port, Math.min(deadlineMs, 1000)))) return undefined
-        const url = addressOf(address, config.port)
-        return (await askHealth(url, deadlineMs)).kind === 'svc' ? url : undefined
-      }),
-    )
-  ).find(url => url !== undefined)
-  if (open === undefined) return [ok('exposure', 'only this machine can reach the service')]
-  const status = await apiFetch(`${open}/tools`, { timeoutMs: deadlineMs }).then(
-    async response => {
-      await response.body?.cancel()
-      return response.status
-    },
-    () => 0,
-  )
-  if (status !== 401) {
-    return [
-      bad(
-        'exposure',
-        `other machines can reach the service on ${open}, and it asks for no token`,
-        'Start it with --host 127.0.0.1, or with SVC_TOKEN set.',
-      ),
-    ]
-  }
-  return [
-    note(
-      'exposure',
-      `other machines can reach the service on ${open}; it asks for the token, and token and messages travel unencrypted`,
-      'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
-    ),
-  ]
 }
 
 async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {

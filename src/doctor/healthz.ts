@@ -1,21 +1,24 @@
-/** GET /healthz of a service, and what its answer means. */
+/** Who listens at an address, and what GET /healthz of a service means. */
 import type { Health } from '../gateway/face.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { failureOf } from './failure.ts'
 
 /**
- * - svc: a service answered; `status` is 200, or 503 while its store fails
+ * - svc: a service answered, and `seen` is what it said of itself
  * - stranger: something answered that is not svc
  * - silent: a connection came about, and no answer within the deadline
  * - nobody: nothing listens there
  * - unreachable: no connection, for `code`
  */
-export type HealthAnswer =
-  | { kind: 'svc'; status: number; health: Health }
+export type Listener<T> =
+  | { kind: 'svc'; status: number; seen: T }
   | { kind: 'stranger'; status: number }
   | { kind: 'silent' }
   | { kind: 'nobody' }
   | { kind: 'unreachable'; code: string }
+
+/** `status` is 200, or 503 while the store of the service fails. */
+export type HealthAnswer = Listener<Health>
 
 /** The address under which this machine reaches a service bound to `host`. */
 export function addressOf(host: string, port: number): string {
@@ -24,14 +27,21 @@ export function addressOf(host: string, port: number): string {
 }
 
 /** Asks the service at `url`; never throws. */
-export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
-  const address = `${url.replace(/\/+$/, '').replace(/\/healthz$/, '')}/healthz`
+export const askHealth = (url: string, deadlineMs: number): Promise<HealthAnswer> =>
+  ask(`${url.replace(/\/+$/, '').replace(/\/healthz$/, '')}/healthz`, deadlineMs, healthIn)
+
+/** Asks for `address`; never throws. `read` finds what svc says there, and undefined in anything else. */
+export async function ask<T>(
+  address: string,
+  deadlineMs: number,
+  read: (text: string) => T | undefined,
+): Promise<Listener<T>> {
   try {
     const response = await apiFetch(address, { timeoutMs: deadlineMs })
-    const health = healthIn(await response.text())
-    return health
-      ? { kind: 'svc', status: response.status, health }
-      : { kind: 'stranger', status: response.status }
+    const seen = read(await response.text())
+    return seen === undefined
+      ? { kind: 'stranger', status: response.status }
+      : { kind: 'svc', status: response.status, seen }
   } catch (error) {
     const code = failureOf(error)
     if (code === 'timeout') return { kind: 'silent' }
