@@ -1,0 +1,269 @@
+/**
+ * What a page of somebody else can do to the panel from the same browser, with a person signed in beside it: nothing.
+ * One lies on 127.0.0.1 at another port, which browsers call the same site; another's name was rebound to us.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type RunningServer, serve } from '../../src/platform/serve.ts'
+import { type Admin, startAdmin } from '../support/admin.ts'
+import { hasBrowser } from '../support/panel.ts'
+
+const token = 'correct-horse-battery-staple'
+const chromiumArgs = [
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  // The name of the attacker leads to this machine, as its DNS server would have it.
+  '--host-resolver-rules=MAP evil.example 127.0.0.1',
+]
+
+/** Everything a page can call, by method, path and body. */
+const calls: readonly (readonly [string, string, string?])[] = [
+  ['GET', '/api/status'],
+  ['GET', '/api/sessions'],
+  ['GET', '/api/conversations'],
+  ['GET', '/api/messages'],
+  ['GET', '/api/outbox'],
+  ['GET', '/api/stats'],
+  ['GET', '/api/media/1/0'],
+  ['GET', '/locales/en.json'],
+  ['GET', '/openapi.json'],
+  ['GET', '/'],
+  ['POST', '/api/sessions/login', '{"name":"evil"}'],
+  ['POST', '/api/sessions/default/logout', '{}'],
+  ['POST', '/api/sessions/default/rename', '{"new_name":"evil"}'],
+  ['POST', '/api/sessions/default/default', '{}'],
+  ['POST', '/api/messages', '{"to":"victim@im.wechat","text":"evil"}'],
+  ['POST', '/api/conversations/read', '{"session":"default","user_id":"a","up_to":1}'],
+  ['POST', '/api/media?file_name=evil', 'evil'],
+  ['POST', '/api/sign-in', `{"token":"${token}"}`],
+  ['POST', '/api/sign-out', '{}'],
+  ['DELETE', '/api/outbox/1'],
+]
+
+describe.skipIf(!hasBrowser).each([
+  ['without a token', undefined],
+  ['signed in by a token', token],
+])('%s', (_what, needed) => {
+  let admin: Admin
+  let elsewhere: RunningServer
+  let browser: Browser
+  let context: BrowserContext
+  /** The person's own panel, and the foreign page beside it. */
+  let own: Page
+  let page: Page
+  let secret: string
+
+  beforeAll(async () => {
+    admin = await startAdmin({ ...(needed !== undefined && { token: needed }) })
+    secret = admin.test.dir
+    elsewhere = await serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () =>
+        new Response('<!doctype html><title>evil</title>', { headers: { 'content-type': 'text/html' } }),
+    })
+    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: chromiumArgs })
+    context = await browser.newContext()
+    own = await context.newPage()
+    await own.goto(needed === undefined ? admin.url : admin.url + admin.app.signInLink())
+    expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
+    if (needed !== undefined) {
+      const [cookie] = await context.cookies()
+      expect(cookie).toMatchObject({ name: 'svc_panel', httpOnly: true, sameSite: 'Strict' })
+      expect(await own.evaluate(() => document.cookie)).toBe('')
+    }
+  }, 30_000)
+  afterAll(async () => {
+    await browser?.close()
+    await elsewhere?.stop(0)
+    await admin?.[Symbol.asyncDispose]()
+  })
+
+  /** Nothing was changed, and the person is still signed in. */
+  async function untouched(): Promise<void> {
+    const sessions = await admin.test.gateway.accounts.list()
+    expect(sessions.map(({ name, status }) => [name, status])).toEqual([['default', 'connected']])
+    expect(await admin.test.sandbox.messages({ from: 'bot' })).toEqual([])
+    expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
+  }
+
+  const foreign = async (host = '127.0.0.1') => {
+    page = await context.newPage()
+    page.setDefaultTimeout(8000)
+    await page.goto(`http://${host}:${elsewhere.port}/`)
+    return page
+  }
+
+  test.each([['127.0.0.1'], ['evil.example']])(
+    'a page of %s at another port reads and changes nothing by fetch, whatever it sends',
+    async host => {
+      await foreign(host)
+      const seen = await page.evaluate(
+        async ({ base, calls }) => {
+          const seen: string[] = []
+          for (const [method, path, body] of calls)
+            for (const mode of ['cors', 'no-cors', 'same-origin'] as const)
+              for (const credentials of ['include', 'omit'] as const)
+                for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
+                  if (body === undefined && type !== 'text/plain') continue
+                  try {
+                    const answer = await fetch(base + path, {
+                      ...{ method, mode, credentials, redirect: 'follow' },
+                      ...(body !== undefined && { body, headers: { 'content-type': type } }),
+                    })
+                    const text = await answer.text()
+                    if (answer.type !== 'opaque' || text !== '')
+                      seen.push(`${method} ${path} ${mode}: ${text}`)
+                  } catch {
+                    // Nothing to see.
+                  }
+                }
+          return seen
+        },
+        { base: admin.url, calls },
+      )
+      expect(seen).toEqual([])
+      await untouched()
+    },
+    30_000,
+  )
+
+  test('forms change nothing, by POST nor GET', async () => {
+    for (const [method, path, body = '{}'] of calls) {
+      if (method === 'DELETE') continue
+      await foreign()
+      const done = page.waitForResponse(response => response.url().startsWith(admin.url))
+      await page.evaluate(
+        ({ action, method, body }) => {
+          const form = document.createElement('form')
+          Object.assign(form, { action, method, enctype: 'text/plain' })
+          const field = document.createElement('input')
+          // As text/plain this is nearly JSON.
+          field.name = body.slice(0, -1)
+          field.value = body.slice(-1)
+          form.append(field)
+          document.body.append(form)
+          // Once this call has its answer.
+          setTimeout(() => form.submit())
+        },
+        { action: admin.url + path, method, body },
+      )
+      const answer = await done
+      const isPage = method === 'GET' && !path.startsWith('/api')
+      expect([method, path, answer.status()]).toEqual([method, path, isPage ? 200 : 403])
+    }
+    await untouched()
+  }, 60_000)
+
+  test('pictures, scripts, styles, frames, objects, sockets and streams bring nothing in', async () => {
+    await foreign()
+    const seen = await page.evaluate(
+      async ({ base }) => {
+        const seen: string[] = []
+        const load = (tag: string, fields: object, path: string) =>
+          new Promise<void>(resolve => {
+            const element = document.createElement(tag)
+            element.onload = () => {
+              seen.push(`${tag} ${path}`)
+              resolve()
+            }
+            element.onerror = () => resolve()
+            Object.assign(element, fields)
+            document.body.append(element)
+          })
+        for (const path of [
+          '/api/status',
+          '/api/sessions',
+          '/api/media/1/0',
+          '/icon.svg',
+          '/assets/index-abc.js',
+          '/locales/en.json',
+        ]) {
+          await load('img', { src: base + path }, path)
+          await load('script', { src: base + path }, path)
+          await load('script', { src: base + path, type: 'module' }, path)
+          await load('link', { rel: 'stylesheet', href: base + path }, path)
+        }
+        const ends = (source: EventSource | WebSocket) =>
+          new Promise<void>(resolve => {
+            source.onopen = () => {
+              seen.push(source.url)
+              resolve()
+            }
+            source.onerror = () => resolve()
+          })
+        await ends(new EventSource(`${base}/api/events`))
+        await ends(new EventSource(`${base}/api/events`, { withCredentials: true }))
+        for (const path of ['/', '/api/events', '/api/status'])
+          await ends(new WebSocket(base.replace('http', 'ws') + path))
+        navigator.sendBeacon(`${base}/api/sessions/default/logout`, '{}')
+        return seen
+      },
+      { base: admin.url },
+    )
+    expect(seen).toEqual([])
+    await untouched()
+  }, 30_000)
+
+  test('nobody frames the panel, nor keeps a hold on a window that shows it', async () => {
+    await foreign()
+    for (const path of ['/', '/sessions/default', '/api/status', '/openapi.json']) {
+      await page.evaluate(
+        src =>
+          new Promise<void>(resolve => {
+            const frame = document.createElement('iframe')
+            frame.onload = () => resolve()
+            frame.src = src
+            document.body.append(frame)
+          }),
+        admin.url + path,
+      )
+    }
+    for (const frame of page.frames().slice(1)) {
+      const text = await frame.content().catch(() => '')
+      expect([text.includes('<title>the page'), text.includes(secret)]).toEqual([false, false])
+    }
+    const [opened] = await Promise.all([
+      context.waitForEvent('page'),
+      page.evaluate(url => {
+        ;(globalThis as { held?: unknown }).held = window.open(url)
+      }, `${admin.url}/sessions`),
+    ])
+    await opened.waitForLoadState()
+    expect(await opened.evaluate(() => window.opener)).toBeNull()
+    const readable = await page.evaluate(() => {
+      try {
+        const { held } = globalThis as { held?: Window }
+        return held?.document?.title ?? 'nothing'
+      } catch {
+        return 'nothing'
+      }
+    })
+    expect(readable).toBe('nothing')
+    await untouched()
+  }, 30_000)
+
+  test('a name that was rebound to the panel itself gets nothing, not even the page', async () => {
+    page = await context.newPage()
+    const { port } = admin.server
+    const answer = await page.goto(`http://evil.example:${port}/`)
+    expect(answer!.status()).toBe(403)
+    expect(await page.content()).not.toContain('the page')
+    const statuses = await page.evaluate(
+      async calls =>
+        Promise.all(
+          calls.map(async ([method, path, body]) => {
+            const { status } = await fetch(path, {
+              method,
+              credentials: 'include',
+              ...(body !== undefined && { body }),
+            })
+            return `${method} ${path} ${status}`
+          }),
+        ),
+      calls,
+    )
+    expect(statuses).toEqual(calls.map(([method, path]) => `${method} ${path} 403`))
+    await untouched()
+  }, 30_000)
+})
