@@ -28,6 +28,17 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
     if (narrow) heading.current?.focus({ preventScroll: true })
   }, [thread, narrow])
 
+  useEffect(() => {
+    // A file that misses its place must not take the page away.
+    const hold = (event: DragEvent) => {
+      if (event.dataTransfer?.types.includes('Files')) event.preventDefault()
+    }
+    for (const event of ['dragover', 'drop'] as const) addEventListener(event, hold)
+    return () => {
+      for (const event of ['dragover', 'drop'] as const) removeEventListener(event, hold)
+    }
+  }, [])
+
   const copy = () =>
     void navigator.clipboard.writeText(userId).then(() => tell(t('action.copied')), tellError)
   const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false

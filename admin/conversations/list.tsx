@@ -1,28 +1,18 @@
 /** Everybody there are messages with; or, while something is searched for, who and what was found. */
 import { useSignal } from '@preact/signals'
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useMemo, useRef } from 'preact/hooks'
 import { Link } from 'wouter-preact'
 import { navigate } from 'wouter-preact/use-browser-location'
-import type { Conversation, Message } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { number, t } from '../i18n.ts'
-import { conversations, peerOf, sessions, status } from '../live.ts'
-import { short, whole } from '../times.ts'
+import { t } from '../i18n.ts'
+import { conversations, sessions, status } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
-import { Delivery } from './delivery.tsx'
+import { useArrows, useSlash } from './arrows.ts'
+import { keyOf, linesOf } from './lines.ts'
+import { LineView } from './list-line.tsx'
 import { hrefOf, type Place } from './place.ts'
-import { RightBadge, rightOf } from './right.tsx'
 import { Search } from './search.ts'
-import { around, contains, Marked } from './text.tsx'
 import { useVirtual } from './virtual.ts'
-import { Avatar, Who } from './who.tsx'
-import { preview } from './words.ts'
-
-type Line =
-  | { kind: 'head'; text: string }
-  | { kind: 'conversation'; one: Conversation }
-  | { kind: 'hit'; message: Message }
-  | { kind: 'more' }
 
 const heights = { head: 40, conversation: 72, hit: 84, more: 56 } as const
 /** With the account's name below. */
@@ -96,10 +86,9 @@ export function List({ place }: { place: Place }) {
             }}
             onKeyDown={event => {
               if (event.key === 'Escape') typed.value = ''
-              if (event.key === 'ArrowDown') {
-                event.preventDefault()
-                onKeyDown(event)
-              }
+              if (event.key === 'ArrowDown') onKeyDown(event)
+              if (event.key === 'Enter' && !event.isComposing && needle !== '')
+                scroller.current?.querySelector<HTMLElement>('[data-stop]')?.click()
             }}
           />
           {typed.value === '' ? (
@@ -180,170 +169,6 @@ export function List({ place }: { place: Place }) {
   )
 }
 
-function linesOf(
-  all: readonly Conversation[],
-  needle: string,
-  found: Search['found']['value'],
-): readonly Line[] {
-  if (needle === '') return all.map(one => ({ kind: 'conversation', one }))
-  const wanted = needle.toLowerCase()
-  const named = all.filter(
-    ({ session, user_id }) =>
-      user_id.toLowerCase().includes(wanted) || session.toLowerCase().includes(wanted),
-  )
-  const lines: Line[] = []
-  if (named.length > 0) lines.push({ kind: 'head', text: t('search.people', { count: named.length }) })
-  for (const one of named) lines.push({ kind: 'conversation', one })
-  if (!found || found.messages.length === 0) return lines
-  const { total, totalIsLowerBound } = found
-  if (found.q !== needle) {
-    // Until the answer is there: what was found before and still fits.
-    const fitting = found.messages.filter(({ text }) => contains(text, needle))
-    return [...lines, ...fitting.map(message => ({ kind: 'hit' as const, message }))]
-  }
-  lines.push({
-    kind: 'head',
-    text: totalIsLowerBound
-      ? t('search.many', { most: number(total) })
-      : t('search.messages', { count: total }),
-  })
-  for (const message of found.messages) lines.push({ kind: 'hit', message })
-  if (found.next !== undefined) lines.push({ kind: 'more' })
-  return lines
-}
-
-const keyOf = (line: Line): string =>
-  line.kind === 'conversation'
-    ? `c ${line.one.session}/${line.one.user_id}`
-    : line.kind === 'hit'
-      ? `m ${line.message.id}`
-      : line.kind === 'head'
-        ? `h ${line.text}`
-        : 'more'
-
-interface LineViewProps {
-  line: Line
-  place: Place
-  needle: string
-  search: Search
-  tabIndex: number
-  isOpen: boolean
-}
-
-function LineView({ line, place, needle, search, tabIndex, isOpen }: LineViewProps) {
-  if (line.kind === 'head') return <h2 class="list-section small soft">{line.text}</h2>
-  if (line.kind === 'conversation')
-    return <ConversationLine one={line.one} {...{ needle, tabIndex, isOpen, q: needle }} />
-  if (line.kind === 'hit') return <Hit message={line.message} {...{ needle, tabIndex, place }} />
-  return (
-    <button
-      type="button"
-      class="button plain more"
-      tabIndex={tabIndex}
-      data-stop
-      disabled={search.busy.value}
-      onClick={() => search.more()}
-    >
-      {t('search.more')}
-    </button>
-  )
-}
-
-interface ConversationLineProps {
-  one: Conversation
-  q: string
-  tabIndex: number
-  isOpen: boolean
-}
-
-function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
-  const { session, user_id, last_message, unread } = one
-  const several = (sessions.value?.length ?? 0) > 1
-  const badge = <RightBadge right={rightOf(session, user_id)} />
-  return (
-    <Link
-      class="conversation"
-      href={hrefOf({ session, userId: user_id, q })}
-      tabIndex={tabIndex}
-      data-stop
-      {...(isOpen && { 'aria-current': 'true' as const })}
-    >
-      <Avatar id={user_id} />
-      <span class="two">
-        <span class="upper">
-          <Who id={user_id} />
-          <time
-            class="small soft"
-            dateTime={new Date(last_message.timestamp).toISOString()}
-            title={whole(last_message.timestamp)}
-          >
-            {short(last_message.timestamp)}
-          </time>
-        </span>
-        <span class="lower">
-          {last_message.status && <Delivery status={last_message.status} />}
-          <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
-            {preview(last_message)}
-          </span>
-          {!several && badge}
-          {unread > 0 && (
-            <span class="count">
-              {unread > 99 ? '99+' : unread}
-              <span class="visually-hidden"> {t('nav.unread')}</span>
-            </span>
-          )}
-        </span>
-        {several && (
-          <span class="lower">
-            <span class="session-tag cut">{session}</span>
-            {badge}
-          </span>
-        )}
-      </span>
-    </Link>
-  )
-}
-
-interface HitProps {
-  message: Message
-  needle: string
-  place: Place
-  tabIndex: number
-}
-
-function Hit({ message, needle, place, tabIndex }: HitProps) {
-  const userId = peerOf(message)
-  const { session, id } = message
-  const isOpen = place.m === id
-  return (
-    <Link
-      class="conversation hit"
-      href={hrefOf({ session, userId, q: needle, m: id })}
-      tabIndex={tabIndex}
-      data-stop
-      {...(isOpen && { 'aria-current': 'true' as const })}
-    >
-      <Avatar id={userId} small />
-      <span class="two">
-        <span class="upper">
-          <Who id={userId} />
-          <time
-            class="small soft"
-            dateTime={new Date(message.timestamp).toISOString()}
-            title={whole(message.timestamp)}
-          >
-            {short(message.timestamp)}
-          </time>
-        </span>
-        <span class="excerpt soft small foreign" dir="auto">
-          {message.status && <Delivery status={message.status} size={12} />}
-          <Marked text={around(message.text, needle)} needle={needle} />
-        </span>
-      </span>
-    </Link>
-  )
-}
-
 function Nobody() {
   const phone = status.value?.sandbox_phone
   const none = sessions.value?.length === 0
@@ -375,61 +200,3 @@ const Skeleton = () => (
     ))}
   </div>
 )
-
-/** One stop of Tab for the whole list; inside it the arrows, Home and End go from row to row. */
-function useArrows(
-  lines: readonly Line[],
-  list: ReturnType<typeof useVirtual>,
-  scroller: { current: HTMLElement | null },
-  open: number,
-) {
-  const [at, setAt] = useState(-1)
-  const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'
-  const first = lines.findIndex((_line, index) => isStop(index))
-  const current = isStop(at) ? at : open >= 0 ? open : first
-  const go = (from: number, step: number) => {
-    let index = from
-    while (lines[index] !== undefined && !isStop(index)) index += step
-    if (!isStop(index)) return
-    setAt(index)
-    list.scrollToIndex(index, { align: 'auto' })
-    // A row that was out of sight is drawn first.
-    const focus = (tries: number) => {
-      const row = scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"] [data-stop]`)
-      if (row) row.focus({ preventScroll: true })
-      else if (tries > 0) requestAnimationFrame(() => focus(tries - 1))
-    }
-    focus(5)
-  }
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-    const inside = (event.target as HTMLElement).closest('[data-index]') !== null
-    if (event.key === 'ArrowDown') go(inside ? current + 1 : first, 1)
-    else if (event.key === 'ArrowUp') go(current - 1, -1)
-    else if (event.key === 'Home') go(first, 1)
-    else if (event.key === 'End') go(lines.length - 1, -1)
-    else return
-    event.preventDefault()
-  }
-  const onFocus = (event: FocusEvent) => {
-    const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
-    if (row) setAt(Number(row.dataset.index))
-  }
-  return { current, onKeyDown, onFocus }
-}
-
-/** `/` goes to the search from anywhere but where one writes. */
-function useSlash(field: { current: HTMLInputElement | null }): void {
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const at = event.target as HTMLElement
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return
-      if (at.matches('input:not([type=range]), textarea, select, [contenteditable]')) return
-      event.preventDefault()
-      field.current?.focus()
-      field.current?.select()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
-}

@@ -1,20 +1,21 @@
 /** The messages of a conversation, as far as they are in view. */
 
-import { useComputed, useSignal, useSignalEffect } from '@preact/signals'
+import { useComputed, useSignal } from '@preact/signals'
 import { observeElementRect } from '@tanstack/virtual-core'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { navigate } from 'wouter-preact/use-browser-location'
-import { api, type Message } from '../api.ts'
+import type { Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { conversationOf, conversations, onMessage, peerOf } from '../live.ts'
-import { day } from '../times.ts'
+import { onMessage, peerOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
-import { tell, tellError } from '../ui/toasts.tsx'
-import { Bubble } from './bubble.tsx'
-import { type Desk, isDoubtful, type Outgoing } from './outgoing.ts'
+import { tell } from '../ui/toasts.tsx'
+import type { Desk } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
-import { heightOf, type Row, rowsOf } from './rows.ts'
+import { rowOf } from './quotes.ts'
+import { useMarkRead } from './read-marks.ts'
+import { RowView } from './row-view.tsx'
+import { heightOf, rowsOf } from './rows.ts'
 import type { Thread } from './thread.ts'
 import { useVirtual } from './virtual.ts'
 import { preview } from './words.ts'
@@ -219,109 +220,4 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
       </div>
     </div>
   )
-}
-
-interface RowViewProps {
-  row: Row
-  needle: string
-  looked: boolean
-  unfolded: Set<number>
-  desk: Desk
-  onQuote(quote: NonNullable<Message['ref_msg']>): void
-  onAgain(text: string): void
-}
-
-function RowView({ row, desk, ...props }: RowViewProps) {
-  const { message, newDay, unreadFromHere, first, last, outgoing } = row
-  return (
-    <>
-      {newDay && (
-        <p class="day small">
-          <span>{day(message.timestamp)}</span>
-        </p>
-      )}
-      {unreadFromHere && (
-        <p class="day unread-line small">
-          <span>{t('chat.unread_line')}</span>
-        </p>
-      )}
-      <Bubble {...props} {...{ message, first, last }} />
-      {outgoing && last && <OnItsWay one={outgoing} desk={desk} />}
-    </>
-  )
-}
-
-/** How the upload goes; and, of what was refused before it was stored, why and what to do. */
-function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
-  if (one.state.value === 'sending') {
-    const files = one.files.filter(({ progress }) => progress.value < 1)
-    if (files.length === 0) return null
-    const share = one.files.reduce((sum, { progress }) => sum + progress.value, 0) / one.files.length
-    return <progress class="on-its-way" value={share} aria-label={t('composer.uploading')} />
-  }
-  const error = one.error.value
-  const { title, hint } = errorText(error)
-  const code = (error as { code?: string }).code
-  const closed = code === 'window_closed' || code === 'quota_exhausted'
-  return (
-    <div class="failed small" role="alert">
-      <Icon name="warn" size={16} />
-      <span class="foreign">
-        {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
-      </span>
-      {closed && !one.queue ? (
-        <button type="button" class="link" onClick={() => desk.queue(one)}>
-          {t('composer.queue')}
-        </button>
-      ) : (
-        <button type="button" class="link" onClick={() => desk.retry(one)}>
-          {t('action.retry')}
-        </button>
-      )}
-      <button type="button" class="link" onClick={() => desk.drop(one)}>
-        {t('chat.discard')}
-      </button>
-    </div>
-  )
-}
-
-/** Tells the service, and the list, that the newest message was seen: it is in view, and somebody is here. */
-function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
-  const focus = useSignal(document.hasFocus())
-  useEffect(() => {
-    const look = () => {
-      focus.value = document.hasFocus() && document.visibilityState === 'visible'
-    }
-    for (const event of ['focus', 'blur', 'visibilitychange']) addEventListener(event, look)
-    return () => {
-      for (const event of ['focus', 'blur', 'visibilitychange']) removeEventListener(event, look)
-    }
-  }, [])
-  const told = useRef(0)
-  useSignalEffect(() => {
-    const last = thread.messages.value.at(-1)
-    const known = conversationOf(thread.session, thread.userId)
-    if (!focus.value || !atEnd.value || thread.hasNewer.value || !last || !known || known.unread === 0) return
-    if (told.current >= last.id || last.id < known.last_message.id) return
-    told.current = last.id
-    conversations.value = conversations.peek()!.map(one => (one === known ? { ...one, unread: 0 } : one))
-    void api.markRead(thread.session, thread.userId, last.id).catch(tellError)
-  })
-}
-
-/** The row of a quoted message: one that is loaded, else the one of that time that bears its id. */
-async function rowOf(thread: Thread, quote: NonNullable<Message['ref_msg']>): Promise<number | undefined> {
-  const isIt = ({ message_id }: Message) => message_id === quote.message_id
-  const loaded = thread.messages.peek().find(isIt)
-  if (loaded || quote.timestamp === undefined) return loaded?.id
-  try {
-    const { messages } = await api.messages({
-      ...{ session: thread.session, user_id: thread.userId, limit: 200 },
-      ...{ since: quote.timestamp - 60_000, until: quote.timestamp + 60_000 },
-    })
-    return messages.find(isIt)?.id
-  } catch (error) {
-    tellError(error)
-    return undefined
-  }
 }

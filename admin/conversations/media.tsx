@@ -1,20 +1,13 @@
-/** Pictures, films, voices and files inside a message. */
+/** Pictures, films and files inside a message. */
 import { useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { type Message, mediaUrl } from '../api.ts'
-import { errorText } from '../errors.ts'
+import { useMemo } from 'preact/hooks'
+import { mediaUrl } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
-import { type Blobbed, holdBlob, knownShape, learnShape, type Shape } from './blobs.ts'
+import { knownShape, learnShape, type Shape } from './blobs.ts'
+import { isThere, type MediaProps, useBlob } from './held.ts'
 import { look } from './lightbox.tsx'
-import { duration, fileName, itemWords } from './words.ts'
-
-export interface MediaProps {
-  message: Message
-  item: Message['items'][number]
-  /** Which of the message's media. */
-  index: number
-}
+import { fileName, itemWords } from './words.ts'
 
 const box: Shape = { width: 264, height: 320 }
 const unknownShape: Shape = { width: 240, height: 180 }
@@ -31,47 +24,8 @@ const shapeOf = ({ message, item, index }: MediaProps): Shape => {
   return known ? fitted(known) : unknownShape
 }
 
-/** Whether the bytes are there, or can be asked for. */
-const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0
-
-interface Held {
-  blob: Blobbed | undefined
-  problem: string
-  bytes: number
-}
-
-/** Media while it is on screen; `wanted` says whether to load it. */
-function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
-  const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
-  const { id, message_id } = message
-  const { has_media } = item
-  useEffect(() => {
-    if (!wanted) return
-    let gone = false
-    const hold = holdBlob({ id, message_id }, index, loaded => {
-      if (!gone) held.value = { ...held.value, bytes: loaded }
-    })
-    if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
-    else if (has_media)
-      hold.promise.then(
-        blob => {
-          if (!gone) held.value = { blob, problem: '', bytes: blob.size }
-        },
-        error => {
-          if (!gone && !(error instanceof DOMException))
-            held.value = { blob: undefined, problem: errorText(error).title, bytes: 0 }
-        },
-      )
-    return () => {
-      gone = true
-      hold.release()
-    }
-    // A row keeps its bytes when its message id changes.
-  }, [id, index, wanted, has_media])
-  return held
-}
-
-const Download = ({ message, index, item }: MediaProps) =>
+/** The way to the bytes themselves. */
+export const Download = ({ message, index, item }: MediaProps) =>
   item.has_media ? (
     <a
       class="button plain icon-only download"
@@ -176,87 +130,6 @@ export function Film(props: MediaProps) {
         </span>
       )}
     </button>
-  )
-}
-
-export function Voice(props: MediaProps) {
-  const held = useBlob(props, isThere(props))
-  const { blob, problem } = held.value
-  const { item } = props
-  const audio = useRef<HTMLAudioElement>(null)
-  const playing = useSignal(false)
-  const at = useSignal(0)
-  const length = useSignal((item.playtime ?? 0) / 1000)
-  const broken = useSignal(false)
-  const canPlay =
-    blob !== undefined && !broken.value && document.createElement('audio').canPlayType(blob.type) !== ''
-  const silk = blob !== undefined && !canPlay
-  return (
-    <div class="voice">
-      <div class="piece">
-        {canPlay ? (
-          <>
-            <button
-              type="button"
-              class="button icon-only primary round"
-              aria-label={t(playing.value ? 'chat.pause' : 'chat.play')}
-              onClick={() => void (playing.value ? audio.current?.pause() : audio.current?.play())}
-            >
-              <Icon name={playing.value ? 'pause' : 'play'} />
-            </button>
-            <input
-              type="range"
-              min={0}
-              max={Math.max(length.value, 0.1)}
-              step={0.05}
-              value={at.value}
-              aria-label={t('chat.position')}
-              onInput={event => {
-                if (audio.current) audio.current.currentTime = Number(event.currentTarget.value)
-              }}
-            />
-            {/* biome-ignore lint/a11y/useMediaCaption: the transcript is below */}
-            <audio
-              ref={audio}
-              src={blob.url}
-              onPlay={() => {
-                playing.value = true
-              }}
-              onPause={() => {
-                playing.value = false
-              }}
-              onTimeUpdate={event => {
-                at.value = event.currentTarget.currentTime
-              }}
-              onLoadedMetadata={event => {
-                if (Number.isFinite(event.currentTarget.duration)) length.value = event.currentTarget.duration
-              }}
-              onError={() => {
-                broken.value = true
-              }}
-            />
-            <span class="small soft">{length.value > 0 ? duration(length.value * 1000) : ''}</span>
-          </>
-        ) : (
-          <>
-            <Icon name="voice" />
-            <span>
-              {itemWords(item)}
-              {(silk || problem !== '' || !isThere(props)) && (
-                <span class="small soft block">{problem || (silk ? t('chat.silk') : t('chat.no_file'))}</span>
-              )}
-            </span>
-          </>
-        )}
-        {problem === '' && <Download {...props} />}
-      </div>
-      {item.transcript && (
-        <p class="transcript foreign" dir="auto">
-          <span class="visually-hidden">{t('chat.transcript')} </span>
-          {item.transcript}
-        </p>
-      )}
-    </div>
   )
 }
 

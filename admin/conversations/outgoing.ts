@@ -3,29 +3,14 @@
  * stored yet. Outlives the view, so that going elsewhere interrupts nothing.
  */
 import { batch, type Signal, signal } from '@preact/signals'
-import { ApiError, api, type Message, upload } from '../api.ts'
-import { conversationOf, onMessage, peerOf, status } from '../live.ts'
+import { ApiError, api, type Message } from '../api.ts'
+import { conversationOf, onMessage, peerOf } from '../live.ts'
+import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import { threadOf } from './thread.ts'
 
 /** UTF-8 bytes of one message; a longer text goes out in parts. */
 const partBytes = 16_384
-
-export type AttachedKind = 'image' | 'video' | 'file'
-
-export interface Attachment {
-  id: number
-  file: File
-  kind: AttachedKind
-  /** Of a picture. */
-  preview: string | undefined
-  /** Share that is up, 0 to 1. */
-  progress: Signal<number>
-  error: Signal<unknown>
-  /** Settles when it is up, or failed. */
-  uploaded: Promise<string | undefined>
-  abort: AbortController
-}
 
 export interface Outgoing {
   /** The idempotency key: however often it is tried, it is sent once. */
@@ -45,15 +30,8 @@ export interface Outgoing {
 export const costOf = (text: string, files: number): number =>
   (text.trim() === '' ? 0 : Math.ceil(new TextEncoder().encode(text).length / partBytes)) + files
 
-/** What WeChat shows as such; anything else goes as a file. */
-export function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
-  if (/^image\/(png|jpeg|gif|webp|bmp)$/.test(type)) return 'image'
-  return /^video\/(mp4|quicktime)$/.test(type) ? 'video' : 'file'
-}
-
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
 let lastPiece = 0
-let lastAttachment = 0
 
 export class Desk {
   readonly session: string
@@ -89,10 +67,7 @@ export class Desk {
   }
 
   attach(files: Iterable<File>): void {
-    this.files.value = [...this.files.value, ...Array.from(files, file => this.#attachment(file))].slice(
-      0,
-      20,
-    )
+    this.files.value = [...this.files.value, ...Array.from(files, attachmentOf)].slice(0, 20)
   }
 
   detach(one: Attachment): void {
@@ -118,7 +93,7 @@ export class Desk {
       one.state.value = 'sending'
       one.error.value = undefined
       restate(one, one.queue ? 'queued' : 'sending')
-      for (const file of one.files) if (file.error.value) this.#upload(file)
+      for (const file of one.files) if (file.error.value) uploadAgain(file)
     })
     this.#line(one)
   }
@@ -223,38 +198,6 @@ export class Desk {
       one.pieces.value = one.pieces.value.filter(other => other !== piece)
       return
     }
-  }
-
-  #attachment(file: File): Attachment {
-    const kind = kindOf(file)
-    const one: Attachment = {
-      ...{ id: ++lastAttachment, file, kind },
-      preview: kind === 'image' ? URL.createObjectURL(file) : undefined,
-      ...{ progress: signal(0), error: signal(undefined) },
-      ...{ uploaded: Promise.resolve(undefined), abort: new AbortController() },
-    }
-    this.#upload(one)
-    return one
-  }
-
-  #upload(one: Attachment): void {
-    const limit = status.value?.max_upload_bytes
-    one.error.value = undefined
-    one.uploaded = (async () => {
-      try {
-        if (limit !== undefined && one.file.size > limit)
-          throw new ApiError(413, { code: 'payload_too_large', detail: '' })
-        const report = (share: number) => {
-          one.progress.value = share
-        }
-        const { upload_id } = await upload(one.file, report, one.abort.signal)
-        one.progress.value = 1
-        return upload_id
-      } catch (error) {
-        one.error.value = error
-        return undefined
-      }
-    })()
   }
 }
 

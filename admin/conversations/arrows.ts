@@ -1,0 +1,62 @@
+/** The list by keyboard. */
+import { useEffect, useState } from 'preact/hooks'
+import type { Line } from './lines.ts'
+import type { VirtualList } from './virtual.ts'
+
+/** One stop of Tab for the whole list; inside it the arrows, Home and End go from row to row. */
+export function useArrows(
+  lines: readonly Line[],
+  list: VirtualList,
+  scroller: { current: HTMLElement | null },
+  open: number,
+) {
+  const [at, setAt] = useState(-1)
+  const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'
+  const first = lines.findIndex((_line, index) => isStop(index))
+  const current = isStop(at) ? at : open >= 0 ? open : first
+  const go = (from: number, step: number) => {
+    let index = from
+    while (lines[index] !== undefined && !isStop(index)) index += step
+    if (!isStop(index)) return
+    setAt(index)
+    list.scrollToIndex(index, { align: 'auto' })
+    // A row that was out of sight is drawn first.
+    const focus = (tries: number) => {
+      const row = scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"] [data-stop]`)
+      if (row) row.focus({ preventScroll: true })
+      else if (tries > 0) requestAnimationFrame(() => focus(tries - 1))
+    }
+    focus(5)
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
+    const inside = (event.target as HTMLElement).closest('[data-index]') !== null
+    if (event.key === 'ArrowDown') go(inside ? current + 1 : first, 1)
+    else if (event.key === 'ArrowUp') go(current - 1, -1)
+    else if (event.key === 'Home') go(first, 1)
+    else if (event.key === 'End') go(lines.length - 1, -1)
+    else return
+    event.preventDefault()
+  }
+  const onFocus = (event: FocusEvent) => {
+    const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
+    if (row) setAt(Number(row.dataset.index))
+  }
+  return { current, onKeyDown, onFocus }
+}
+
+/** `/` goes to the search from anywhere but where one writes. */
+export function useSlash(field: { current: HTMLInputElement | null }): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const at = event.target as HTMLElement
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return
+      if (at.matches('input:not([type=range]), textarea, select, [contenteditable]')) return
+      event.preventDefault()
+      field.current?.focus()
+      field.current?.select()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+}

@@ -1,0 +1,53 @@
+/** Media of a message while it is on screen. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import type { Message } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { type Blobbed, holdBlob } from './blobs.ts'
+
+export interface MediaProps {
+  message: Message
+  item: Message['items'][number]
+  /** Which of the message's media. */
+  index: number
+}
+
+/** Whether the bytes are there, or can be asked for. */
+export const isThere = ({ message, item }: MediaProps) => item.has_media || message.id < 0
+
+export interface Held {
+  blob: Blobbed | undefined
+  problem: string
+  bytes: number
+}
+
+/** Media while it is on screen; `wanted` says whether to load it. */
+export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
+  const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
+  const { id, message_id } = message
+  const { has_media } = item
+  useEffect(() => {
+    if (!wanted) return
+    let gone = false
+    const hold = holdBlob({ id, message_id }, index, loaded => {
+      if (!gone) held.value = { ...held.value, bytes: loaded }
+    })
+    if (hold.ready) held.value = { blob: hold.ready, problem: '', bytes: 0 }
+    else if (has_media)
+      hold.promise.then(
+        blob => {
+          if (!gone) held.value = { blob, problem: '', bytes: blob.size }
+        },
+        error => {
+          if (!gone && !(error instanceof DOMException))
+            held.value = { blob: undefined, problem: errorText(error).title, bytes: 0 }
+        },
+      )
+    return () => {
+      gone = true
+      hold.release()
+    }
+    // A row keeps its bytes when its message id changes.
+  }, [id, index, wanted, has_media])
+  return held
+}

@@ -1,0 +1,54 @@
+/** What the list shows, line by line. */
+import type { Conversation, Message } from '../api.ts'
+import { number, t } from '../i18n.ts'
+import type { Found } from './search.ts'
+import { contains } from './text.tsx'
+
+export type Line =
+  | { kind: 'head'; text: string }
+  | { kind: 'conversation'; one: Conversation }
+  | { kind: 'hit'; message: Message }
+  | { kind: 'more' }
+
+/** All conversations; while something is searched for, those of that name, and the messages found. */
+export function linesOf(
+  all: readonly Conversation[],
+  needle: string,
+  found: Found | undefined,
+): readonly Line[] {
+  if (needle === '') return all.map(one => ({ kind: 'conversation', one }))
+  const wanted = needle.toLowerCase()
+  const named = all.filter(
+    ({ session, user_id }) =>
+      user_id.toLowerCase().includes(wanted) || session.toLowerCase().includes(wanted),
+  )
+  const lines: Line[] = []
+  if (named.length > 0) lines.push({ kind: 'head', text: t('search.people', { count: named.length }) })
+  for (const one of named) lines.push({ kind: 'conversation', one })
+  if (!found || found.messages.length === 0) return lines
+  const { total, totalIsLowerBound } = found
+  if (found.q !== needle) {
+    // Until the answer is there: what was found before and still fits.
+    const fitting = found.messages.filter(({ text }) => contains(text, needle))
+    return [...lines, ...fitting.map(message => ({ kind: 'hit' as const, message }))]
+  }
+  lines.push({
+    kind: 'head',
+    text: totalIsLowerBound
+      ? t('search.many', { most: number(total) })
+      : t('search.messages', { count: total }),
+  })
+  for (const message of found.messages) lines.push({ kind: 'hit', message })
+  if (found.next !== undefined) lines.push({ kind: 'more' })
+  return lines
+}
+
+/** Tells it from the others. */
+export const keyOf = (line: Line): string =>
+  line.kind === 'conversation'
+    ? `c ${line.one.session}/${line.one.user_id}`
+    : line.kind === 'hit'
+      ? `m ${line.message.id}`
+      : line.kind === 'head'
+        ? `h ${line.text}`
+        : 'more'

@@ -1,0 +1,137 @@
+/** One line of the list: a conversation, a message that was found, a heading. */
+import { Link } from 'wouter-preact'
+import type { Conversation, Message } from '../api.ts'
+import { t } from '../i18n.ts'
+import { peerOf, sessions } from '../live.ts'
+import { short, whole } from '../times.ts'
+import { Delivery } from './delivery.tsx'
+import type { Line } from './lines.ts'
+import { hrefOf, type Place } from './place.ts'
+import { RightBadge, rightOf } from './right.tsx'
+import type { Search } from './search.ts'
+import { around, Marked } from './text.tsx'
+import { Avatar, Who } from './who.tsx'
+import { preview } from './words.ts'
+
+export interface LineViewProps {
+  line: Line
+  place: Place
+  needle: string
+  search: Search
+  tabIndex: number
+  isOpen: boolean
+}
+
+export function LineView({ line, place, needle, search, tabIndex, isOpen }: LineViewProps) {
+  if (line.kind === 'head') return <h2 class="list-section small soft">{line.text}</h2>
+  if (line.kind === 'conversation')
+    return <ConversationLine one={line.one} {...{ needle, tabIndex, isOpen, q: needle }} />
+  if (line.kind === 'hit') return <Hit message={line.message} {...{ needle, tabIndex, place }} />
+  return (
+    <button
+      type="button"
+      class="button plain more"
+      tabIndex={tabIndex}
+      data-stop
+      disabled={search.busy.value}
+      onClick={() => search.more()}
+    >
+      {t('search.more')}
+    </button>
+  )
+}
+
+interface ConversationLineProps {
+  one: Conversation
+  q: string
+  tabIndex: number
+  isOpen: boolean
+}
+
+function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
+  const { session, user_id, last_message, unread } = one
+  const several = (sessions.value?.length ?? 0) > 1
+  const badge = <RightBadge right={rightOf(session, user_id)} />
+  return (
+    <Link
+      class="conversation"
+      href={hrefOf({ session, userId: user_id, q })}
+      tabIndex={tabIndex}
+      data-stop
+      {...(isOpen && { 'aria-current': 'true' as const })}
+    >
+      <Avatar id={user_id} />
+      <span class="two">
+        <span class="upper">
+          <Who id={user_id} />
+          <time
+            class="small soft"
+            dateTime={new Date(last_message.timestamp).toISOString()}
+            title={whole(last_message.timestamp)}
+          >
+            {short(last_message.timestamp)}
+          </time>
+        </span>
+        <span class="lower">
+          {last_message.status && <Delivery status={last_message.status} />}
+          <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
+            {preview(last_message)}
+          </span>
+          {!several && badge}
+          {unread > 0 && (
+            <span class="count">
+              {unread > 99 ? '99+' : unread}
+              <span class="visually-hidden"> {t('nav.unread')}</span>
+            </span>
+          )}
+        </span>
+        {several && (
+          <span class="lower">
+            <span class="session-tag cut">{session}</span>
+            {badge}
+          </span>
+        )}
+      </span>
+    </Link>
+  )
+}
+
+interface HitProps {
+  message: Message
+  needle: string
+  place: Place
+  tabIndex: number
+}
+
+function Hit({ message, needle, place, tabIndex }: HitProps) {
+  const userId = peerOf(message)
+  const { session, id } = message
+  const isOpen = place.m === id
+  return (
+    <Link
+      class="conversation hit"
+      href={hrefOf({ session, userId, q: needle, m: id })}
+      tabIndex={tabIndex}
+      data-stop
+      {...(isOpen && { 'aria-current': 'true' as const })}
+    >
+      <Avatar id={userId} small />
+      <span class="two">
+        <span class="upper">
+          <Who id={userId} />
+          <time
+            class="small soft"
+            dateTime={new Date(message.timestamp).toISOString()}
+            title={whole(message.timestamp)}
+          >
+            {short(message.timestamp)}
+          </time>
+        </span>
+        <span class="excerpt soft small foreign" dir="auto">
+          {message.status && <Delivery status={message.status} size={12} />}
+          <Marked text={around(message.text, needle)} needle={needle} />
+        </span>
+      </span>
+    </Link>
+  )
+}

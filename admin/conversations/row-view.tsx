@@ -1,0 +1,73 @@
+/** A message with what stands above and below it. */
+import type { Message } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { t } from '../i18n.ts'
+import { day } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
+import { Bubble } from './bubble.tsx'
+import { type Desk, isDoubtful, type Outgoing } from './outgoing.ts'
+import type { Row } from './rows.ts'
+
+interface RowViewProps {
+  row: Row
+  needle: string
+  looked: boolean
+  unfolded: Set<number>
+  desk: Desk
+  onQuote(quote: NonNullable<Message['ref_msg']>): void
+  onAgain(text: string): void
+}
+
+export function RowView({ row, desk, ...props }: RowViewProps) {
+  const { message, newDay, unreadFromHere, first, last, outgoing } = row
+  return (
+    <>
+      {newDay && (
+        <p class="day small">
+          <span>{day(message.timestamp)}</span>
+        </p>
+      )}
+      {unreadFromHere && (
+        <p class="day unread-line small">
+          <span>{t('chat.unread_line')}</span>
+        </p>
+      )}
+      <Bubble {...props} {...{ message, first, last }} />
+      {outgoing && last && <OnItsWay one={outgoing} desk={desk} />}
+    </>
+  )
+}
+
+/** How the upload goes; and, of what was refused before it was stored, why and what to do. */
+function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
+  if (one.state.value === 'sending') {
+    const files = one.files.filter(({ progress }) => progress.value < 1)
+    if (files.length === 0) return null
+    const share = one.files.reduce((sum, { progress }) => sum + progress.value, 0) / one.files.length
+    return <progress class="on-its-way" value={share} aria-label={t('composer.uploading')} />
+  }
+  const error = one.error.value
+  const { title, hint } = errorText(error)
+  const code = (error as { code?: string }).code
+  const closed = code === 'window_closed' || code === 'quota_exhausted'
+  return (
+    <div class="failed small" role="alert">
+      <Icon name="warn" size={16} />
+      <span class="foreign">
+        {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
+      </span>
+      {closed && !one.queue ? (
+        <button type="button" class="link" onClick={() => desk.queue(one)}>
+          {t('composer.queue')}
+        </button>
+      ) : (
+        <button type="button" class="link" onClick={() => desk.retry(one)}>
+          {t('action.retry')}
+        </button>
+      )}
+      <button type="button" class="link" onClick={() => desk.drop(one)}>
+        {t('chat.discard')}
+      </button>
+    </div>
+  )
+}
