@@ -69,7 +69,7 @@ for (const [where, at] of [
         return body.status === 'confirmed'
       })
       const polled = soon('polled', () => pollsNow(site) === 2)
-      expect(await soon('it shows', async () => (await names(there)) === 'new* s')).toBeLessThan(takenUpMs)
+      expect(await soon('it shows', async () => (await names(there)) === 's* new')).toBeLessThan(takenUpMs)
       expect(await polled).toBeLessThan(takenUpMs)
       await here.call('logout', { session_name: 'new' })
       const ended = soon('the poll ended', () => pollsNow(site) === 1)
