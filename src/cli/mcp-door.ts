@@ -5,6 +5,7 @@ import type { McpGateway } from '../mcp/context.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { OpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
 
@@ -45,5 +46,23 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' 
     async close(graceMs) {
       await (await door)?.close(graceMs)
     },
+  }
+}
+
+/** Whether the request is for what stands beside MCP where REST is not served: uploads, media, the outbox, health. */
+export const isSidePath = (url: string): boolean =>
+  /^[^/]*\/\/[^/]*\/(?:healthz|(?:media|outbox)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
+
+/** The door of those, opened by its first request. */
+export function lazySideDoor(
+  options: Pick<McpDoorOptions, 'gateway' | 'config' | 'log'>,
+): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {
+  let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined
+  return {
+    async fetch(request) {
+      door ??= import('../server/openapi.ts').then(({ createSideApp }) => createSideApp(options))
+      return (await door).fetch(request)
+    },
+    beginShutdown: () => void door?.then(opened => opened.beginShutdown()),
   }
 }

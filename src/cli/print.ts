@@ -3,6 +3,7 @@
 import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
+import { saidLocally } from '../tools/wording.ts'
 import { colours, errColours } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
@@ -35,9 +36,7 @@ const hints: Partial<Record<ErrorCode, string>> = {
 
 /** What to do next, in the words of the command line. */
 export const hintOf = (error: SvcError): string =>
-  error.hint === errorKind(error.code).hint
-    ? (hints[error.code] ?? error.hint)
-    : error.hint.replaceAll('GET /outbox', 'svc outbox')
+  error.hint === errorKind(error.code).hint ? (hints[error.code] ?? error.hint) : saidLocally(error.hint)
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'

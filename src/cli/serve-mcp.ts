@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { version } from '../version.ts'
-import { lazyMcpDoor, mcpShared } from './mcp-door.ts'
+import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
 import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
@@ -43,7 +43,10 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   await using stack = new AsyncDisposableStack()
   const { config, gateway, generated, sandbox } = await openService(given, log, stack)
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
-  const server = await listen(config, '--port', config.port, request => mcp.fetch(request))
+  const side = lazySideDoor({ gateway, config, log })
+  const server = await listen(config, '--port', config.port, request =>
+    isSidePath(request.url) ? side.fetch(request) : mcp.fetch(request),
+  )
   stack.defer(() => server.stop(0))
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
@@ -55,5 +58,6 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   if (generated) print(tokenLine(generated))
 
   log.info('stopping', { signal: await stopping })
+  side.beginShutdown()
   await Promise.all([mcp.close(graceMs), server.stop(graceMs), panel?.stop()])
 }

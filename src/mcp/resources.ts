@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import { untrustedText } from '../tools/untrusted.ts'
+import { blobMaxBytes } from './content.ts'
 import { type McpContext, mediaUri } from './context.ts'
 import { conversationText, conversationWith } from './conversations.ts'
 import { protocolError } from './protocol-error.ts'
@@ -29,8 +30,6 @@ const shownMessages = 50
 const listedSessions = 100
 const listedConversations = 50
 const mebibyte = 1024 * 1024
-/** A blob travels as base64 inside one JSON message; over stdio clients take lines of 10 MiB (official client 2.4.0). */
-const blobMaxBytes = (local: boolean) => (local ? 7 : 16) * mebibyte
 
 const json = (uri: string, value: unknown): ReadResourceResult => ({
   contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }],
@@ -184,7 +183,7 @@ async function readMedia(
       {
         hint: local
           ? 'Save it with the tool download.'
-          : 'Save it with the tool download; of svc openapi, GET /media/{message_id}/{item} gives it too.',
+          : 'Fetch it over HTTP, GET /media/{message_id}/{item} of this service, or save it there with the tool download.',
       },
     )
   if (size !== undefined && size > most) {

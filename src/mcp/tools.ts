@@ -13,6 +13,7 @@ import { errorKind, type SvcError } from '../model/error.ts'
 import { problemOf } from '../server/errors.ts'
 import { invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
+import { describedLocally, saidLocally } from '../tools/wording.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentOf } from './content.ts'
@@ -23,14 +24,15 @@ export const problemKey = 'svc/problem'
 
 /** Adds the tools of the context. */
 export function addTools(server: McpServer, context: McpContext, door: CallDoor): void {
+  const [said, schema] = context.local ? [saidLocally, describedLocally] : [same, same]
   for (const tool of context.tools)
     server.registerTool(
       tool.name,
       {
         title: tool.title,
-        description: tool.description,
-        inputSchema: declared(tool.inputSchema),
-        outputSchema: declared(structuredSchema(tool)),
+        description: said(tool.description),
+        inputSchema: declared(schema(tool.inputSchema)),
+        outputSchema: declared(schema(structuredSchema(tool))),
         annotations: annotationsOf(tool),
       },
       (input, ctx) => callTool(server, tool, input, ctx, context, door),
@@ -63,6 +65,8 @@ const unchecked: jsonSchemaValidator = {
 
 const declared = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, unchecked)
 
+const same = <T>(value: T): T => value
+
 /** Runs, answers. Never throws. */
 async function callTool(
   server: McpServer,
@@ -92,7 +96,7 @@ async function callTool(
     if (call.question) return call.question
     const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
     if (errorKind(known.code).status >= 500) tellOf(known, tool, ctx)
-    return failure(known)
+    return failure(known, context.local)
   } finally {
     call.end()
   }
@@ -102,8 +106,9 @@ async function callTool(
  * An error as a result. The problem object is the text, and stands in `_meta` too: `structuredContent` would be checked
  * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
  */
-export function failure(error: SvcError): CallToolResult {
-  const problem = { ...problemOf(error), hint: hintOf(error) }
+export function failure(error: SvcError, local: boolean): CallToolResult {
+  const hint = hintOf(error)
+  const problem = { ...problemOf(error), hint: local ? saidLocally(hint) : hint }
   return {
     isError: true,
     content: [{ type: 'text', text: JSON.stringify(problem) }],

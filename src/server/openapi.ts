@@ -7,14 +7,14 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/face.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tool } from '../tools/index.ts'
-import { createGuard } from './auth.ts'
+import { createGuard, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
 import { addOutboxRoutes } from './outbox-routes.ts'
 import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
-import { failed } from './route.ts'
-import { addServiceRoutes, openPaths } from './service-routes.ts'
+import { failed, type RouteContext } from './route.ts'
+import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
 
 export interface OpenApiOptions {
@@ -37,18 +37,7 @@ export interface OpenApiApp {
 
 /** @throws Error when the address is open to others and there is no token */
 export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
-  const guard = createGuard(options.config)
-  const context = {
-    gateway: options.gateway,
-    log: options.log.child('rest'),
-    waiting: new Waiting(),
-  }
-  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
-  // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
-  // a path or method that no route has, or a fault of Elysia.
-  app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
-  )
+  const { app, context, guard } = emptyApp(options)
   addToolRoutes(app, options.tools, context)
   addMediaRoutes(app, context, options.config.maxUploadBytes)
   addOutboxRoutes(app, context)
@@ -56,9 +45,46 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
     version: options.version,
     tokenRequired: guard.tokenRequired,
   })
+  return { document, ...doorOf({ app, context, guard }) }
+}
+
+/**
+ * What clients of another door than REST need besides: uploads, the bytes of media, what waits, health.
+ *
+ * @throws Error when the address is open to others and there is no token
+ */
+export function createSideApp(
+  options: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>,
+): Omit<OpenApiApp, 'document'> {
+  const parts = emptyApp(options)
+  addMediaRoutes(parts.app, parts.context, options.config.maxUploadBytes)
+  addOutboxRoutes(parts.app, parts.context)
+  addHealthRoute(parts.app, parts.context)
+  return doorOf(parts)
+}
+
+interface Parts {
+  app: Elysia
+  context: RouteContext
+  guard: Guard
+}
+
+/** An app without routes; a failure leaves it as problem+json. */
+function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Parts {
+  const context = { gateway, log: log.child('rest'), waiting: new Waiting() }
+  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
+  // Before the routes, since a hook holds for what comes after it. Routes answer their own failures: what arrives here is
+  // a path or method that no route has, or a fault of Elysia.
+  app.onError(({ code, error, request }) =>
+    code === 'NOT_FOUND' ? absent(request, methodsByPath(app)) : failed(error, context),
+  )
+  return { app, context, guard: createGuard(config) }
+}
+
+/** The app, whose routes are all there, behind the check of callers. */
+function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   return {
-    document,
     beginShutdown: () => context.waiting.stop(),
     fetch(request) {
       const path = pathOf(request.url)

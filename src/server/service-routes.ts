@@ -71,6 +71,12 @@ export function addServiceRoutes(
     app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
       detail: { hide: true },
     })
+  addHealthRoute(app, context)
+  return document
+}
+
+/** Adds GET `/healthz`. */
+export function addHealthRoute(app: Elysia, context: RouteContext): void {
   app.get(
     '/healthz',
     async () => {
@@ -96,7 +102,6 @@ export function addServiceRoutes(
       },
     },
   )
-  return document
 }
 
 const health: JsonSchema = {
