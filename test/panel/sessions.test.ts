@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser, withPanel } from '../support/panel.ts'
+
+const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
+const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
+const code = (page: Page) => page.getByRole('img', { name: 'QR code for WeChat' })
+const names = (page: Page) => page.locator('.account h2').allTextContents()
+/** Where the keyboard is. */
+const focused = (page: Page) =>
+  page.evaluate(
+    () => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent,
+  )
+
+describe.skipIf(!hasBrowser)('the accounts page', () => {
+  test('the first account: from an empty page to a bot that is awake, by keyboard, through wrong digits', async () => {
+    await using panel = await withPanel({ sessions: [], switches: { verify_code: 'on' } })
+    const page = await panel.open({ path: '/sessions' })
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('button', { name: 'Wake it up' }).focus()
+    await page.keyboard.press('Enter')
+    await code(page).waitFor()
+    expect(await code(page).getAttribute('src')).toStartWith('data:image/svg+xml,')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const { verify_code } = await panel.sandbox.scan({ confirm: true })
+    const digits = page.getByLabel('Number on the phone')
+    await digits.waitFor()
+    await page.keyboard.type('1')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('That was not the number').waitFor()
+    expect(await digits.getAttribute('aria-invalid')).toBe('true')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.type(verify_code!)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Done' }).waitFor()
+    expect(await heading(page).textContent()).toContain('default')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.press('Enter')
+    await page.locator('.account .badge.good').waitFor()
+    expect(await names(page)).toEqual(['default'])
+    expect(panel.complaints).toEqual([])
+  }, 60_000)
+
+  test('a code that ran out is another one with a notice; closing calls the login off; a link begins none', async () => {
+    await using panel = await withPanel()
+    const logins = async () =>
+      (await panel.gateway.accounts.list()).filter(one => one.status === 'logging_in').length
+    // A link from elsewhere to the same address.
+    const page = await panel.open({ path: '/sessions/new/login' })
+    await dialog(page).getByText('when you are ready').waitFor()
+    expect(await logins()).toBe(0)
+    await dialog(page).getByRole('button', { name: 'Show the QR code' }).click()
+    await code(page).waitFor()
+    const first = await code(page).getAttribute('src')
+    await panel.sandbox.phone('POST', 'expire')
+    await dialog(page).getByText('This is a new one').waitFor()
+    expect(await code(page).getAttribute('src')).not.toBe(first)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const second = await code(page).getAttribute('src')
+    await page.reload()
+    await code(page).waitFor()
+    expect(await code(page).getAttribute('src')).toBe(second)
+    await panel.sandbox.scan({})
+    await dialog(page).getByText('Confirm on the phone').waitFor()
+    await page.keyboard.press('Escape')
+    await panel.until('the login is called off', async () => (await logins()) === 0)
+    expect(new URL(page.url()).pathname).toBe('/sessions')
+    expect(panel.complaints).toEqual([])
+  }, 60_000)
+
+  test('adding: a free name is proposed, a bad or taken one is refused in place', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/sessions' })
+    await page.getByRole('link', { name: 'Add account' }).click()
+    const name = page.getByLabel('Name (optional)')
+    expect(await name.getAttribute('placeholder')).toBe('account-2')
+    for (const [bad, why] of [
+      ['DEFAULT', 'already'],
+      ['<img src=x onerror=alert(1)>', 'cannot be used'],
+      ['a\u200fb', 'cannot be used'],
+      ['长'.repeat(65), 'longer than 64'],
+    ] as const) {
+      await name.fill(bad)
+      await page.keyboard.press('Enter')
+      await page.getByRole('alert').getByText(why).waitFor()
+    }
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const longest = '长'.repeat(64)
+    await name.fill(longest)
+    await page.keyboard.press('Enter')
+    await code(page).waitFor()
+    await panel.sandbox.scan({ user: await panel.sandbox.addUser('another'), confirm: true })
+    await page.getByRole('button', { name: 'Done' }).click()
+    expect(await names(page)).toEqual(['default', longest])
+    for (const width of [360, 2560]) {
+      await page.setViewportSize({ width, height: 800 })
+      const over = await page.evaluate(
+        () => document.documentElement.scrollWidth > document.documentElement.clientWidth,
+      )
+      expect([width, over]).toEqual([width, false])
+    }
+  }, 60_000)
+
+  test('rename, default and logout by the menu; the keyboard is back where it was; a logout is asked about', async () => {
+    await using panel = await withPanel({ sessions: ['a', 'b'] })
+    const page = await panel.open({ path: '/sessions/b' })
+    const menu = (of: string) => page.getByRole('button', { name: `Actions for \u2068${of}\u2069` })
+    const choose = async (of: string, entry: string) => {
+      await menu(of).focus()
+      await page.keyboard.press('Enter')
+      const item = page.getByRole('menuitem', { name: entry })
+      await item.waitFor()
+      for (let tries = 0; tries < 6 && (await item.getAttribute('data-highlighted')) === null; tries++) {
+        await page.keyboard.press('ArrowDown')
+      }
+      expect(await violationsInBothThemes(page)).toEqual([])
+      await page.keyboard.press('Enter')
+    }
+    await choose('b', 'Rename')
+    const field = dialog(page).getByLabel('Name')
+    await field.fill('a')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('already').waitFor()
+    await page.keyboard.press('Escape')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await focused(page)).toContain('Actions for')
+    await choose('b', 'Rename')
+    await field.fill('客服')
+    await page.keyboard.press('Enter')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(decodeURIComponent(new URL(page.url()).pathname)).toBe('/sessions/客服')
+    await choose('客服', 'Make default')
+    await page.locator('.account', { hasText: '客服' }).getByText('Default', { exact: true }).waitFor()
+    expect(await names(page)).toEqual(['客服', 'a'])
+    await choose('客服', 'Log out')
+    expect(await dialog(page).getAttribute('role')).toBe('alertdialog')
+    expect(await dialog(page).textContent()).toContain('WeChat may refuse')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+    expect((await panel.gateway.accounts.list()).length).toBe(2)
+    await choose('客服', 'Log out')
+    await dialog(page).getByRole('button', { name: 'Log out' }).click()
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await names(page)).toEqual(['a'])
+  }, 60_000)
+
+  test('an account in trouble says what to do; who writes is shown with what is left, whatever the id', async () => {
+    await using panel = await withPanel({ sessions: ['a', 'broken'] })
+    const evil = '<b onclick=alert(1)>&amp;"\u202eevil@im.wechat'
+    await panel.sandbox.raw(
+      {
+        ...{ message_id: 7, from_user_id: evil, to_user_id: panel.bots.get('a')!.bot_id, message_type: 1 },
+        ...{ message_state: 2, create_time_ms: Date.now(), context_token: 'c' },
+        item_list: [{ type: 1, text_item: { text: 'hi' } }],
+      },
+      panel.bots.get('a')!.bot_id,
+    )
+    await panel.receive(1)
+    await writeFile(join(panel.dir, 'broken', 'token.json'), '{')
+    const page = await panel.open({ path: '/sessions' })
+    await page.locator('.account', { hasText: 'broken' }).getByText('cannot be read').waitFor()
+    await page.getByText('1 person has written').click()
+    const user = page.locator('.account details a')
+    expect(await user.textContent()).toBe(evil)
+    expect(await page.locator('.account details li').textContent()).toContain('10 answers left within 24h')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await user.click()
+    expect(decodeURIComponent(new URL(page.url()).pathname)).toBe(`/conversations/a/${evil}`)
+  }, 60_000)
+})
