@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { Link } from 'wouter-preact'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { language, type TextKey, t } from '../i18n.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -10,8 +10,8 @@ import { type Wellness, wellnessOf } from './concerns.ts'
 
 /** From here on cards are lines, and can be filtered. */
 const manyFrom = 9
-/** More are shown on demand. */
-const shownAtFirst = 60
+/** Of many those with trouble and these are shown at first: what comes below must not be far. */
+const shownAtFirst = 12
 
 const order: readonly Wellness[] = ['bad', 'silent', 'pending', 'well']
 
@@ -36,6 +36,7 @@ export function Accounts({ status, sessions, silent, conversations, outbox }: Ac
   const all = useSignal(false)
   const many = sessions.length >= manyFrom
   const wellness = (session: SessionWithUsers) => wellnessOf(session, silent.has(session.name))
+  const byName = new Intl.Collator(language.value, { numeric: true })
   const needle = wanted.value.trim().toLocaleLowerCase()
   const found = sessions
     .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
@@ -43,9 +44,10 @@ export function Accounts({ status, sessions, silent, conversations, outbox }: Ac
       (one, other) =>
         order.indexOf(wellness(one)) - order.indexOf(wellness(other)) ||
         Number(other.is_default) - Number(one.is_default) ||
-        one.name.localeCompare(other.name),
+        byName.compare(one.name, other.name),
     )
-  const shown = all.value ? found : found.slice(0, shownAtFirst)
+  const troubled = found.filter(session => wellness(session) !== 'well').length
+  const shown = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)
   const queued = sumBySession(outbox, () => 1)
   return (

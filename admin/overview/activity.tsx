@@ -198,10 +198,10 @@ function isLabelled(from: number, step: number): boolean {
   return new Date(from).getHours() % every === 0
 }
 
-/** The next of 2, 4, 10, 20, 40, 100 …: its half is a whole number too. */
+/** The next of 2, 4, 6, 8, 10, 20, 40 …: its half is a whole number too. */
 export function highest(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)))
-  return [2, 4, 10, 20].map(times => times * power).find(round => round >= value) ?? value
+  return [2, 4, 6, 8, 10].map(times => times * power).find(round => round >= value) ?? value
 }
 
 /** 6 PM, 18 */
