@@ -12,6 +12,7 @@ import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { Calendar } from './calendar.ts'
+import { Commits } from './commits.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
@@ -47,8 +48,6 @@ export interface StoreOptions {
   maxCount: number
 }
 
-/** Commits of other processes are noticed after this, while somebody waits. */
-const lookEveryMs = 50
 /** While rows are leased, whoever waits looks again after this. */
 const lookAtLeasesMs = 1000
 /** Steps of one prune at most, each of some hundred rows or pages. */
@@ -70,9 +69,7 @@ export class Store {
   readonly #calendar: Calendar
   /** Which file this is, whatever lies at its path later. */
   readonly #file: string | undefined
-  readonly #waiting = new Set<() => void>()
-  #timer: ReturnType<typeof setInterval> | undefined
-  #version = 0
+  readonly #commits: Commits
   /** The last try to work failed, and no batch was stored since. */
   #failing = false
   /** The clock was not trusted when rows were pruned last. */
@@ -83,6 +80,7 @@ export class Store {
     this.#db = db
     this.#options = options
     this.#file = fileAt(options.path)
+    this.#commits = new Commits(db, options.log)
     const owner = new Owner()
     this.#messages = new Messages(db, options.clock, options.log, owner)
     this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
@@ -141,7 +139,7 @@ export class Store {
       return this.#messages.insertReceived(session, botId, batch)
     })
     this.#failing = false
-    this.#wake()
+    this.#commits.wake()
     return results
   }
 
@@ -296,7 +294,7 @@ export class Store {
   /** The rows of a lease may not have reached their reader: they come again, marked. */
   abandon(lease: number): void {
     this.#guarded(() => this.#relaxed(() => this.#consumers.abandon(lease)))
-    this.#wake()
+    this.#commits.wake()
   }
 
   /** The reader of a lease is still at it: it lapses later. */
@@ -311,22 +309,7 @@ export class Store {
   waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
     if (signal.aborted || this.lastId() > seen) return Promise.resolve()
     const longestMs = this.#guarded(() => this.#consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
-    return new Promise(resolve => {
-      const done = () => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        this.#waiting.delete(done)
-        if (this.#waiting.size === 0) {
-          clearInterval(this.#timer)
-          this.#timer = undefined
-        }
-        resolve()
-      }
-      const timer = setTimeout(done, longestMs)
-      signal.addEventListener('abort', done, { once: true })
-      this.#waiting.add(done)
-      this.#timer ??= this.#watch()
-    })
+    return this.#commits.wait(signal, longestMs)
   }
 
   /** Whether the clock may decide that something is too old to be kept: not within a day after it jumped. */
@@ -375,7 +358,7 @@ export class Store {
   /** Ends waits and closes the file; every later call throws `shutting_down`. */
   close(): void {
     this.#closed = true
-    this.#wake()
+    this.#commits.wake()
     this.#db.close()
   }
 
@@ -389,26 +372,6 @@ export class Store {
 
   #form(): number {
     return Number(this.#db.prepare('PRAGMA user_version').get()?.user_version)
-  }
-
-  #wake(): void {
-    for (const wake of [...this.#waiting]) wake()
-  }
-
-  /** One look at the commit counter serves all who wait. It counts the commits of others, not our own. */
-  #watch(): ReturnType<typeof setInterval> {
-    const version = () => Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
-    this.#version = version()
-    return setInterval(() => {
-      try {
-        const now = version()
-        if (now === this.#version) return
-        this.#version = now
-        this.#wake()
-      } catch (error) {
-        this.#options.log.warn('store cannot be watched', { error })
-      }
-    }, lookEveryMs)
   }
 
   /** Without waiting for the disk: what is lost by a power cut is only read again. */
@@ -425,7 +388,7 @@ export class Store {
   #told<T>(work: () => T): T {
     const before = this.#messages.sentChanges
     const result = this.#guarded(work)
-    if (this.#messages.sentChanges !== before) this.#wake()
+    if (this.#messages.sentChanges !== before) this.#commits.wake()
     return result
   }
 
