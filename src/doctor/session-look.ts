@@ -1,7 +1,7 @@
 /** The session folders as they lie there. Unlike the state, which mends what it meets, this changes nothing. */
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import type { BotInfo, UserContext } from '../model/session.ts'
+import { type BotInfo, hasWritten, type UserContext } from '../model/session.ts'
 import { readText } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
@@ -69,7 +69,9 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           contexts: kind,
-          users: kind === 'read' ? contexts.known(name) : new Map(),
+          users: new Map(
+            kind === 'read' ? [...contexts.known(name)].filter(([, context]) => hasWritten(context)) : [],
+          ),
         })
       }
     } catch (error) {

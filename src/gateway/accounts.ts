@@ -4,6 +4,7 @@ import { isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
   defaultSessionName,
+  hasWritten,
   rightToAnswer,
   type Session,
   type SessionUser,
@@ -218,6 +219,6 @@ export class Accounts {
   }
 }
 
-/** Who has written; an attempt to send to somebody else leaves a trace in the file too. */
+/** Who has written. */
 const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
-  [...users].filter(([, { received_at, token }]) => received_at !== undefined || token !== undefined)
+  [...users].filter(([, context]) => hasWritten(context))

@@ -73,6 +73,10 @@ export interface UserContext {
   first_seen: number
 }
 
+/** Whether the user has written; an attempt to send to somebody else leaves a trace in the file too. */
+export const hasWritten = ({ received_at, token }: UserContext): boolean =>
+  received_at !== undefined || token !== undefined
+
 /** Upstream accepts answers for about this long after a user's last message (protocol notes 5.1). */
 export const windowMs = 24 * 60 * 60 * 1000
 /** Upstream accepts about this many sends per inbound message (protocol notes 5.1). */

@@ -21,7 +21,11 @@ beforeAll(async () => {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const bot = { bot_id: 'b@im.bot', token: 't', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
     await writeFile(join(folder, 'token.json'), JSON.stringify(bot))
-    const contexts = Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1 }]))
+    const contexts = {
+      ...Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1, received_at: 1 }])),
+      // Somebody who was written to, with an error in the id, and who never wrote.
+      'o9cq80abd@im.wechat': { used: 0, first_seen: 1, last_sent_at: 2 },
+    }
     await writeFile(join(folder, 'contexts.json'), JSON.stringify(contexts))
   }
 })
