@@ -5,9 +5,16 @@ import { createInterface } from 'node:readline'
 import type { Question } from '../gateway/call.ts'
 import { errColours, writeErr } from './terminal.ts'
 
-/** For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none. */
-export function askPerson(signal: () => AbortSignal): (question: Question) => Promise<string | undefined> {
-  return ({ text }) => lineFor(text, signal(), line => line !== '')
+/**
+ * For `Call.ask`: the question on stderr, a line of stdin as the answer, typed or piped; undefined when there is none.
+ *
+ * @param silent where stderr is for programs
+ */
+export function askPerson(
+  signal: () => AbortSignal,
+  { silent = false }: { silent?: boolean } = {},
+): (question: Question) => Promise<string | undefined> {
+  return ({ text }) => lineFor(silent ? '' : text, signal(), line => line !== '')
 }
 
 /** Whether the person says yes; Enter alone, and the end of stdin, are no. */
@@ -22,16 +29,19 @@ async function lineFor(
   signal: AbortSignal,
   willDo: (line: string) => boolean,
 ): Promise<string | undefined> {
-  await writeErr(`${errColours.bold(question)} `)
+  if (question) await writeErr(`${errColours.bold(question)} `)
   const lines = createInterface({ input: process.stdin, terminal: false })
   try {
-    return await new Promise<string | undefined>(resolve => {
+    const line = await new Promise<string | undefined>(resolve => {
       lines.on('line', line => {
         if (willDo(line.trim())) resolve(line.trim())
       })
       lines.on('close', () => resolve(undefined))
       signal.addEventListener('abort', () => resolve(undefined), { once: true })
     })
+    // What is said next begins a line of its own.
+    if (line === undefined && question) await writeErr('\n')
+    return line
   } finally {
     lines.close()
     // Else the open stream keeps the process from ending.

@@ -18,7 +18,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
   const { command, line, tool, flags } = run
   const { config, input, json } = await readToolRun(run)
   const log = createLog(config.logLevel)
-  const typed = askPerson(() => call.signal)
+  const typed = askPerson(() => call.signal, { silent: json })
   let given = input.verify_code === undefined ? undefined : String(input.verify_code)
   using call = commandCall({
     async ask(question) {

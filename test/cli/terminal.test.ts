@@ -69,6 +69,7 @@ describe('login', () => {
     })()
     const nobody = await svc(on(t, 'login', '--timeout', '20'), { home })
     await scanned
+    expect(nobody.stderr).toStartWith('The phone shows a number. Type it here to go on. \nerror: ')
     expect(nobody.status).toBe(1)
     expect(nobody.stdout).toMatch(/█▀▀▀▀▀█[\s\S]*\nthe phone shows a number\n$/)
     expect(nobody.stdout).not.toContain('\u001b')
@@ -90,6 +91,25 @@ describe('login', () => {
     expect(more).toEqual([])
     expect(JSON.parse(ended.stderr)).toMatchObject({ detail: 'nothing happened on the phone in time' })
   }, 20_000)
+
+  test('--json asks nobody: that digits are wanted is one of the changes, and the error stands alone', async () => {
+    await using t = await fresh()
+    await t.phone('switches', { verify_code: 'on' })
+    const asked = svc(on(t, 'login', '--json', '--timeout', '20'), { home })
+    for (let tries = 0; tries < 300; tries++) {
+      if (await t.phone('scan', { confirm: true }).catch(() => undefined)) break
+      await Bun.sleep(20)
+    }
+    const { stdout, stderr, status } = await asked
+    expect(status).toBe(1)
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map(line => JSON.parse(line).status),
+    ).toEqual(['waiting', 'need_verifycode'])
+    expect(JSON.parse(stderr)).toMatchObject({ detail: 'the phone shows a number that must be typed here' })
+  }, 40_000)
 
   test('Ctrl-C ends it as a signal does, so that a loop in a shell ends too', async () => {
     await using t = await fresh()
