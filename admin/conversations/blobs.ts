@@ -2,7 +2,7 @@
  * Bytes of media for the page. Fetched a few at a time, since a browser keeps only six lines to one host and the live
  * events hold one; kept while there is room, since the service asks WeChat anew each time.
  */
-import { api, type Message, mediaUrl } from '../api.ts'
+import { ApiError, api, type Message, mediaUrl } from '../api.ts'
 
 export interface Blobbed {
   url: string
@@ -76,7 +76,8 @@ export function holdBlob(
         return own.done
       } catch (error) {
         entries.delete(key)
-        throw error
+        // It broke off on its way.
+        throw error instanceof TypeError ? new ApiError(502, { code: 'upstream_error' }) : error
       } finally {
         turnOver()
         makeRoom()

@@ -7,7 +7,7 @@ import { bytes, type TextKey, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import type { Attachment } from './attachments.ts'
 import { costOf, type Desk } from './outgoing.ts'
-import type { Right } from './right.tsx'
+import { allAnswers, type Right } from './right.tsx'
 import { fileName } from './words.ts'
 
 const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
@@ -26,13 +26,15 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
   const queueing = desk.queueing.value
   const waitsFor = right.kind === 'closed' || right.kind === 'used'
   const lacks = right.kind === 'open' && cost > right.answers
-  const mayQueue = waitsFor || lacks
+  // A text that needs more answers than there ever are would wait for nothing.
+  const mayQueue = waitsFor || (lacks && costOf(desk.text.value, 0) <= allAnswers)
   const canWrite = right.kind === 'open' || (waitsFor && queueing)
   const broken = files.some(({ error }) => error.value !== undefined)
   const canSend = canWrite && cost > 0 && !broken && (!lacks || queueing)
 
   useEffect(() => {
-    if (!narrow) field.current?.focus({ preventScroll: true })
+    // Where fingers write, that would open the keyboard.
+    if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
   }, [narrow])
   useGrowing(field, desk.text.value)
   useEffect(() => {

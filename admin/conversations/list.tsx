@@ -27,7 +27,7 @@ export function List({ place }: { place: Place }) {
   const all = conversations.value
   const found = search.found.value
 
-  useEffect(() => search.ask(typed.value), [typed.value])
+  useEffect(() => search.ask(typed.value.trim()), [typed.value])
   // Back and forward bring another search.
   useEffect(() => {
     if (q !== typed.peek().trim()) typed.value = q

@@ -82,6 +82,7 @@ export class Desk {
     const files = this.files.value
     if (costOf(text, files.length) === 0) return false
     this.files.value = []
+    for (const { preview } of files) if (preview) URL.revokeObjectURL(preview)
     this.write('')
     this.#go(text.trim() === '' ? '' : text, files, this.queueing.value)
     return true
@@ -161,21 +162,16 @@ export class Desk {
         ...(one.queue && { when_closed: 'queue' as const }),
       })
       if (one.pieces.value.length > 0) await threadOf(this.session, this.userId).catchUp()
-      this.#finish(one)
+      this.drop(one)
     } catch (error) {
       // What was stored shows itself what became of it.
-      if (stored()) return this.#finish(one)
+      if (stored()) return this.drop(one)
       batch(() => {
         one.error.value = error
         one.state.value = 'failed'
         restate(one, isDoubtful(error) ? 'unknown' : 'refused')
       })
     }
-  }
-
-  #finish(one: Outgoing): void {
-    for (const { preview } of one.files) if (preview) URL.revokeObjectURL(preview)
-    this.drop(one)
   }
 
   /** A message that was just stored takes the place of the one that stood for it. */

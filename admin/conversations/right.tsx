@@ -10,7 +10,8 @@ export type Right =
 
 const soonMs = 2 * 3_600_000
 const fewAnswers = 2
-const allAnswers = 10
+/** That there are after each message of the user. */
+export const allAnswers = 10
 
 /** The time as it is; whoever asks is asked again when the page's clock moves on. */
 const exactly = (): number => Math.max(now.value, Date.now())

@@ -26,7 +26,7 @@ export class Search {
     clearTimeout(this.#timer)
     this.#abort.abort()
     this.error.value = undefined
-    if (q.trim() === '') {
+    if (q === '') {
       this.found.value = undefined
       this.busy.value = false
       return
