@@ -73,13 +73,13 @@ export class LaneWork {
     const bot = (await sessions.get(lane.session))?.bot
     // Looked at first: a session that is logged out or expired costs no write at every look.
     if (!bot || bot.expired_at !== undefined) return
-    if (!store.outbox(outbox => outbox.claim(lane.id))) return
+    if (!store.outbox(outbox => outbox.lanes.claim(lane.id))) return
     try {
       for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
         if (!this.open(lane) || !(await this.#sendNext(lane))) return
       }
     } finally {
-      store.outbox(outbox => outbox.release(lane.id))
+      store.outbox(outbox => outbox.lanes.release(lane.id))
     }
   }
 
@@ -156,7 +156,7 @@ export class LaneWork {
       )
     }
     const hold = (until: { heldAt?: number; notBefore?: number; failures?: number }) =>
-      store.outbox(outbox => outbox.hold(lane.id, until))
+      store.outbox(outbox => outbox.lanes.hold(lane.id, until))
     if (status === 'accepted' || status === 'suspect') {
       settle()
       if (lane.failures > 0 || lane.not_before > 0 || lane.held_at !== undefined) hold({})
@@ -187,7 +187,7 @@ export class LaneWork {
   /** It never was on its way: not its turn yet, cancelled, taken over, or the service stops. */
   #notSent(lane: Lane, error: SvcError | undefined): boolean {
     // Cancelled: the next one may go, unless the lane is no longer ours.
-    if (isSvcError(error, 'not_found')) return this.#ports.store.outbox(outbox => outbox.claim(lane.id))
+    if (isSvcError(error, 'not_found')) return this.#ports.store.outbox(outbox => outbox.lanes.claim(lane.id))
     if (isSvcError(error, 'rate_limited')) this.#wait(lane, error)
     else if (!isSvcError(error, 'shutting_down')) this.#later(lane)
     return false
@@ -221,7 +221,7 @@ export class LaneWork {
     }
     if (refused) {
       store.outbox(outbox => outbox.requeue([part], bot.bot_id, lane.user, true))
-      store.outbox(outbox => outbox.hold(lane.id, { heldAt: context.received_at ?? clock.now() }))
+      store.outbox(outbox => outbox.lanes.hold(lane.id, { heldAt: context.received_at ?? clock.now() }))
     } else this.#later(lane)
     return false
   }
@@ -230,14 +230,14 @@ export class LaneWork {
   #wait(lane: Lane, error: SvcError): void {
     const { clock, store } = this.#ports
     const notBefore = clock.now() + Math.min(error.retryAfter ?? 1, 300) * 1000
-    store.outbox(outbox => outbox.hold(lane.id, { notBefore, failures: lane.failures }))
+    store.outbox(outbox => outbox.lanes.hold(lane.id, { notBefore, failures: lane.failures }))
   }
 
   /** Trouble on the way that says nothing about the message. */
   #later(lane: Lane): void {
     const { clock, store } = this.#ports
     const notBefore = clock.now() + backoffMs(lane.failures, 2000, 60_000)
-    store.outbox(outbox => outbox.hold(lane.id, { notBefore, failures: lane.failures + 1 }))
+    store.outbox(outbox => outbox.lanes.hold(lane.id, { notBefore, failures: lane.failures + 1 }))
   }
 }
 

@@ -83,7 +83,7 @@ export class Outbox {
 
   /** Whether anything waits for that user: then what is to be queued must not overtake it. */
   waits(session: string, user: string): boolean {
-    return this.#ports.store.outbox(outbox => outbox.waits(session, user))
+    return this.#ports.store.outbox(outbox => outbox.lanes.waits(session, user))
   }
 
   /**
@@ -182,10 +182,10 @@ export class Outbox {
   /** Begins to work on every lane whose user may be written to. */
   #look(): void {
     const { clock, store } = this.#ports
-    const lanes = store.outbox(outbox => outbox.lanes())
+    const lanes = store.outbox(outbox => outbox.lanes.list())
     if (clock.monotonic() - this.#renewedAt > renewEveryMs) {
       this.#renewedAt = clock.monotonic()
-      for (const lane of this.#working.keys()) store.outbox(outbox => outbox.claim(lane))
+      for (const lane of this.#working.keys()) store.outbox(outbox => outbox.lanes.claim(lane))
     }
     for (const lane of lanes) {
       if (this.#working.has(lane.id) || !this.#work.open(lane)) continue

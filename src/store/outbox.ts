@@ -2,13 +2,14 @@
  * Sends that wait until their user writes: whole, in order, one lane per user of a session.
  *
  * A part is in the log from the start, as `queued`, and what becomes of it is told there. One process at a time works on
- * a lane; it holds the lane by a lease that lapses when the process dies. What it has begun to hand over is in flight
+ * a lane (`lanes.ts`). What it has begun to hand over is in flight
  * like any other send: when it dies then, that part is unknown and is never begun again.
  */
 import { SvcError } from '../model/error.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
+import { Lanes } from './lanes.ts'
 import type { Messages, SentMessage, Settled } from './messages.ts'
 import type { Owner } from './owner.ts'
 
@@ -58,20 +59,6 @@ export interface OutboxEntry {
   parts: OutboxPart[]
 }
 
-/** What waits for one user of one session. */
-export interface Lane {
-  id: number
-  session: string
-  user: string
-  /** When the user had last written as upstream refused: nothing goes before they write later than that. */
-  held_at?: number
-  /** Unix ms. */
-  not_before: number
-  failures: number
-}
-
-/** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
-export const laneLeaseMs = 60_000
 /** Messages that may wait for one user. */
 const laneLimit = 1000
 /** Parts looked at for one message to send. */
@@ -81,13 +68,14 @@ export class Outbox {
   readonly #db: Database
   readonly #messages: Messages
   readonly #clock: Clock
-  readonly #owner: Owner
+  /** Who of all processes works for which user. */
+  readonly lanes: Lanes
 
   constructor(db: Database, messages: Messages, clock: Clock, owner: Owner) {
     this.#db = db
     this.#messages = messages
     this.#clock = clock
-    this.#owner = owner
+    this.lanes = new Lanes(db, messages, clock, owner)
   }
 
   /**
@@ -101,7 +89,7 @@ export class Outbox {
   } {
     return this.#db.transaction(() => {
       const session = this.#messages.keyOf(entry.session)
-      const lane = this.#laneOf(session, entry.user)
+      const lane = this.lanes.of(session, entry.user)
       const waiting = this.#count(
         "SELECT count(*) AS n FROM outbox_part WHERE lane = ? AND status = 'queued'",
         lane,
@@ -134,71 +122,6 @@ export class Outbox {
     })
   }
 
-  /** Whether anything waits for that user, or is being sent to them out of here. */
-  waits(session: string, user: string): boolean {
-    return this.#messages
-      .sessionKeys(session)
-      .some(
-        key =>
-          this.#db
-            .prepare('SELECT 1 AS found FROM outbox_lane WHERE session = ? AND peer = ?')
-            .get(key, user) !== undefined,
-      )
-  }
-
-  /** Every lane with something in it. */
-  lanes(): Lane[] {
-    return this.#db
-      .prepare(
-        `SELECT l.id, s.name, l.peer, l.held_at, l.not_before, l.failures
-         FROM outbox_lane l JOIN session s ON s.key = l.session ORDER BY l.id`,
-      )
-      .all()
-      .map(row => ({
-        id: Number(row.id),
-        session: String(row.name),
-        user: String(row.peer),
-        ...(row.held_at !== null && { held_at: Number(row.held_at) }),
-        not_before: Number(row.not_before),
-        failures: Number(row.failures),
-      }))
-  }
-
-  /** Takes a lane, or keeps it. @returns false while another process has it */
-  claim(lane: number): boolean {
-    return this.#db.transaction(() => {
-      const row = this.#db.prepare('SELECT owner, lease_until FROM outbox_lane WHERE id = ?').get(lane)
-      if (!row) return false
-      const now = this.#clock.now()
-      const leftMs = Number(row.lease_until) - now
-      const free =
-        row.owner === null ||
-        row.owner === this.#owner.name ||
-        leftMs <= 0 ||
-        // Far more than a whole lease is left when the clock was set back.
-        leftMs > 2 * laneLeaseMs ||
-        this.#owner.isDead(String(row.owner))
-      if (!free) return false
-      this.#db
-        .prepare('UPDATE outbox_lane SET owner = ?, lease_until = ? WHERE id = ?')
-        .run(this.#owner.name, now + laneLeaseMs, lane)
-      return true
-    })
-  }
-
-  release(lane: number): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET owner = NULL, lease_until = 0 WHERE id = ? AND owner = ?')
-      .run(lane, this.#owner.name)
-  }
-
-  /** Nothing of the lane goes out for now; without arguments it may again. */
-  hold(lane: number, until: { heldAt?: number; notBefore?: number; failures?: number } = {}): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET held_at = ?, not_before = ?, failures = ? WHERE id = ?')
-      .run(until.heldAt ?? null, until.notBefore ?? 0, until.failures ?? 0, lane)
-  }
-
   /** What waits in a lane, in its order, as far as one message may need to look. */
   next(lane: number): OutboxPart[] {
     return this.#db
@@ -214,8 +137,8 @@ export class Outbox {
    */
   begin(lane: number, parts: readonly OutboxPart[], botId: string, message: SentMessage): boolean {
     return this.#db.transaction(() => {
-      const owned = this.#db.prepare('SELECT session, owner FROM outbox_lane WHERE id = ?').get(lane)
-      if (owned?.owner !== this.#owner.name || !this.claim(lane)) return false
+      const session = this.lanes.sessionOfOwn(lane)
+      if (session === undefined || !this.lanes.claim(lane)) return false
       const queued = this.#db.prepare(`SELECT 1 AS found FROM outbox_part WHERE id = ? AND status = 'queued'`)
       if (!parts.every(part => queued.get(part.id))) return false
       for (const [nth, part] of parts.entries()) {
@@ -226,7 +149,7 @@ export class Outbox {
             : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
         if (!this.#messages.rewrite(part.message, botId, own, 'sending')) {
           // Retention took the row.
-          part.message = this.#messages.insertOut(Number(owned.session), botId, own, 'sending')
+          part.message = this.#messages.insertOut(session, botId, own, 'sending')
         }
         if (nth > 0) this.#messages.noteCarrier(part.message, `local:${message.client_id}`)
         this.#messages.takeOff(part.message)
@@ -365,18 +288,8 @@ export class Outbox {
       const lane = Number(this.#db.prepare('SELECT lane FROM outbox WHERE id = ?').get(entry)?.lane ?? 0)
       this.#db.prepare('DELETE FROM outbox_part WHERE entry = ?').run(entry)
       this.#db.prepare('DELETE FROM outbox WHERE id = ?').run(entry)
-      if (this.#count('SELECT count(*) AS n FROM outbox WHERE lane = ?', lane) === 0)
-        this.#db.prepare('DELETE FROM outbox_lane WHERE id = ?').run(lane)
+      this.lanes.closeIfEmpty(lane)
     }
-  }
-
-  #laneOf(session: number, user: string): number {
-    const found = this.#db
-      .prepare('SELECT id FROM outbox_lane WHERE session = ? AND peer = ?')
-      .get(session, user)
-    if (found) return Number(found.id)
-    return this.#db.prepare('INSERT INTO outbox_lane (session, peer) VALUES (?, ?)').run(session, user)
-      .lastInsertRowid
   }
 
   #count(sql: string, param: number): number {

@@ -21,7 +21,7 @@ const add = (store: Store, parts: NewPart[], more: { session?: string; user?: st
     { session: more.session ?? 's', bot_id: 'b', user: more.user ?? 'u', lifeMs: 1000, parts },
     more.key,
   )
-const lanes = (store: Store) => store.outbox(outbox => outbox.lanes())
+const lanes = (store: Store) => store.outbox(outbox => outbox.lanes.list())
 const lane = (store: Store) => lanes(store)[0]!.id
 const next = (store: Store) => store.outbox(outbox => outbox.next(lane(store)))
 const outgoing = (text: string) => ({
@@ -54,7 +54,10 @@ test('parts wait in order, in the log too, per user and session', async () => {
   expect(list({ session: 'nobody' })).toEqual([])
   t.store.renameSession('s', 'new')
   expect(list({ session: 'new' }).length).toBe(3)
-  expect(t.store.outbox(outbox => [outbox.waits('NEW', 'u'), outbox.waits('s', 'u')])).toEqual([true, false])
+  expect(t.store.outbox(outbox => [outbox.lanes.waits('NEW', 'u'), outbox.lanes.waits('s', 'u')])).toEqual([
+    true,
+    false,
+  ])
 })
 
 test('any text comes out as it went in', async () => {
@@ -70,11 +73,11 @@ test('a lane is worked on by one process at a time, and freed when that one is k
   t.clock.at = Date.now()
   add(t.store, [part('a')])
   const id = lane(t.store)
-  const claim = () => t.store.outbox(outbox => outbox.claim(id))
+  const claim = () => t.store.outbox(outbox => outbox.lanes.claim(id))
   const other = startOther(
     t.path,
     `const store = await open()
-     console.log(store.outbox(outbox => outbox.claim(${id})))
+     console.log(store.outbox(outbox => outbox.lanes.claim(${id})))
      await hold()`,
   )
   const reader = other.stdout.getReader()
@@ -92,7 +95,7 @@ test('of many processes that want a lane at once one gets it', async () => {
   await using t = await openStore()
   add(t.store, [part('a')])
   const body = `const store = await open()
-    console.log(store.outbox(outbox => outbox.claim(${lane(t.store)})))
+    console.log(store.outbox(outbox => outbox.lanes.claim(${lane(t.store)})))
     process.stdin.resume()`
   const others = Array.from({ length: 4 }, () => startOther(t.path, body))
   const said = await Promise.all(
@@ -107,20 +110,20 @@ test('a lease lapses, also when the clock was set back', async () => {
   add(t.store, [part('a')])
   const id = lane(t.store)
   await using second = await openSecond(t.path, t.clock)
-  expect(t.store.outbox(outbox => outbox.claim(id))).toBe(true)
-  expect(second.store.outbox(outbox => outbox.claim(id))).toBe(false)
+  expect(t.store.outbox(outbox => outbox.lanes.claim(id))).toBe(true)
+  expect(second.store.outbox(outbox => outbox.lanes.claim(id))).toBe(false)
   t.clock.at += 60_001
-  expect(second.store.outbox(outbox => outbox.claim(id))).toBe(true)
+  expect(second.store.outbox(outbox => outbox.lanes.claim(id))).toBe(true)
   // The first one wakes up: nothing is its to send any more.
   expect(begin(t.store, next(t.store), 'a')).toBe(false)
   t.clock.at -= 600_000
-  expect(t.store.outbox(outbox => outbox.claim(id))).toBe(true)
+  expect(t.store.outbox(outbox => outbox.lanes.claim(id))).toBe(true)
 })
 
 test('joined parts: the first row shows what went out, the others name it; search and ids follow', async () => {
   await using t = await openStore()
   add(t.store, [part('alpha'), part('beta')])
-  t.store.outbox(outbox => outbox.claim(lane(t.store)))
+  t.store.outbox(outbox => outbox.lanes.claim(lane(t.store)))
   const parts = next(t.store)
   expect(begin(t.store, parts, 'alpha\n\nbeta')).toBe(true)
   expect(rows(t.store)).toEqual([
@@ -140,7 +143,7 @@ test('joined parts: the first row shows what went out, the others name it; searc
 test('what did not go out keeps its place and its own text', async () => {
   await using t = await openStore()
   add(t.store, [part('alpha'), part('beta')])
-  t.store.outbox(outbox => outbox.claim(lane(t.store)))
+  t.store.outbox(outbox => outbox.lanes.claim(lane(t.store)))
   const parts = next(t.store)
   begin(t.store, parts, 'alpha\n\nbeta')
   t.store.outbox(outbox => outbox.requeue(parts, 'b', 'u', true))
@@ -164,7 +167,7 @@ test('a process killed in the middle: that message is unknown at once, the rest 
     t.path,
     `const store = await open()
      store.outbox(outbox => {
-       outbox.claim(${lane(t.store)})
+       outbox.lanes.claim(${lane(t.store)})
        outbox.begin(${lane(t.store)}, outbox.next(${lane(t.store)}).slice(0, 1), 'b',
          { client_id: 'z', to_user: 'u', msg_type: 'TEXT', text: 'a', timestamp: 1, raw: '{}' })
      })
@@ -183,7 +186,7 @@ test('a process killed in the middle: that message is unknown at once, the rest 
     'queued',
     'queued',
   ])
-  expect(t.store.outbox(outbox => outbox.claim(lane(t.store)))).toBe(true)
+  expect(t.store.outbox(outbox => outbox.lanes.claim(lane(t.store)))).toBe(true)
   expect(t.store.outbox(outbox => outbox.cancel(id, 'why'))).toMatchObject({
     cancelled: 2,
     files: [{ name: 'x' }],
@@ -252,7 +255,7 @@ test('retention warns of what waits, and it goes out all the same', async () => 
   await t.store.prune()
   expect(t.lines.join('')).toContain('retention removes unsent messages')
   expect(rows(t.store).map(([text]) => text)).toEqual(['2', '3'])
-  t.store.outbox(outbox => outbox.claim(lane(t.store)))
+  t.store.outbox(outbox => outbox.lanes.claim(lane(t.store)))
   const parts = next(t.store)
   expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
   expect(begin(t.store, parts, 'waits\n\ntoo')).toBe(true)
