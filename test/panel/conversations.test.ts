@@ -114,7 +114,11 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByText('Takes 3 of the 10 answers that are left').waitFor()
     await field(page).press('Enter')
     const seen = await panel.sandbox.seen(messages => messages.length === 3)
-    expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.kind)).toEqual(['half a thought', 'image', 'file'])
+    expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.kind)).toEqual([
+      'half a thought',
+      'image',
+      'file',
+    ])
     await panel.until(
       'all three are marked as sent',
       async () => (await log(page).locator('article.out').getByText('Sent', { exact: true }).count()) === 3,
