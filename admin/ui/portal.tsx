@@ -1,6 +1,6 @@
 /** Renders outside the page's frame, so that nothing clips it. (The one of @zag-js/preact 1.44.0 asks for React.) */
-import type { ComponentChildren } from 'preact'
+import { type ComponentChildren, Fragment, h } from 'preact'
 import { createPortal } from 'preact/compat'
 
 export const Portal = ({ children, into }: { children: ComponentChildren; into?: Element | null }) =>
-  createPortal(<>{children}</>, into ?? document.body)
+  createPortal(h(Fragment, null, children), into ?? document.body)
