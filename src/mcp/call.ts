@@ -12,6 +12,7 @@ import {
 import type { Call, Progress, Question } from '../gateway/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Waiting } from '../server/http-call.ts'
+import { seen } from '../tools/untrusted.ts'
 import { Ticker } from './progress.ts'
 import type { Questions } from './questions.ts'
 
@@ -28,6 +29,8 @@ export interface CallDoor {
   deliver(call: McpCall, ctx: ServerContext): void
 }
 
+/** Characters of what is said of a step. */
+const mostWhat = 160
 /** Answers of people take their time. */
 const answerWithinMs = 10 * 60_000
 
@@ -71,7 +74,8 @@ export class McpCall implements Call {
     if (token !== undefined) {
       const ticker = new Ticker(token, notification => ctx.mcpReq.notify(notification))
       this.#ticker = ticker
-      this.progress = step => ticker.step(step)
+      // What it says may hold the name that a user gave to a file.
+      this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
     }
     const modern = door.era === 'modern'
     const { elicitation } = (modern ? envelopeCapabilities(ctx) : capabilities) ?? {}

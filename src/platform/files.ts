@@ -205,11 +205,11 @@ const deviceName = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|
 // Control and invisible formatting characters (bidi overrides make "gpj.exe" read "exe.jpg"), lone surrogates and
 // line separators. The zero-width joiner and the variation selectors stay: emoji are made of them.
 const unseen =
-  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu
+  /\u034f|[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /**
  * A name from a stranger as a base name that every file system takes: no separators, control characters, bidi
- * overrides, leading dots, trailing dots or spaces, device names; at most 200 bytes, cut between characters, with its
+ * overrides, characters that nobody sees (tags carry whole sentences to a language model), leading dots, trailing dots or spaces, device names; at most 200 bytes, cut between characters, with its
  * extension kept.
  */
 export function safeBaseName(name: string, fallback: string): string {

@@ -111,7 +111,7 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
         const { contents } = await client.raw.readResource({ uri: link.uri })
         expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64')).toEqual(picture)
       } else {
-        expect(saved.content).toHaveLength(1)
+        expect(saved.content).toHaveLength(2)
         await access(saved.structuredContent.path)
       }
 

@@ -181,6 +181,7 @@ test('names from strangers become plain base names', () => {
     ['\ufeffx.txt', 'x.txt'],
     ['lone\ud800.txt', 'lone.txt'],
     ['what?<now>|"x"*.txt', 'what__now___x__.txt'],
+    ['in\u{e0049}\u{e0067}voice\u3164\u{e0100}.txt', 'invoice.txt'],
     ['照片 2026.jpg', '照片 2026.jpg'],
     ['cafe\u0301.txt', 'caf\u00e9.txt'],
     ['👩‍👩‍👧‍👦.png', '👩‍👩‍👧‍👦.png'],
