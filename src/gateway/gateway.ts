@@ -23,6 +23,7 @@ import type { Health, PanelGateway } from './face.ts'
 import { HandOver } from './hand-over.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
+import { Housekeeping } from './housekeeping.ts'
 import { Inbox, type Reading } from './inbox.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
@@ -65,14 +66,8 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
   close(): Promise<void>
 }
 
-/** Rows are pruned this often. */
-const pruneEveryMs = 10 * 60_000
 /** A log in memory keeps at most this many messages, some 10 MB. */
 const memoryRows = 10_000
-/** A file that nobody has written to for so long is not being written any more. */
-const leftoverMs = 60 * 60_000
-/** Housekeeping lets the first calls go before it. */
-const firstPruneMs = 500
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
 const sendGraceMs = 1500
 const closeMs = 3500
@@ -200,39 +195,16 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     closing: stop.signal,
   })
 
-  const prune = async () => {
-    prunedAt = clock.monotonic()
-    try {
-      await outbox.tidy()
-      await store.prune(stop.signal)
-    } catch (error) {
-      if (!stop.signal.aborted) log.error('store not pruned', { error })
-    }
-    if (store.trustsClock)
-      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
-  }
-  const tidyFolders = async () => {
-    const removed = await sessions.sweep(clock.now() - leftoverMs)
-    if (removed > 0) log.info('files that were left half written removed', { files: removed })
-  }
-  const pruneAlways = async () => {
-    await clock.sleep(firstPruneMs, stop.signal)
-    await tidyFolders().catch(error => log.warn('half-written files not removed', { error }))
-    while (!stop.signal.aborted) {
-      await prune()
-      await clock.sleep(pruneEveryMs, stop.signal)
-    }
-  }
-  let prunedAt = clock.monotonic()
-  let pruning: Promise<void> | undefined
+  const housekeeping = new Housekeeping({
+    ...{ sessions, store, media, outbox, clock, log, closing: stop.signal },
+  })
   let closing: Promise<void> | undefined
 
   const gateway: RunningGateway = {
     inbox: oneShot
       ? {
           recv(request, call) {
-            // A timer would keep a program alive that has nothing else to do.
-            if (clock.monotonic() - prunedAt > pruneEveryMs) pruning = prune()
+            housekeeping.whenDue()
             return oneShot.recv(request, call)
           },
         }
@@ -275,7 +247,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         oneShot?.resume()
         throw error
       }
-      pruning = pruneAlways()
+      housekeeping.start()
       outbox.start()
     },
     follow: (reading, signal) => inbox.follow(reading, signal),
@@ -287,7 +259,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
         const patience = new AbortController()
         await Promise.race([
-          Promise.all([dispatcher.stop(), oneShot?.halt(), sender.close(sendGraceMs), pruning]),
+          Promise.all([dispatcher.stop(), oneShot?.halt(), sender.close(sendGraceMs), housekeeping.closed()]),
           clock.sleep(closeMs, patience.signal),
         ])
         patience.abort()

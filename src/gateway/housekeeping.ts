@@ -1,0 +1,80 @@
+/** What goes with time: old messages, sends that waited too long, uploads of yesterday, files left half written. */
+
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Sessions } from '../state/sessions.ts'
+import type { Store } from '../store/store.ts'
+import type { Media } from './media.ts'
+import type { Outbox } from './outbox.ts'
+
+export interface HousekeepingPorts {
+  sessions: Sessions
+  store: Store
+  media: Media
+  outbox: Outbox
+  clock: Clock
+  log: Log
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+const everyMs = 10 * 60_000
+/** The first calls go before it. */
+const firstMs = 500
+/** A file that nobody has written to for so long is not being written any more. */
+const leftoverMs = 60 * 60_000
+
+export class Housekeeping {
+  readonly #ports: HousekeepingPorts
+  #doneAt: number
+  #work: Promise<void> | undefined
+
+  constructor(ports: HousekeepingPorts) {
+    this.#ports = ports
+    this.#doneAt = ports.clock.monotonic()
+  }
+
+  /** Keeps house until the service stops. */
+  start(): void {
+    this.#work = this.#always()
+  }
+
+  /** Keeps house once, when it is time: for programs that a timer would keep alive though they have nothing else to do. */
+  whenDue(): void {
+    if (this.#ports.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#once()
+  }
+
+  /** Resolves when nothing of it is under way; `closing` has to be aborted. */
+  async closed(): Promise<void> {
+    await this.#work
+  }
+
+  async #always(): Promise<void> {
+    const { clock, closing, log } = this.#ports
+    await clock.sleep(firstMs, closing)
+    await this.#tidyFolders().catch(error => log.warn('half-written files not removed', { error }))
+    while (!closing.aborted) {
+      await this.#once()
+      await clock.sleep(everyMs, closing)
+    }
+  }
+
+  async #once(): Promise<void> {
+    const { clock, closing, log, media, outbox, store } = this.#ports
+    this.#doneAt = clock.monotonic()
+    try {
+      await outbox.tidy()
+      await store.prune(closing)
+    } catch (error) {
+      if (!closing.aborted) log.error('store not pruned', { error })
+    }
+    if (store.trustsClock)
+      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+  }
+
+  async #tidyFolders(): Promise<void> {
+    const { clock, log, sessions } = this.#ports
+    const removed = await sessions.sweep(clock.now() - leftoverMs)
+    if (removed > 0) log.info('files that were left half written removed', { files: removed })
+  }
+}
