@@ -22,6 +22,7 @@ import {
   stopSignal,
   tokenLine,
 } from './serving.ts'
+import { NobodyReads } from './terminal.ts'
 
 /** A service that listens, for what goes on beside it. */
 export interface Serving {
@@ -68,7 +69,10 @@ export async function serveOpenApi(
   if (generated) print(tokenLine(generated))
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
-  meanwhile?.catch(error => over.signal.aborted || log.error('quick start ended', { error }))
+  meanwhile?.catch(error => {
+    // The service goes on, whoever looks.
+    if (!over.signal.aborted && !(error instanceof NobodyReads)) log.error('quick start ended', { error })
+  })
   if (!beside && (await gateway.accounts.list()).length === 0) {
     print(
       `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
