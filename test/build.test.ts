@@ -4,44 +4,33 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pkg from '../package.json' with { type: 'json' }
+import { ended } from './support/ended.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-build-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const binary = join(folder, 'out', 'svc')
 const empty = join(folder, 'empty')
 
-async function output(command: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn(command, {
-    cwd: empty,
-    env: { PATH: '/nowhere', HOME: empty },
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out, err }
-}
+const output = (command: string[]) =>
+  ended(command, { cwd: empty, env: { PATH: '/nowhere', HOME: empty }, withinMs: 120_000 })
 
 test('the build makes one file, and refuses a target that is none', async () => {
   mkdirSync(empty)
   const script = join(import.meta.dir, '..', 'scripts', 'build.ts')
   const built = await output([process.execPath, script, `--outfile=${binary}`])
-  expect([built.code, built.err]).toEqual([0, ''])
+  expect([built.status, built.stderr]).toEqual([0, ''])
   expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc'])
-  expect((await output([process.execPath, script, '--target=toaster'])).code).not.toBe(0)
+  expect((await output([process.execPath, script, '--target=toaster'])).status).not.toBe(0)
 }, 60_000)
 
 test('it knows its version, and ignores what lies in the folder where it is started', async () => {
   writeFileSync(join(empty, '.env'), 'SVC_HOST=not a host\n')
   writeFileSync(join(empty, 'bunfig.toml'), 'preload = ["./absent.ts"]\n')
   expect(await output([binary, '--version'])).toMatchObject({
-    code: 0,
-    out: expect.stringContaining(pkg.version),
+    status: 0,
+    stdout: expect.stringContaining(pkg.version),
   })
-  expect((await output([binary, 'openapi', '--port', 'x'])).code).toBe(2)
+  expect((await output([binary, 'openapi', '--port', 'x'])).status).toBe(2)
 }, 20_000)
 
 test('it serves tools, docs and the phone out of itself, and stops when told', async () => {

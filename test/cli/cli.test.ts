@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
+import { type Ended, ended } from '../support/ended.ts'
 import { startService } from '../support/service.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
@@ -17,32 +18,16 @@ beforeAll(async () => {
 })
 afterAll(() => rm(home, { recursive: true, force: true }))
 
-interface Ended {
-  status: number
-  stdout: string
-  stderr: string
-}
-
 /** Runs to the end; a command that goes on serving is killed and counts as failed. */
 async function svc(
   args: string[],
   options: { env?: Record<string, string>; as?: string[] } = {},
 ): Promise<Ended> {
-  const child = Bun.spawn([...(options.as ?? []), process.execPath, main, ...args], {
+  return ended([...(options.as ?? []), process.execPath, main, ...args], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: home, ...options.env },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: endsWithinMs,
-    killSignal: 'SIGKILL',
+    withinMs: endsWithinMs,
   })
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { status, stdout, stderr }
 }
 
 /** Exactly one line on stderr that says what is wrong and what to do; nothing on stdout. */

@@ -9,17 +9,12 @@ import type { Report } from '../../src/doctor/examine.ts'
 import type { Glance } from '../../src/doctor/glance.ts'
 import { version } from '../../src/version.ts'
 import { stateOf } from '../doctor/support.ts'
+import { type Ended, ended } from '../support/ended.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { type Service, startService } from '../support/service.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const endsWithinMs = 20_000
-
-interface Ended {
-  status: number
-  stdout: string
-  stderr: string
-}
 
 let home = ''
 let sandbox: TestSandbox
@@ -57,21 +52,11 @@ function folder(name: string): string {
 }
 
 async function svc(args: string[], env: Record<string, string> = {}, as: string[] = []): Promise<Ended> {
-  const child = Bun.spawn([...as, process.execPath, main, ...args], {
+  return ended([...as, process.execPath, main, ...args], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: endsWithinMs,
-    killSignal: 'SIGKILL',
+    withinMs: endsWithinMs,
   })
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { status, stdout, stderr }
 }
 
 const doctor = (args: string[] = [], env: Record<string, string> = {}) =>

@@ -10,6 +10,7 @@ import { clientNames } from '../../src/cli/commands/setup.ts'
 import { clients } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
+import { ended } from '../support/ended.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 let home = ''
@@ -20,24 +21,13 @@ afterAll(() => rm(home, { recursive: true, force: true }))
 
 async function setup(args: string[], options: { home?: string; env?: Record<string, string> } = {}) {
   const dir = options.home ?? home
-  const child = Bun.spawn([process.execPath, main, 'setup', ...args], {
+  return ended([process.execPath, main, 'setup', ...args], {
     cwd: dir,
     env: {
       ...{ PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
       ...options.env,
     },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: 20_000,
-    killSignal: 'SIGKILL',
   })
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { status, stdout, stderr }
 }
 
 /** A home of its own, removed with the rest. */

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { toBuffer } from 'qrcode'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
+import { ended } from '../support/ended.ts'
 import { withGateway } from '../support/gateway.ts'
 import { type McpProcess, startMcp } from '../support/mcp.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
@@ -69,24 +70,12 @@ async function served(transport: 'http' | 'sse', data: string): Promise<string> 
 
 /** What the Inspector prints as the result of a method. @throws Error with all it said when it fails */
 async function inspect(transport: Transport, method: string, ...args: string[]): Promise<Json> {
-  const child = Bun.spawn(
-    [
-      ...[process.execPath, '--bun', inspector, '--cli', '--config', config, '--server', transport],
-      ...['--quiet', '--format', 'json', '--method', method, ...args],
-    ],
-    {
-      cwd: dir,
-      env: { PATH: process.env.PATH ?? '', HOME: dir },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-    },
-  )
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+  const command = [
+    ...[process.execPath, '--bun', inspector, '--cli', '--config', config, '--server', transport],
+    ...['--quiet', '--format', 'json', '--method', method, ...args],
+  ]
+  const env = { PATH: process.env.PATH ?? '', HOME: dir }
+  const { stdout: out, stderr: err, status: code } = await ended(command, { cwd: dir, env, withinMs: 60_000 })
   if (code !== 0) throw new Error(`${method} ${args.join(' ')}: ${code}\n${out}\n${err}`)
   const answer = JSON.parse(out)
   return answer.result ?? answer

@@ -1,14 +1,11 @@
 /** The commands of svc as a user runs them: processes of their own, on pipes or on a real pseudo-terminal. */
 import { fileURLToPath } from 'node:url'
+import { type Ended, ended } from './ended.ts'
+
+export type { Ended } from './ended.ts'
 
 export const svcMain: string = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const withinMs = 20_000
-
-export interface Ended {
-  status: number
-  stdout: string
-  stderr: string
-}
 
 export interface CommandOptions {
   /** HOME and working directory. */
@@ -20,21 +17,12 @@ export interface CommandOptions {
 
 /** Runs a command to its end; one that goes on is killed and counts as failed. */
 export async function svc(args: readonly string[], options: CommandOptions): Promise<Ended> {
-  const child = Bun.spawn([process.execPath, svcMain, ...args], {
+  return ended([process.execPath, svcMain, ...args], {
     cwd: options.home,
     env: { PATH: process.env.PATH ?? '', HOME: options.home, TZ: 'Asia/Shanghai', ...options.env },
-    stdin: options.stdin === undefined ? 'ignore' : new TextEncoder().encode(options.stdin),
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: withinMs,
-    killSignal: 'SIGKILL',
+    ...(options.stdin !== undefined && { stdin: options.stdin }),
+    withinMs,
   })
-  const [stdout, stderr, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { status, stdout, stderr }
 }
 
 /** A command under way on a terminal. */

@@ -14,6 +14,7 @@ import { createLog, silentLog } from '../../src/platform/log.ts'
 import { openState, type State } from '../../src/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+import { until } from './until.ts'
 
 export interface TestGatewayOptions {
   /** A sandbox of the test's; one of our own, stopped at the end, otherwise. */
@@ -119,16 +120,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         { to: [...bots.values()][0]?.user_id ?? '', media: [], ...request },
         { ...directCall(), ...call },
       ),
-    async until(what, look) {
-      const deadline = performance.now() + withinMs
-      for (;;) {
-        const found = await look()
-        if (found) return found
-        if (performance.now() > deadline)
-          throw new Error(`not within ${withinMs} ms: ${what}\n${lines.join('')}`)
-        await new Promise(resolve => setTimeout(resolve, 5))
-      }
-    },
+    until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
     async [Symbol.asyncDispose]() {
       await gateway.close()

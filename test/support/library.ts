@@ -9,6 +9,7 @@ import { createLog, silentLog } from '../../src/platform/log.ts'
 import { openState, type State } from '../../src/state/state.ts'
 import type { TestBot } from './gateway.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+import { until } from './until.ts'
 
 export interface TestLibrary extends AsyncDisposable {
   readonly sandbox: TestSandbox
@@ -55,16 +56,7 @@ export async function withLibrary(
       bots.set(name, bot)
       return bot
     },
-    async until(what, look) {
-      const deadline = performance.now() + withinMs
-      for (;;) {
-        const found = await look()
-        if (found) return found
-        if (performance.now() > deadline)
-          throw new Error(`not within ${withinMs} ms: ${what}\n${lines.join('')}`)
-        await new Promise(resolve => setTimeout(resolve, 5))
-      }
-    },
+    until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
     async [Symbol.asyncDispose]() {
       await Promise.all(opened.map(svc => svc.close()))

@@ -3,7 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type Ended, ended } from '../../support/ended.ts'
 import type { Json } from '../../support/service.ts'
+
+export { until } from '../../support/until.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -115,23 +118,12 @@ export function runSvc(args: readonly string[], options: ProgramOptions = {}): P
 }
 
 /** A command that does one thing and ends. */
-export async function runOnce(
-  args: readonly string[],
-): Promise<{ status: number; stdout: string; stderr: string }> {
-  const child = Bun.spawn([process.execPath, join(root, 'src/main.ts'), ...args], {
+export const runOnce = (args: readonly string[]): Promise<Ended> =>
+  ended([process.execPath, join(root, 'src/main.ts'), ...args], {
     cwd: '/',
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
+    withinMs: 60_000,
   })
-  const [status, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  return { status, stdout, stderr }
-}
 
 /** Waits until it is ready. @throws with its words when it is not */
 export async function started(program: Program): Promise<Program> {
@@ -146,19 +138,5 @@ export function pollLockNote(dir: string): { pid: number; at: number } | undefin
     return found ? { pid: Number(found[1]), at: Date.parse(found[2]!) } : undefined
   } catch {
     return undefined
-  }
-}
-
-/** Waits until `look` gives something. @throws after `withinMs`, naming `what` */
-export async function until<T>(
-  what: string,
-  withinMs: number,
-  look: () => T | undefined | false | Promise<T | undefined | false>,
-): Promise<T> {
-  for (const deadline = Date.now() + withinMs; ; ) {
-    const found = await look()
-    if (found !== undefined && found !== false) return found
-    if (Date.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`)
-    await Bun.sleep(20)
   }
 }
