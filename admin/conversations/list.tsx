@@ -24,7 +24,13 @@ export function List({ place }: { place: Place }) {
   const scroller = useRef<HTMLDivElement>(null)
   const field = useRef<HTMLInputElement>(null)
   const typed = useSignal(q)
-  const all = conversations.value
+  // The address of an account alone: its conversations.
+  const only = place.userId === '' ? place.session : ''
+  const everybody = conversations.value
+  const all = useMemo(
+    () => (only === '' ? everybody : everybody?.filter(({ session }) => session === only)),
+    [everybody, only],
+  )
   const found = search.found.value
 
   useEffect(() => search.ask(typed.value.trim()), [typed.value])
@@ -109,6 +115,13 @@ export function List({ place }: { place: Place }) {
             </button>
           )}
         </search>
+        {only !== '' && (
+          <Link class="badge only" href={hrefOf({ q })}>
+            <span class="foreign cut">{only}</span>
+            <span class="visually-hidden">{t('conversations.show_all')}</span>
+            <Icon name="close" size={14} />
+          </Link>
+        )}
         <p class="visually-hidden" role="status">
           {needle === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
         </p>
