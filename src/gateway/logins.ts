@@ -227,7 +227,8 @@ export class Logins {
       if (this.#entries.get(key) === entry) this.#entries.delete(key)
       const cancelled = driver.stopped
       driver.stop()
-      if (!cancelled) log.warn('no QR code could be had', { session: name, error })
+      // No warning: who asked for it is told, and a command would say it twice.
+      if (!cancelled) log.info('no QR code could be had', { session: name, error })
       throw cancelled ? stopping() : error
     }
   }

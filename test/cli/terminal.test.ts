@@ -92,6 +92,15 @@ describe('login', () => {
     expect(JSON.parse(ended.stderr)).toMatchObject({ detail: 'nothing happened on the phone in time' })
   }, 20_000)
 
+  test('WeChat out of reach is said once, in one line or one object', async () => {
+    const away = ['login', '--upstream-url', 'http://127.0.0.1:9', '-d', join(home, 'away')]
+    const plain = await svc(away, { home })
+    const said = expect.stringMatching(/^error: [^\n]*WeChat cannot be reached[^\n]*\n$/)
+    expect(plain).toEqual({ status: 1, stdout: '', stderr: said })
+    const { status, stderr } = await svc([...away, '--json'], { home })
+    expect([status, JSON.parse(stderr).code]).toEqual([1, 'upstream_error'])
+  })
+
   test('--json asks nobody: that digits are wanted is one of the changes, and the error stands alone', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
