@@ -21,6 +21,7 @@ import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
 import type { Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
+import { allowedPath, type Folders } from './own-files.ts'
 import { counted } from './progress.ts'
 import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
@@ -30,8 +31,7 @@ export interface DownloadPorts {
   cdnUrl: string
   store: Store
   clock: Clock
-  /** Real path of the folder that remote callers may save to. */
-  mediaRoot: string
+  folders: Folders
   /** Aborts when the service stops. */
   closing: AbortSignal
 }
@@ -65,7 +65,7 @@ export class Downloads {
   /**
    * Saves the media of a message; an existing file is never overwritten.
    *
-   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root
+   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc's own
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
     using either = linked(call.signal, this.#ports.closing)
@@ -98,8 +98,8 @@ export class Downloads {
 
   /** Removes what a crash left half written. */
   async sweep(): Promise<void> {
-    const { clock, mediaRoot } = this.#ports
-    await sweep(join(mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
+    const { clock, folders } = this.#ports
+    await sweep(join(folders.mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
   }
 
   #find(messageId: string, item: number): MediaReference {
@@ -118,14 +118,13 @@ export class Downloads {
 
   /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */
   async #saveFolder(given: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
-    const { mediaRoot } = this.#ports
-    const usual = join(mediaRoot, 'downloads')
-    const folder =
-      given === undefined
-        ? usual
-        : call.local
-          ? resolve(given)
-          : await insideDir(mediaRoot, resolve(mediaRoot, given))
+    const { folders } = this.#ports
+    const usual = join(folders.mediaRoot, 'downloads')
+    const judged = (path: string) =>
+      allowedPath(path, "nothing is saved among svc's own files", folders, call)
+    const real = given === undefined ? usual : await judged(given)
+    // The user gets the name that he gave.
+    const folder = given !== undefined && call.local ? resolve(given) : real
     try {
       if (folder === usual) await ensurePrivateDir(usual, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -136,6 +135,7 @@ export class Downloads {
       })
     }
     // Once more now that it is there: a link may have been put in its way.
-    return call.local ? folder : insideDir(mediaRoot, folder)
+    const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)
+    return call.local ? folder : now
   }
 }

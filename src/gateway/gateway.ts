@@ -84,6 +84,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // Private when made here; a folder that the user named keeps its rights.
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const mediaRoot = await realpath(config.mediaRoot)
+  const folders = { dataDir: await realpath(config.basePath), mediaRoot }
   const dataLock = await openLock(join(config.basePath, '.data.lock'))
   const pollLock = await openLock(join(config.basePath, '.poll.lock'))
   const { sessions, contexts, commitBatch } = openState({
@@ -175,7 +176,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     store,
     clock,
     log: log.child('media'),
-    mediaRoot,
+    ...{ mediaRoot, folders },
     cdnUrl,
     maxUploadBytes: config.maxUploadBytes,
     trusted,

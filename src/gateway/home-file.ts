@@ -8,7 +8,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import { errorCodeOf, insideDir } from '../platform/files.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import { empty, tooLarge } from './disk.ts'
 
 /** A source that has come home: a readable file of known size and digest. */
@@ -42,23 +42,24 @@ const noFollow = constants.O_NOFOLLOW ?? 0
 /**
  * Opens a regular file.
  *
- * @param root when given, the file must lie in it, after symlinks, and still do so once it is open: a link that is
- *   swapped in between the look and the opening leads nowhere
- * @throws SvcError `invalid_arguments`, `forbidden`, `payload_too_large`
+ * @param judged when given, the real path of the file, or its refusal. It is asked again once the file is open: a link
+ *   that is swapped in between the look and the opening leads nowhere
+ * @throws SvcError `invalid_arguments`, `payload_too_large`, and what `judged` throws
  */
 export async function openRegular(
   path: string,
-  options: { root?: string; maxBytes: number },
+  options: { judged?: () => Promise<string>; maxBytes: number },
 ): Promise<OpenedFile> {
-  const { root, maxBytes } = options
-  const real = root === undefined ? path : await insideDir(root, path)
+  const { judged, maxBytes } = options
+  const real = judged ? await judged() : path
+  const unreadable = unreadableAs(path)
   // Looking first: opening a device may do something.
   if (!(await stat(real).catch(unreadable)).isFile()) throw notRegular()
-  const handle = await open(real, root === undefined ? readOnly : readOnly | noFollow).catch(unreadable)
+  const handle = await open(real, judged ? readOnly | noFollow : readOnly).catch(unreadable)
   try {
     const info = await handle.stat({ bigint: true })
-    if (root !== undefined) {
-      const now = await stat(await insideDir(root, path), { bigint: true }).catch(unreadable)
+    if (judged) {
+      const now = await stat(await judged(), { bigint: true }).catch(unreadable)
       if (now.ino !== info.ino || now.dev !== info.dev) throw changed()
     }
     if (!info.isFile()) throw notRegular()
@@ -138,7 +139,20 @@ const changed = () => new SvcError('invalid_arguments', 'media: the file changed
 
 const notRegular = () => new SvcError('invalid_arguments', 'media.path: expected a regular file')
 
-function unreadable(error: unknown): never {
-  const code = errorCodeOf(error) ?? 'unknown reason'
-  throw new SvcError('invalid_arguments', `media.path: the file cannot be read (${code})`, { cause: error })
+const troubles: Readonly<Record<string, string>> = {
+  ENOENT: 'it is not there',
+  ENOTDIR: 'it is not there',
+  EACCES: 'svc has no right to it',
+  EPERM: 'svc has no right to it',
 }
+
+const unreadableAs =
+  (path: string) =>
+  (error: unknown): never => {
+    const code = errorCodeOf(error) ?? 'unknown reason'
+    throw new SvcError(
+      'invalid_arguments',
+      `media.path: ${JSON.stringify(path)} cannot be read: ${troubles[code] ?? code}`,
+      { cause: error },
+    )
+  }

@@ -3,7 +3,7 @@
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
-import { basename, join, resolve } from 'node:path'
+import { basename, join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
@@ -11,12 +11,12 @@ import { safeBaseName } from '../platform/files.ts'
 import type { Call } from './call.ts'
 import { keepStream, mediaFolder, tooLarge } from './disk.ts'
 import { type HomeFile, homeFile, md5Of, openRegular } from './home-file.ts'
+import { allowedPath, type Folders } from './own-files.ts'
 import type { Uploads } from './uploads.ts'
 
 export interface SourcePorts {
   uploads: Uploads
-  /** Real path of the folder that remote callers may send from. */
-  mediaRoot: string
+  folders: Folders
   maxUploadBytes: number
   /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
   trusted(url: URL): boolean
@@ -39,7 +39,7 @@ export class Sources {
    * Brings a source of media home.
    *
    * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
-   *   media root, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
+   *   media root, a file of svc's own, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
    */
   async bring(content: MediaContent, call: Caller): Promise<HomeFile> {
     const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
@@ -53,15 +53,14 @@ export class Sources {
   }
 
   async #fromPath(content: MediaContent, given: string, call: Caller): Promise<HomeFile> {
-    const { mediaRoot, maxUploadBytes } = this.#ports
-    const path = call.local ? resolve(given) : resolve(mediaRoot, given)
-    const opened = await openRegular(path, {
+    const { folders, maxUploadBytes } = this.#ports
+    const opened = await openRegular(given, {
       maxBytes: maxUploadBytes,
-      ...(!call.local && { root: mediaRoot }),
+      judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
     })
     try {
       const md5 = await md5Of(opened, call.signal)
-      const file_name = safeBaseName(content.file_name ?? basename(path), 'file')
+      const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
       return homeFile(opened, { kind: content.kind, file_name, md5 })
     } catch (error) {
       await opened.handle.close()
@@ -101,7 +100,7 @@ export class Sources {
     maxBytes: number,
     signal?: AbortSignal,
   ): Promise<HomeFile> {
-    const folder = await mediaFolder(this.#ports.mediaRoot, 'uploads')
+    const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
     const path = join(folder, `${randomUUID()}.tmp`)
     const { digests } = await keepStream(body, path, {
       ...{ digests: ['md5'], maxBytes },

@@ -280,22 +280,36 @@ export async function insideDir(root: string, path: string): Promise<string> {
     })
   if (path.includes('\0')) throw outside()
   const realRoot = await realpath(root)
-  let existing = resolve(realRoot, path)
+  const real = await realWay(resolve(realRoot, path)).catch(error => {
+    throw outside(error)
+  })
+  if (!liesIn(realRoot, real)) throw outside()
+  return real
+}
+
+/** Whether a path lies in a folder, or is it; both real. */
+export function liesIn(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
+}
+
+/**
+ * The real path after all symlinks, where what does not exist yet stands in its nearest existing parent.
+ *
+ * @throws what the system says of a way that cannot be followed, such as a link to nothing
+ */
+export async function realWay(path: string): Promise<string> {
+  let existing = resolve(path)
   const missing: string[] = []
   for (;;) {
     try {
-      const real = join(await realpath(existing), ...missing.reverse())
-      const way = relative(realRoot, real)
-      if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) throw outside()
-      return real
+      return join(await realpath(existing), ...missing.reverse())
     } catch (error) {
-      if (error instanceof SvcError) throw error
-      if (errorCodeOf(error) !== 'ENOENT' && errorCodeOf(error) !== 'ENOTDIR') throw outside(error)
+      if (errorCodeOf(error) !== 'ENOENT' && errorCodeOf(error) !== 'ENOTDIR') throw error
       // A link to nothing exists as a link: creating "it" would create its target, wherever that is.
-      const found = await lstatOf(existing).catch(() => undefined)
-      if (found) throw outside(error)
+      if (await lstatOf(existing).catch(() => undefined)) throw error
       const parent = dirname(existing)
-      if (parent === existing) throw outside(error)
+      if (parent === existing) throw error
       missing.push(basename(existing))
       existing = parent
     }

@@ -12,7 +12,7 @@ const spoken: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /Paths must lie in the media root of the service; from another machine upload with POST \/media, or give a URL or base64 data\./g,
-    'A path may name any file of this machine.',
+    "A path may name any file of this machine except svc's own.",
   ],
   [/ To fetch the bytes over HTTP instead, GET \/media\/\{message_id\}\/\{item\}\./g, ''],
   [/From POST \/media\./g, 'Of an upload over HTTP; here name a file by its path instead.'],

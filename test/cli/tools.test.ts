@@ -294,7 +294,20 @@ describe('what fails ends with 1 and says what to do', () => {
     await said('a file, please')
     const ended = await run(['send', user, '--file', 'not there.txt'])
     expect(ended.status).toBe(2)
-    expect(ended.stderr).toStartWith('error: --file: the file cannot be read (ENOENT).')
+    expect(ended.stderr).toStartWith('error: --file: "not there.txt" cannot be read: it is not there.')
+  })
+
+  test("svc's own files are sent to nobody, and nothing is saved among them", async () => {
+    const { message_id } = await said('the login, please')
+    for (const args of [
+      ['send', user, '--file', join(dir, 'default', 'token.json')],
+      ['download', message_id, '-o', join(dir, 'default')],
+    ]) {
+      const ended = await run(args)
+      expect(ended).toMatchObject({ status: 1, stdout: '' })
+    }
+    const ended = await run(['send', user, '--file', join(dir, 'messages.db')])
+    expect(ended.stderr).toContain("svc's own files are not sent")
   })
 
   test('a directory of the sandbox without --sandbox', async () => {

@@ -126,6 +126,28 @@ describe('download', () => {
     }
   })
 
+  test("nobody saves among svc's own files; the local user saves in the media root by its whole path", async () => {
+    await using t = await withGateway()
+    const message_id = await sent(t, 'file', randomBytes(20), 'a.bin')
+    const outside = await mkdtemp(join(tmpdir(), 'svc-save-'))
+    try {
+      await symlink(t.dir, join(outside, 'data'))
+      await symlink(join(t.dir, 'default'), join(t.mediaRoot, 'in'))
+      const folders = [t.dir, join(t.dir, 'default'), join(t.dir, 'new', 'deep'), join(outside, 'data')]
+      for (const save_dir of [...folders, join(outside, 'data', 'new'), join(t.mediaRoot, 'in')]) {
+        await expect(download(t, { message_id, save_dir }, { local: true })).rejects.toMatchObject({
+          code: 'forbidden',
+        })
+      }
+      expect(await filesIn(t.dir)).not.toContain('new')
+      expect(await filesIn(join(t.dir, 'default'))).not.toContain('a.bin')
+      const saved = await download(t, { message_id, save_dir: join(t.mediaRoot, 'mine') }, { local: true })
+      expect(saved.path).toBe(join(t.mediaRoot, 'mine', 'a.bin'))
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
   test('several media in one message, by number; a number too many, a message without, an unknown one', async () => {
     await using t = await withGateway()
     const one = await t.sandbox.media('image', new Blob(['first']))

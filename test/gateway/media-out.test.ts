@@ -4,6 +4,7 @@ import {
   mkdir,
   mkdtemp,
   readdir,
+  realpath,
   rename,
   rm,
   stat,
@@ -13,7 +14,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { MediaContent } from '../../src/model/message.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -131,6 +132,62 @@ describe('path', () => {
       ).toBe(true)
     } finally {
       await rm(outside, { recursive: true })
+    }
+  })
+
+  test("svc's own files go to nobody, whoever asks and by whatever way; what lies in the media root does", async () => {
+    const kind = 'file'
+    await using t = await withTalk()
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await writeFile(join(t.dir, 'api_token'), 'secret')
+      await symlink(join(t.dir, 'default', 'token.json'), join(outside, 'link'))
+      await symlink(join(t.dir, 'default', 'token.json'), join(t.mediaRoot, 'in', 'link'))
+      await symlink(t.dir, join(outside, 'folder'))
+      const own = ['default/token.json', 'default/contexts.json', 'messages.db', 'api_token', '.poll.lock']
+      const ways = [
+        ...own.map(name => join(t.dir, name)),
+        ...[join(outside, 'link'), join(outside, 'folder', 'api_token'), join(t.mediaRoot, 'in', 'link')],
+        ...[relative(process.cwd(), join(t.dir, 'api_token')), `/proc/self/root${t.dir}/api_token`],
+        // What is not there is not told from what is.
+        join(t.dir, 'none'),
+      ]
+      for (const path of ways) {
+        await expect(send(t, { kind, path }, { local: true })).rejects.toMatchObject({
+          code: 'forbidden',
+          message: "svc's own files are not sent",
+        })
+      }
+      expect(t.requests('getuploadurl')).toBe(0)
+      await writeFile(join(t.mediaRoot, 'in', 'mine'), 'mine')
+      for (const path of [join(t.mediaRoot, 'in', 'mine'), join(outside, 'folder', 'media', 'in', 'mine')])
+        expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test('a media root that holds the data directory does not open it', async () => {
+    const root = await realpath(await mkdtemp(join(tmpdir(), 'svc-root-')))
+    try {
+      await using t = await withGateway({ dir: join(root, 'data'), config: { mediaRoot: root } })
+      await t.sandbox.say('hi')
+      const { user_id } = t.bots.get('default')!
+      await t.until('context', async () => (await t.other.contexts.users('default')).get(user_id)?.token)
+      await writeFile(join(root, 'mine'), 'mine')
+      for (const call of [remote, { local: true }]) {
+        for (const path of ['default/token.json', 'messages.db'])
+          await expect(send(t, { kind: 'file', path: join(root, 'data', path) }, call)).rejects.toMatchObject(
+            {
+              code: 'forbidden',
+            },
+          )
+        expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({
+          success: true,
+        })
+      }
+    } finally {
+      await rm(root, { recursive: true })
     }
   })
 

@@ -119,7 +119,7 @@ describe('the end', () => {
 })
 
 describe('the user’s own process', () => {
-  test('sends any file of this machine, and takes a message of many megabytes', async () => {
+  test("sends any file of this machine except svc's own, and takes a message of many megabytes", async () => {
     await using sandbox = await withSandbox()
     await using client = await connectStdio({ sandbox, args: ['--pace', 'off'] })
     await logInOver(client, sandbox)
@@ -130,6 +130,9 @@ describe('the user’s own process', () => {
       const file = join(dir, 'notes.txt')
       await writeFile(file, 'from elsewhere')
       expect(await client.value('send', { to, file_path: file })).toMatchObject({ success: true })
+      // Whoever talks the agent into it gets no login.
+      const own = { to, file_path: 'default/token.json' }
+      await expect(client.value('send', own)).rejects.toThrow("svc's own files are not sent")
     } finally {
       await rm(dir, { recursive: true })
     }
