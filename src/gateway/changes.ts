@@ -5,11 +5,11 @@
  * there, so they are looked at.
  */
 
-import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Store, StoredMessage } from '../store/store.ts'
+import type { ChangeListener } from './face.ts'
 import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
 
@@ -20,19 +20,6 @@ export interface ChangePorts {
   log: Log
   /** Aborts when the service stops. */
   closing: AbortSignal
-}
-
-/**
- * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or
- * it is an old one that was brought over from another program.
- */
-export type MessageNews = 'received' | 'sent' | 'settled' | 'past'
-
-export interface ChangeListener {
-  /** Each message that is stored from now on, and again a sent one whose status changes. */
-  message?(message: Message, news: MessageNews): void
-  /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
-  sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
 }
 
 /** Rows read at a time. */

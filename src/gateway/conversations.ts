@@ -4,19 +4,13 @@ import type { Conversation, Hour } from '../model/conversation.ts'
 import { type SessionUser, type SessionWithUsers, sessionKey, sessionName } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Store } from '../store/store.ts'
+import type { ConversationFilter } from './face.ts'
 import { viewOf } from './view.ts'
 
 export interface ConversationPorts {
   store: Store
   clock: Clock
   sessions(): Promise<SessionWithUsers[]>
-}
-
-/** Which conversations; all without it. */
-export interface ConversationFilter {
-  session?: string
-  user_id?: string
-  limit?: number
 }
 
 /** People looked up in one go. */

@@ -8,8 +8,6 @@ import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '
 import type { LoginStatus, Session, SessionUser, SessionWithUsers } from '../model/session.ts'
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
-import type { ChangeListener } from './changes.ts'
-import type { ConversationFilter } from './conversations.ts'
 
 export interface RecvRequest {
   /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
@@ -150,6 +148,26 @@ export type LoginFlow = LoginStatus & {
   /** Counts the changes. */
   revision: number
   notice?: LoginNotice
+}
+
+/**
+ * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or
+ * it is an old one that was brought over from another program.
+ */
+export type MessageNews = 'received' | 'sent' | 'settled' | 'past'
+
+export interface ChangeListener {
+  /** Each message that is stored from now on, and again a sent one whose status changes. */
+  message?(message: Message, news: MessageNews): void
+  /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
+  sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
+}
+
+/** Which conversations; all without it. */
+export interface ConversationFilter {
+  session?: string
+  user_id?: string
+  limit?: number
 }
 
 /** What people look at: the panel's part of the face. */
