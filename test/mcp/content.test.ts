@@ -46,10 +46,15 @@ describe('media for a client on another machine', () => {
 
   test('more than a mebibyte is only linked', async () => {
     expect((await downloaded('image/png', mebibyte)).map(({ type }) => type)).toEqual([
-      ...['text', 'image', 'resource_link', 'text'],
+      'text',
+      'image',
+      'resource_link',
+      'text',
     ])
     expect((await downloaded('image/png', mebibyte + 1)).map(({ type }) => type)).toEqual([
-      ...['text', 'resource_link', 'text'],
+      'text',
+      'resource_link',
+      'text',
     ])
   })
 
