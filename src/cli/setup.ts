@@ -28,6 +28,8 @@ export interface SetupFlags {
   readonly force?: boolean
   readonly basePath?: string
   readonly sandbox?: boolean
+  readonly sandboxPort?: string
+  readonly confirmSend?: boolean
 }
 
 const usualVariable = 'SVC_TOKEN'
@@ -60,31 +62,41 @@ function requestOf(client: Client, flags: SetupFlags): SetupRequest {
     })
   const folders = userFolders()
   const own = isCompiled ? lastingCommand(ownCommand(), folders.path) : ownCommand()
-  const where = whereOf(flags)
+  const { where, how } = goingAlong(flags)
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
   return {
     client,
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
-    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio', ...where]),
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio', ...where, ...how]),
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...where] }),
     force: flags.force ?? false,
     folders,
   }
 }
 
-/** The data directory, when it is not the usual one: the client has neither this folder nor this environment. */
-function whereOf(flags: SetupFlags): string[] {
-  const { basePath, sandbox } = flags
-  const config = readConfig({ basePath, sandbox })
+/**
+ * What was set here, where it is not as usual: the client has neither this folder nor this environment. `where` the data
+ * directory is, and `how` svc serves the client.
+ */
+function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
+  const { basePath, confirmSend, sandbox, sandboxPort } = flags
+  const config = readConfig({ basePath, confirmSend, sandbox, sandboxPort })
   const usual = readConfig({ sandbox: config.sandbox }, {})
-  return [
-    ...(config.sandbox ? ['--sandbox'] : []),
-    ...(config.basePath === usual.basePath ? [] : ['-d', config.basePath]),
-  ]
+  const isPort = sandboxPort !== undefined || config.sandboxPort !== usual.sandboxPort
+  return {
+    where: [
+      ...(config.sandbox ? ['--sandbox'] : []),
+      ...(config.basePath === usual.basePath ? [] : ['-d', config.basePath]),
+    ],
+    how: [
+      ...(config.sandbox && isPort ? ['--sandbox-port', String(config.sandboxPort)] : []),
+      ...(config.confirmSend ? ['--confirm-send'] : []),
+    ],
+  }
 }
 
-function serverOf({ url, tokenEnv }: SetupFlags, command: readonly string[]): Server {
+function serverOf({ url, tokenEnv, confirmSend }: SetupFlags, command: readonly string[]): Server {
   if (url === undefined) {
     if (tokenEnv === undefined) return { command }
     throw new SvcError('invalid_arguments', '--token-env: expected together with --url', {
@@ -100,6 +112,10 @@ function serverOf({ url, tokenEnv }: SetupFlags, command: readonly string[]): Se
         hint: 'As in --url http://127.0.0.1:8000/mcp.',
       },
     )
+  if (confirmSend)
+    throw new SvcError('invalid_arguments', '--confirm-send: expected without --url', {
+      hint: 'The service at that address decides it: start it with --confirm-send.',
+    })
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
     throw new SvcError('invalid_arguments', '--token-env: expected the name of an environment variable', {

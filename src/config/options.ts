@@ -203,7 +203,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: '0',
     shownDefault: 'off',
     help: 'over MCP, ask the person behind the client before anything is sent',
-    commands: ['openapi', 'mcp'],
+    commands: ['openapi', 'mcp', 'setup'],
     ...onOff,
   }),
   one({
@@ -299,7 +299,7 @@ export const optionTable: readonly OptionSpec[] = [
     env: 'SVC_SANDBOX_PORT',
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
-    commands: [...servers, 'sandbox'],
+    commands: [...servers, 'sandbox', 'setup'],
     ...port,
   }),
   one({

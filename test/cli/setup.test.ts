@@ -75,6 +75,15 @@ describe('svc setup', () => {
     expect(await argsOf(['--sandbox'])).toEqual(['mcp', '-t', 'stdio', '--sandbox'])
     expect(await argsOf(['-d', 'here'])).toEqual(['mcp', '-t', 'stdio', '-d', join(home, 'here')])
     expect(await argsOf([], { SVC_BASE_PATH: '/data' })).toEqual(['mcp', '-t', 'stdio', '-d', '/data'])
+    const asks = ['mcp', '-t', 'stdio', '--confirm-send']
+    expect(await argsOf(['--confirm-send'])).toEqual(asks)
+    expect(await argsOf([], { SVC_CONFIRM_SEND: '1' })).toEqual(asks)
+    const port = ['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '8101']
+    expect(await argsOf(['--sandbox', '--sandbox-port', '8101'])).toEqual(port)
+    expect(await argsOf([], { SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '8101' })).toEqual(port)
+    // The hook serves nobody: it takes the directory alone.
+    const { stdout } = await setup(['claude-code', '--hook', '--print', '--sandbox', '--confirm-send'])
+    expect(stdout).toContain('hook-poll --sandbox"')
   })
 
   test('with --url the token is named, never written', async () => {
@@ -114,6 +123,10 @@ describe('svc setup', () => {
     [
       ['cursor', '--url', 'http://x/mcp', '--token-env', 'a b'],
       '--token-env: expected the name of an environment',
+    ],
+    [
+      ['cursor', '--url', 'http://127.0.0.1:8000/mcp', '--confirm-send'],
+      '--confirm-send: expected without --url. The service at that address',
     ],
     [['cursor', '--name', 'a.b'], '--name: expected 1 to 64 letters'],
     [['cursor', '--hook'], '--hook: svc knows the prompt hook of Claude Code only'],
