@@ -59,7 +59,7 @@ export async function runTool(run: ToolRun): Promise<void> {
     const { gateway } = await openForCommand(config, log, stack)
     try {
       await confirmed(run, gateway, input, call.signal)
-      const result = await invoke(tool, gateway, input, call, log)
+      const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()
       const { text, note, failed } = shownResult(tool.name, result, input, againFlags(command))
       await writeOut(json ? `${jsonLine(result)}\n` : text)
@@ -77,6 +77,18 @@ export async function runTool(run: ToolRun): Promise<void> {
   }
   if (call.cutBy) line.cutBy = call.cutBy
 }
+
+/**
+ * Whoever names a consumer wants its position used, beside a running service too; recv without a name shows there what
+ * came in the last minute.
+ */
+const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
+  tool.name === 'recv' && command.opts().consumer !== undefined
+    ? {
+        ...gateway,
+        inbox: { recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call) },
+      }
+    : gateway
 
 /**
  * What takes something away asks the person at the terminal first, if there is one.

@@ -70,6 +70,23 @@ describe('beside a running service', () => {
     expect(other.map(({ id }) => id)).toContain(message.id)
   })
 
+  test('recv with a consumer of its own name reads on from its place', async () => {
+    const mine = (...args: string[]) =>
+      json('recv', '-c', 'backup', ...(args.includes('--timeout') ? [] : ['--timeout', '0']), ...args)
+    expect(await mine()).toEqual([])
+    for (const text of ['first', 'second', 'third']) await said(text)
+    const texts = async (...args: string[]) => (await mine(...args)).map((one: Json) => one.text)
+    expect(await texts('-n', '1')).toEqual(['first'])
+    expect(await texts()).toEqual(['second', 'third'])
+    expect(await texts()).toEqual([])
+    // Plain recv has no place beside a service.
+    for (let nth = 0; nth < 2; nth++)
+      expect((await json('recv', '--timeout', '0')).map((one: Json) => one.text)).toContain('third')
+    const waiting = mine('--timeout', '15')
+    await said('fourth')
+    expect((await waiting).map((one: Json) => one.text)).toEqual(['fourth'])
+  }, 20_000)
+
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
     await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo='))
