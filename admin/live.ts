@@ -91,10 +91,24 @@ function withWindows(all: readonly Conversation[]): readonly Conversation[] {
   })
 }
 
+/**
+ * A browser keeps six lines to a host, for all its tabs together: with as many panels open the next one would not even
+ * load. So a tab that nobody sees gives its line away when another one asks, and looks now and then instead.
+ */
+const tabs = new BroadcastChannel('svc.line')
+const lookMs = 20_000
+
 /** Follows the service until the page goes; asks again by itself when it falls silent. */
 export function follow(): void {
   let source: EventSource | undefined
+  /** Of a tab that gave its line away. */
+  let looking: ReturnType<typeof setInterval> | undefined
   const open = () => {
+    // What was missed meanwhile is caught up with as after any other silence.
+    if (looking !== undefined) online.value = false
+    clearInterval(looking)
+    looking = undefined
+    tabs.postMessage('line')
     source?.close()
     source = new EventSource('/api/events')
     source.addEventListener('hello', () => {
@@ -124,7 +138,7 @@ export function follow(): void {
       // The browser tries again after a broken connection, not after a refusal.
       if (source?.readyState === EventSource.CLOSED) {
         void refresh().catch(failed)
-        setTimeout(() => signedOut.value || open(), 3000)
+        setTimeout(() => signedOut.value || looking !== undefined || open(), 3000)
       }
     }
   }
@@ -132,8 +146,19 @@ export function follow(): void {
     if (error instanceof ApiError && error.status === 401) {
       source?.close()
       source = undefined
+      clearInterval(looking)
+      looking = undefined
     } else online.value = false
   }
+  tabs.onmessage = () => {
+    if (document.visibilityState === 'visible' || !source) return
+    source.close()
+    source = undefined
+    looking = setInterval(() => void refresh().catch(failed), lookMs)
+  }
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible' && looking !== undefined) open()
+  })
   reopen = open
   open()
 }
