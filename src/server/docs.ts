@@ -154,12 +154,16 @@ export function prepareForms(
 
 const etagOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('base64url').slice(0, 27)
 
+/** Whether the client takes answers in this encoding. */
+export function takesCoding(request: Request, coding: 'br' | 'gzip'): boolean {
+  const accepted = request.headers.get('accept-encoding')?.toLowerCase() ?? ''
+  return new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?(?:,|$|\\s))`).test(accepted)
+}
+
 /** The answer with the encoding the client takes, or 304 when it has this content already. */
 export function respond(request: Request, content: Prepared, policy: string): Response {
-  const accepted = request.headers.get('accept-encoding')?.toLowerCase() ?? ''
-  const takes = (coding: string) =>
-    new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?(?:,|$|\\s))`).test(accepted)
-  const coding = (['br', 'gzip'] as const).find(one => content.forms.has(one) && takes(one)) ?? 'identity'
+  const coding =
+    (['br', 'gzip'] as const).find(one => content.forms.has(one) && takesCoding(request, one)) ?? 'identity'
   const etag = `"${content.etag}${coding === 'identity' ? '' : `-${coding}`}"`
   const headers: Record<string, string> = {
     'content-type': content.type,
