@@ -9,20 +9,24 @@ import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
 import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
 
-/** Serves until SIGINT or SIGTERM; over stdio also until the client is gone. */
-export async function serveMcp(config: Config): Promise<void> {
-  if (config.transport === 'stdio') await serveOverStdio(config)
+/**
+ * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
+ *
+ * @param isPhoneFree nobody chose the port of the simulated phone: over stdio another will do where it is taken
+ */
+export async function serveMcp(config: Config, { isPhoneFree = false } = {}): Promise<void> {
+  if (config.transport === 'stdio') await serveOverStdio(config, isPhoneFree)
   else await serveOverHttp(config, config.transport)
 }
 
-async function serveOverStdio(given: Config): Promise<void> {
+async function serveOverStdio(given: Config, isPhoneFree: boolean): Promise<void> {
   keepStdoutClean()
   const log = createLog(given.logLevel)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const { serveMcpStdio } = await import('../mcp/stdio.ts')
   const { config, gateway, sandbox } = await openService(given, log, stack, {
-    listens: given.adminPort !== undefined,
+    ...{ listens: given.adminPort !== undefined, isPhoneFree },
   })
   const server = serveMcpStdio(await mcpShared({ gateway, config, log }))
   stack.defer(() => server.close())

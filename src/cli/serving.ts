@@ -29,19 +29,19 @@ export interface Opened {
 
 /**
  * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
- * others may reach a service that `listens`, a token is made if none was given.
+ * others may reach a service that `listens`, a token is made if none was given. `isPhoneFree` as of `openSandboxFor`.
  */
 export async function openService(
   given: Config,
   log: Log,
   stack: AsyncDisposableStack,
-  { listens = true } = {},
+  { listens = true, isPhoneFree = false } = {},
 ): Promise<Opened> {
   spareLoopbackTheProxy()
   const { sessions } = await claimDirectory(given)
   await claimMediaRoot(given)
   if (sessions >= manySessions) raiseFetchLimit()
-  const sandbox = given.sandbox ? await openSandboxFor(given, log, stack) : undefined
+  const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
   const generated =
     listens && given.token === undefined && !isLoopback(given.host)
       ? await ensureToken(given.basePath)
@@ -71,11 +71,16 @@ export const sandboxOptions = (config: Config, log: Log, host: string) => ({
   log: log.child('sandbox'),
 })
 
-/** Starts the sandbox of this directory, or joins the one that another process runs for it. */
+/**
+ * Starts the sandbox of this directory, or joins the one that another process runs for it.
+ *
+ * @param isPhoneFree another port will do where the phone's is taken
+ */
 export async function openSandboxFor(
   config: Config,
   log: Log,
   stack: AsyncDisposableStack,
+  { isPhoneFree = false } = {},
 ): Promise<{ url: string }> {
   const { joinSandbox, startSandbox } = await sandboxRoom()
   const running = await joinSandbox(join(config.basePath, 'sandbox'))
@@ -83,9 +88,15 @@ export async function openSandboxFor(
     log.info('using the sandbox of another process', { url: running.url })
     return running
   }
-  const sandbox = await startSandbox(sandboxOptions(config, log, phoneHost)).catch(error => {
-    throw listenError(error, '--sandbox-port', config.sandboxPort, phoneHost)
-  })
+  const options = sandboxOptions(config, log, phoneHost)
+  const sandbox = await startSandbox(options)
+    .catch(error => {
+      if (!isPhoneFree || error.code !== 'EADDRINUSE') throw error
+      return startSandbox({ ...options, port: 0 })
+    })
+    .catch(error => {
+      throw listenError(error, '--sandbox-port', config.sandboxPort, phoneHost)
+    })
   stack.defer(() => sandbox.stop())
   return sandbox
 }

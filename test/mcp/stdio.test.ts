@@ -83,6 +83,27 @@ describe('standard output', () => {
   }, 30_000)
 })
 
+test('the port of the phone is any free one where the usual one is taken, unless it was chosen', async () => {
+  const take = () => {
+    try {
+      return Bun.serve({ hostname: '127.0.0.1', port: 8001, reusePort: false, fetch: () => new Response() })
+    } catch {
+      // Somebody else on this machine has it, which is as good.
+    }
+  }
+  using _taken = take()
+  const ran = async (...args: string[]) => {
+    await using server = await spawned(['--sandbox', ...args])
+    server.child.stdin.end()
+    return await server.ended()
+  }
+  const [free, chosen] = await Promise.all([ran(), ran('--sandbox-port', '8001')])
+  expect(free).toMatchObject({ code: 0, stdout: '' })
+  expect(free.stderr).toMatch(/phone on http:\/\/127\.0\.0\.1:(?!8001\/)\d+\/phone/)
+  expect(chosen.code).toBe(1)
+  expect(chosen.stderr).toContain('port 8001 on 127.0.0.1 is in use. Choose another with --sandbox-port')
+})
+
 describe('the end', () => {
   test('of the input ends the process: waits give their empty answers, then it is gone', async () => {
     await using svc = await spawned()

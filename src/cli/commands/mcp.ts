@@ -14,7 +14,9 @@ export function add({ program }: CommandLine): void {
     ['svc mcp -t stdio --confirm-send', 'a person says yes to each message before it goes out'],
   ]).action(async () => {
     const config = configFrom(command)
+    // Over stdio nobody chose the port: a second client's phone may stand anywhere.
+    const isPhoneFree = configFrom(command, {}, { sandboxPort: '0' }).sandboxPort === 0
     const { serveMcp } = await import('../serve-mcp.ts')
-    await serveMcp(config)
+    await serveMcp(config, { isPhoneFree })
   })
 }
