@@ -9,10 +9,11 @@ import { idle } from './idle.ts'
 import { ingest } from './ingest.ts'
 import { ingestLarge } from './ingest-large.ts'
 import { media } from './media.ts'
+import { panel } from './panel.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 
-const all: readonly Benchmark[] = [rest, ingest, delivery, media, history, ingestLarge, idle, binary]
+const all: readonly Benchmark[] = [rest, ingest, delivery, media, history, ingestLarge, idle, binary, panel]
 
 const { values, positionals } = parseArgs({
   args: process.argv.slice(2),

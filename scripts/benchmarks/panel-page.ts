@@ -1,0 +1,89 @@
+/** A browser at the panel, and what its main thread was busy with. */
+import type { CDPSession, Page } from 'playwright-core'
+
+/** Script of the page's main thread, in ms: of the busiest frame, of the 99th percentile, and of how many frames. */
+export interface FrameTimes {
+  worst: number
+  p99: number
+  frames: number
+}
+
+interface TraceEvent {
+  name: string
+  ph: string
+  ts: number
+  dur?: number
+  tdur?: number
+  pid: number
+  tid: number
+  args?: { name?: string }
+}
+
+const scripts = new Set([
+  'FunctionCall',
+  'EvaluateScript',
+  'v8.run',
+  'RunMicrotasks',
+  'TimerFire',
+  'EventDispatch',
+])
+const frameEnds = 'Commit'
+
+/** What script ran in each frame while `work` goes on, by Chromium's own trace. */
+export async function scriptPerFrame(page: Page, work: () => Promise<void>): Promise<FrameTimes> {
+  const cdp = await page.context().newCDPSession(page)
+  const events: TraceEvent[] = []
+  cdp.on('Tracing.dataCollected', ({ value }) => void events.push(...(value as unknown as TraceEvent[])))
+  const categories = [
+    'devtools.timeline',
+    'disabled-by-default-devtools.timeline',
+    'devtools.timeline.frame',
+    'v8',
+    '__metadata',
+  ]
+  await cdp.send('Tracing.start', {
+    transferMode: 'ReportEvents',
+    traceConfig: { includedCategories: categories },
+  })
+  await work()
+  await stop(cdp)
+  return summary(events)
+}
+
+async function stop(cdp: CDPSession): Promise<void> {
+  const complete = new Promise(resolve => cdp.once('Tracing.tracingComplete', resolve))
+  await cdp.send('Tracing.end')
+  await complete
+  await cdp.detach()
+}
+
+function summary(events: readonly TraceEvent[]): FrameTimes {
+  const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
+  let best: number[] = []
+  for (const { pid, tid } of mains) {
+    const own = events.filter(event => event.pid === pid && event.tid === tid).sort((a, b) => a.ts - b.ts)
+    const frames = [0]
+    let until = 0
+    for (const { name, ph, ts, dur = 0, tdur } of own) {
+      if (name === frameEnds) frames.push(0)
+      // What runs inside another is counted with that.
+      if (ph !== 'X' || !scripts.has(name) || ts < until) continue
+      until = ts + dur
+      frames[frames.length - 1]! += (tdur ?? dur) / 1000
+    }
+    if (frames.length > best.length) best = frames
+  }
+  const sorted = best.toSorted((a, b) => b - a)
+  return { worst: sorted[0] ?? 0, p99: sorted[Math.floor(sorted.length / 100)] ?? 0, frames: sorted.length }
+}
+
+/** Bytes that came over the line until now, as they came: compressed. */
+export async function watchTransfer(page: Page): Promise<() => number> {
+  const cdp = await page.context().newCDPSession(page)
+  await cdp.send('Network.enable')
+  let bytes = 0
+  cdp.on('Network.loadingFinished', ({ encodedDataLength }) => {
+    bytes += encodedDataLength
+  })
+  return () => bytes
+}

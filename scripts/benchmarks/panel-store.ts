@@ -1,0 +1,51 @@
+/** A store as the panel meets it in a busy house: many accounts, and one conversation that is longer than all others. */
+import { join } from 'node:path'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { type ReceivedMessage, Store } from '../../src/store/store.ts'
+import { botId } from './process.ts'
+import { random, wireText, writtenAt } from './texts.ts'
+
+export const sessionName = (nth: number): string => `session-${nth}`
+
+/** Who writes in the long conversation; also who the upstream lets speak. */
+export const longUser: string = writtenAt(0, 0, '', 1, () => 0).from
+
+const batch = 2000
+const othersOfEach = 5
+
+/** Fills `dir`: `messages` of `longUser` to the first session, one each of some users to the others. */
+export async function fillPanelStore(dir: string, sessions: number, messages: number): Promise<void> {
+  const path = join(dir, 'messages.db')
+  const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
+  const store = await Store.open(options)
+  const next = random(1)
+  const write = (session: string, run: number, count: number, users: number) => {
+    const bot = botId(session)
+    for (let from = 0; from < count; from += batch) {
+      const rows = Array.from({ length: Math.min(batch, count - from) }, (_, n): ReceivedMessage => {
+        const written = writtenAt(run, from + n, bot, users, next)
+        // People of their own in each session.
+        const message = run === 0 ? written : { ...written, from: `${run}.${n}${written.from}` }
+        return {
+          message_id: message.messageId,
+          derived_id: message.messageId,
+          from_user: message.from,
+          msg_type: 'TEXT',
+          text: message.text,
+          timestamp: Date.now() - 60_000 - (count - from - n) * 37,
+          timed: true,
+          contentHash: Bun.hash(message.messageId).toString(36),
+          raw: wireText(message),
+        }
+      })
+      store.insertReceived(session, bot, rows)
+    }
+  }
+  try {
+    for (let nth = 1; nth < sessions; nth++) write(sessionName(nth), nth, othersOfEach, othersOfEach)
+    write(sessionName(0), 0, messages, 1)
+  } finally {
+    store.close()
+  }
+}
