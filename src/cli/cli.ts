@@ -4,6 +4,7 @@ import process from 'node:process'
 import { Command, CommanderError } from 'commander'
 import { SvcError } from '../model/error.ts'
 import { version } from '../version.ts'
+import { againFlags, forgottenSandbox, withFlags } from './advice.ts'
 import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
@@ -56,6 +57,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
     const more = command.commands.map(one => one.name()).join(', ')
     if (more) command.summary(`${command.summary()}; also ${more}`)
   }
+  program.hook('preAction', (_program, command) => {
+    line.ran = command
+  })
   const known = args.find(isCommand)
   const help = `${known ? `svc ${known}` : 'svc'} --help`
 
@@ -64,7 +68,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
   } catch (error) {
-    const status = sayWhy(error, { help, json: args.includes('--json') })
+    const status = await sayWhy(error, { help, json: args.includes('--json'), ran: line.ran })
     // A prompt hook that ends with 2 would hold the prompt back.
     return known === 'hook-poll' ? Math.min(status, 1) : status
   }
@@ -95,7 +99,10 @@ function addQuickStart(line: CommandLine): void {
 }
 
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
-function sayWhy(error: unknown, { help, json }: { help: string; json: boolean }): number {
+async function sayWhy(
+  error: unknown,
+  { help, json, ran }: { help: string; json: boolean; ran: Command | undefined },
+): Promise<number> {
   if (error instanceof CommanderError) {
     const text = error.message
       .replace(/^error: /, '')
@@ -107,7 +114,9 @@ function sayWhy(error: unknown, { help, json }: { help: string; json: boolean })
   }
   if (error instanceof SvcError) {
     // The reader of the options does not know for which command it reads.
-    const hint = hintOf(error).replace('svc --help', help)
+    const said = hintOf(error).replace('svc --help', help)
+    const more = ran && error.code === 'not_connected' ? await forgottenSandbox(ran) : ''
+    const hint = [ran ? withFlags(said, againFlags(ran)) : said, ...(more ? [more] : [])].join(' ')
     if (json) printProblem(error, hint)
     else printError(error.message, hint)
     return isBadUsage(error) ? 2 : 1

@@ -11,6 +11,8 @@ export interface CommandLine {
   needed(args: readonly string[]): Promise<CommandModule[]>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
+  /** The command that runs, from the moment that it does. */
+  ran?: Command
   /** The signal that cut the run short: the process then dies of it, so that a loop in a shell ends too. */
   cutBy?: 'SIGINT' | 'SIGTERM'
 }

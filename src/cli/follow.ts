@@ -3,12 +3,13 @@ import type { Gateway } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { sessionKey, sessionName } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
+import { againFlags } from './advice.ts'
 import { commandCall } from './call.ts'
 import { chatLines } from './chat.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
-import { readToolRun, type ToolRun } from './run-tool.ts'
-import { againFlags } from './show.ts'
+import { isAnyLoggedIn, readToolRun, type ToolRun } from './run-tool.ts'
+import { noSession, writeNote } from './show.ts'
 import { errColours, terminal, writeErr, writeOut } from './terminal.ts'
 
 /**
@@ -31,6 +32,7 @@ export async function followMessages(run: ToolRun): Promise<void> {
   let next = messages.next()
   try {
     await gateway.start()
+    if (!json && !(await isAnyLoggedIn(gateway))) await writeNote(noSession(again), command)
     if (terminal.err && !json) await writeErr(errColours.dim('following; Ctrl-C ends it\n'))
     for (let count = 1; ; count++) {
       const { done, value: message } = await next

@@ -1,5 +1,6 @@
 /** A login as one sits before it: the code to scan, what becomes of it, and how it ended. */
 
+import type { ErrorCode } from '../model/error.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { type Colours, columns, terminal } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -105,7 +106,8 @@ function drawnCode(text: string, colours: Colours): string {
 }
 
 /** Why a login that did not end well did not. */
-export const loginFailure = (status: LoginStatus): { detail: string; hint: string } => ({
+export const loginFailure = (status: LoginStatus): { code: ErrorCode; detail: string; hint: string } => ({
+  code: status.status === 'waiting' || status.status === 'scaned' ? 'upstream_timeout' : 'not_connected',
   detail:
     status.status === 'need_verifycode'
       ? 'the phone shows a number that must be typed here'
@@ -114,6 +116,6 @@ export const loginFailure = (status: LoginStatus): { detail: string; hint: strin
         : status.message.split('. ')[0]!.replace(/\.$/, ''),
   hint:
     status.status === 'need_verifycode'
-      ? 'Run svc login in a terminal, or give the number with --verify-code.'
+      ? 'Run svc login again in a terminal and type it there, or write it to the standard input, left open, when it asks.'
       : 'Run svc login again for a new code.',
 })

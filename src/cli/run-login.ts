@@ -4,13 +4,13 @@ import { SvcError } from '../model/error.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke } from '../tools/index.ts'
+import { againFlags, withFlags } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { commandCall } from './call.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine, printError, printProblem } from './print.ts'
 import { readToolRun, type ToolRun } from './run-tool.ts'
-import { againFlags } from './show.ts'
 import { colours, writeErr, writeOut } from './terminal.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
@@ -47,8 +47,9 @@ export async function runLogin(run: ToolRun): Promise<void> {
       if (!json) await writeErr(next(status, againFlags(command), colours.dim))
     } else if (!call.cutBy) {
       line.status = 1
-      const { detail, hint } = loginFailure(status)
-      if (json) printProblem(new SvcError('upstream_timeout', detail, { hint }))
+      const { code, detail, hint: said } = loginFailure(status)
+      const hint = withFlags(said, againFlags(command))
+      if (json) printProblem(new SvcError(code, detail, { hint }))
       else printError(detail, hint)
     }
   } catch (error) {

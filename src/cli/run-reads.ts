@@ -6,8 +6,8 @@ import type { CommandLine } from './command.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
-import { cancelledText, outboxText, type Shown, usersText } from './show.ts'
-import { writeErr, writeOut } from './terminal.ts'
+import { cancelledText, outboxText, type Shown, usersText, writeNote } from './show.ts'
+import { writeOut } from './terminal.ts'
 
 /** `svc outbox`. */
 export const listOutbox = (line: CommandLine, command: Command): Promise<void> => {
@@ -48,9 +48,9 @@ async function shown<T>(
   await using stack = new AsyncDisposableStack()
   const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
   const result = await read(gateway)
-  const { text, note, failed } = show(result)
-  if (failed) line.status = 1
+  const seen = show(result)
+  if (seen.failed) line.status = 1
   if (command.opts().json === true) return writeOut(`${jsonLine(result)}\n`)
-  await writeOut(text)
-  if (note) await writeErr(note)
+  await writeOut(seen.text)
+  await writeNote(seen, command)
 }

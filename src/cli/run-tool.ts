@@ -5,14 +5,15 @@ import type { Gateway } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
+import { againFlags } from './advice.ts'
 import { agreed, readStdin } from './ask.ts'
 import { commandCall } from './call.ts'
 import { type CommandLine, configFrom, toolUsual } from './command.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
-import { againFlags, shownResult } from './show.ts'
-import { terminal, writeErr, writeOut } from './terminal.ts'
+import { noSession, shownResult, writeNote } from './show.ts'
+import { terminal, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 import type { ToolFlags } from './tool-flags.ts'
 
@@ -61,11 +62,14 @@ export async function runTool(run: ToolRun): Promise<void> {
       await confirmed(run, gateway, input, call.signal)
       const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()
-      const { text, note, failed } = shownResult(tool.name, result, input, againFlags(command))
-      await writeOut(json ? `${jsonLine(result)}\n` : text)
+      const shown = shownResult(tool.name, result, input, againFlags(command))
+      await writeOut(json ? `${jsonLine(result)}\n` : shown.text)
       delivered = true
-      if (note && !json && !call.cutBy) await writeErr(note)
-      if (failed) line.status = 1
+      if (!json && !call.cutBy) {
+        const isVain = tool.name === 'recv' && shown.text === '' && !(await isAnyLoggedIn(gateway))
+        await writeNote(isVain ? noSession(againFlags(command)) : shown, command)
+      }
+      if (shown.failed) line.status = 1
     } finally {
       bar?.clear()
       call.done(delivered)
@@ -89,6 +93,10 @@ const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
         inbox: { recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call) },
       }
     : gateway
+
+/** Whether a session is connected. */
+export const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>
+  (await gateway.accounts.list()).some(({ connected }) => connected)
 
 /**
  * What takes something away asks the person at the terminal first, if there is one.

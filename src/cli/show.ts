@@ -4,10 +4,11 @@ import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/face.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { Session, SessionUser } from '../model/session.ts'
+import { saidLocally } from '../tools/wording.ts'
+import { forgottenSandbox, withFlags } from './advice.ts'
 import { chatLines } from './chat.ts'
-import { colours, errColours } from './terminal.ts'
+import { colours, errColours, writeErr } from './terminal.ts'
 import { byteSize, count, localTime, oneLine, table } from './text.ts'
-import { shellWord } from './tool-flags.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
@@ -15,12 +16,8 @@ export interface Shown {
   readonly note?: string
   /** The command did not reach what it was called for: exit status 1. */
   readonly failed?: boolean
-}
-
-/** The flags that name the data directory, for command lines that we propose. */
-export function againFlags(command: Command): string {
-  const { sandbox, basePath } = command.opts() as { sandbox?: boolean; basePath?: string }
-  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
+  /** There is nothing where a newcomer expects something: he may have left out --sandbox. */
+  readonly bare?: boolean
 }
 
 /** The result of a tool for people; `again` as of `againFlags`. */
@@ -63,6 +60,20 @@ const shows: Readonly<Record<string, Show>> = {
   }),
 }
 
+/** Of recv, where nobody can write: waiting would help nobody. */
+export const noSession = (again: string): Shown => ({
+  text: '',
+  note: note(`no session is logged in: svc login${again}`),
+  bare: true,
+})
+
+/** Writes the note of a result to stderr, with a word about `--sandbox` where it may have been left out. */
+export async function writeNote({ note: said, bare }: Shown, command: Command): Promise<void> {
+  if (said === undefined) return
+  const more = bare ? await forgottenSandbox(command) : ''
+  await writeErr(more ? `${said}${note(more)}` : said)
+}
+
 function sendText(result: SendResult, to: string, again: string): string {
   const { green, red, yellow } = colours
   const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
@@ -74,7 +85,7 @@ function sendText(result: SendResult, to: string, again: string): string {
     const renamed = part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''
     if (result.parts.length > 1 || part.error || renamed)
       lines.push(
-        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(part.error.hint ?? '')}` : ''}`,
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(withFlags(saidLocally(part.error.hint ?? ''), again))}` : ''}`,
       )
   }
   if (result.outbox_id !== undefined)
@@ -107,7 +118,7 @@ function historyText(page: HistoryPage, again: string): Shown {
 
 /** The table of sessions. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
-  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`) }
+  if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`), bare: true }
   const rows = sessions.map(session => [
     `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
     session.status,
@@ -123,7 +134,7 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
 
 /** The table of those who have written, and what may be answered. */
 export function usersText(users: readonly (SessionUser & { session: string })[]): Shown {
-  if (users.length === 0) return { text: '', note: note('nobody has written yet') }
+  if (users.length === 0) return { text: '', note: note('nobody has written yet'), bare: true }
   const rows = users.map(user => [
     oneLine(user.user_id),
     oneLine(user.session),

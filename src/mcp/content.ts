@@ -20,6 +20,8 @@ export interface ContentOptions {
   readonly input: unknown
   /** The client can read the paths it gets. */
   readonly local: boolean
+  /** Whether any session can receive; asked where nothing came. */
+  loggedIn?(): Promise<boolean>
 }
 
 /** The blocks of a result. */
@@ -30,7 +32,7 @@ export async function contentOf(
 ): Promise<ContentBlock[]> {
   switch (tool.name) {
     case 'recv':
-      return [text(received(value as Message[]))]
+      return [text(received(value as Message[]) || (await nothingCame(options)))]
     case 'history':
       return [text(looked(value as HistoryPage))]
     case 'login':
@@ -44,8 +46,13 @@ export async function contentOf(
 
 const text = (content: string): ContentBlock => ({ type: 'text', text: content })
 
-const received = (messages: readonly Message[]) =>
-  untrustedText(messages, { maxTextLength }) || 'No new messages.'
+const received = (messages: readonly Message[]) => untrustedText(messages, { maxTextLength })
+
+/** Waiting would help nobody where no account is there to write to. */
+const nothingCame = async ({ loggedIn }: ContentOptions) =>
+  (await loggedIn?.()) === false
+    ? 'No new messages: no session is logged in. Call login first.'
+    : 'No new messages.'
 
 /** Newest first, as asked; how to go on stands outside of what users wrote. */
 function looked({ messages, total, total_is_lower_bound, next_before }: HistoryPage): string {

@@ -85,7 +85,11 @@ async function callTool(
     if (context.confirmSend && tool.name === 'send') await confirmSend(tool, input, call)
     const value = await invoke(tool, context.gateway, input ?? {}, call, context.log)
     const result: CallToolResult = {
-      content: await contentOf(tool, value, { input, local: context.local }),
+      content: await contentOf(tool, value, {
+        input,
+        local: context.local,
+        loggedIn: () => loggedIn(context),
+      }),
       structuredContent: structured(value),
     }
     if (call.cancelled) call.settled(false)
@@ -101,6 +105,13 @@ async function callTool(
     call.end()
   }
 }
+
+/** Whether a session is connected; where that cannot be told, yes. */
+const loggedIn = ({ gateway }: McpContext) =>
+  gateway.accounts.list().then(
+    sessions => sessions.some(({ connected }) => connected),
+    () => true,
+  )
 
 /**
  * An error as a result. The problem object is the text, and stands in `_meta` too: `structuredContent` would be checked

@@ -74,7 +74,7 @@ describe('login', () => {
     expect(nobody.stdout).toMatch(/█▀▀▀▀▀█[\s\S]*\nthe phone shows a number\n$/)
     expect(nobody.stdout).not.toContain('\u001b')
     expect(nobody.stderr).toContain(
-      'error: the phone shows a number that must be typed here. Run svc login in a terminal',
+      `error: the phone shows a number that must be typed here. Run svc login --sandbox -d ${t.dir} again in a terminal`,
     )
   }, 40_000)
 
@@ -117,7 +117,10 @@ describe('login', () => {
         .split('\n')
         .map(line => JSON.parse(line).status),
     ).toEqual(['waiting', 'need_verifycode'])
-    expect(JSON.parse(stderr)).toMatchObject({ detail: 'the phone shows a number that must be typed here' })
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: 'not_connected',
+      detail: 'the phone shows a number that must be typed here',
+    })
   }, 40_000)
 
   test('Ctrl-C ends it as a signal does, so that a loop in a shell ends too', async () => {

@@ -1,7 +1,7 @@
 /** Every tool as a command: a process of its own, beside a running service or alone. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
@@ -300,10 +300,12 @@ describe('what fails ends with 1 and says what to do', () => {
     for (const [args, code, line] of cases) {
       const ended = await run(args)
       expect(ended).toMatchObject({ status: 1, stdout: '' })
-      expect(ended.stderr).toEndWith(`${line}\n`)
+      // What it proposes is meant for the same directory.
+      const hint = line.replace(/^svc \w+/, `$& --sandbox -d ${dir}`)
+      expect(ended.stderr).toEndWith(`${hint}\n`)
       const asJson = await run([...args, '--json'])
       expect(asJson).toMatchObject({ status: 1, stdout: '' })
-      expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint: line })
+      expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint })
     }
   })
 
@@ -368,9 +370,34 @@ describe('alone', () => {
     expect(await svc(args('recv', '--timeout', '0'), { home })).toEqual({
       status: 0,
       stdout: '',
-      stderr: 'no new messages\n',
+      stderr: `no session is logged in: svc login --sandbox -d ${alone}\n`,
     })
+    expect((await svc(args('recv', '--timeout', '0', '--json'), { home })).stdout).toBe('[]\n')
   })
+
+  test('who leaves out --sandbox is told so, where the usual folder is empty and that of the sandbox is not', async () => {
+    const newcomer = join(home, 'newcomer')
+    await mkdir(newcomer)
+    const words = ['users', 'sessions', 'recv -t 0', 'send a@b hi'].map(line => line.split(' '))
+    const said = async () =>
+      Promise.all(words.map(async line => (await svc(line, { home: newcomer })).stderr))
+    const advice = 'With the pretend WeChat: add --sandbox.'
+    for (const stderr of await said()) expect(stderr).not.toContain(advice)
+    await mkdir(join(newcomer, '.svc-sandbox'), { mode: 0o700 })
+    await using service = await startService({ dir: join(newcomer, '.svc-sandbox') })
+    for (const stderr of await said()) expect(stderr).toEndWith(`${advice}\n`)
+    await logIn(service)
+    await service.kill('SIGTERM')
+    for (const stderr of await said()) expect(stderr).toEndWith(`${advice}\n`)
+    // Whoever names a directory, or has accounts there, means it.
+    expect((await svc(['users', '-d', join(newcomer, 'data')], { home: newcomer })).stderr).toBe(
+      'nobody has written yet\n',
+    )
+    await cp(join(newcomer, '.svc-sandbox', 'default'), join(newcomer, '.svc', 'default'), {
+      recursive: true,
+    })
+    expect((await svc(['users'], { home: newcomer })).stderr).toBe('nobody has written yet\n')
+  }, 30_000)
 
   test('recv polls by itself, and each message comes once', async () => {
     const alone = join(home, 'polling')

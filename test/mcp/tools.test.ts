@@ -211,6 +211,16 @@ describe.concurrent('what takes a while', () => {
   )
 })
 
+test('recv says where nobody can write, beside its empty result', async () => {
+  await over(['stdio', '2025'], async (client, sandbox) => {
+    const came = async () => await client.call('recv', { timeout: 0 })
+    const none = { type: 'text', text: 'No new messages: no session is logged in. Call login first.' }
+    expect(await came()).toMatchObject({ content: [none], structuredContent: { result: [] } })
+    await logInOver(client, sandbox)
+    expect((await came()).content).toEqual([{ type: 'text', text: 'No new messages.' }])
+  })
+})
+
 describe('confirmation before a send', () => {
   const send = { to: 'a@im.wechat', text: 'shall I?' }
 

@@ -1,0 +1,45 @@
+/** What we propose to type next: with the flags that name the data directory, as they were given. */
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { type Flags, readConfig } from '../config.ts'
+import { fileExists } from '../platform/files.ts'
+import { shellWord } from './tool-flags.ts'
+
+/** The flags that name the data directory, for command lines that we propose. */
+export function againFlags(command: Command): string {
+  const { sandbox, basePath } = command.opts() as { sandbox?: boolean; basePath?: string }
+  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
+}
+
+// Those that work on a data directory; what `--help` shows is the same everywhere.
+const proposed =
+  /\bsvc (outbox cancel|sessions|history|users|outbox|login|logout|recv|send|status|doctor|openapi)\b(?!(?: [\w-]+)* --help)/g
+
+/** A hint with `again`, as of `againFlags`, in each command that it proposes. */
+export const withFlags = (hint: string, again: string): string =>
+  again === '' ? hint : hint.replace(proposed, line => `${line}${again}`)
+
+/**
+ * Whoever tried svc with `--sandbox` and leaves it out once meets a real directory with nothing in it: then a word about
+ * that, else ''. Looks only.
+ */
+export async function forgottenSandbox(command: Command): Promise<string> {
+  try {
+    const { basePath, sandbox } = readConfig(command.opts() as Flags)
+    const usual = readConfig({}, {}).basePath
+    if (sandbox || basePath !== usual || (await sessionsIn(usual)) > 0) return ''
+    const pretended = readConfig({ sandbox: true }, {}).basePath
+    const runs = await fileExists(join(pretended, 'sandbox', 'address'))
+    return runs || (await sessionsIn(pretended)) > 0 ? 'With the pretend WeChat: add --sandbox.' : ''
+  } catch {
+    return ''
+  }
+}
+
+async function sessionsIn(dir: string): Promise<number> {
+  const [{ lookAround }, { lookAtSessions }] = await Promise.all([
+    import('../doctor/place.ts'),
+    import('../doctor/session-look.ts'),
+  ])
+  return (await lookAtSessions(await lookAround(dir))).sessions.length
+}
