@@ -82,10 +82,10 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
             {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}
           </Fact>
           <Fact label={t('sessions.scanned_by')} foreign>
-            {user_id ?? t('sessions.unknown')}
+            <Id id={user_id} />
           </Fact>
           <Fact label={t('sessions.bot')} foreign>
-            {bot_id ?? t('sessions.unknown')}
+            <Id id={bot_id} />
           </Fact>
         </dl>
       )}
@@ -124,6 +124,20 @@ function Fact({
       <dt class="soft small">{label}</dt>
       <dd class={foreign ? 'foreign' : ''}>{children}</dd>
     </div>
+  )
+}
+
+/** Broken at its sign, where the line is too short. */
+function Id({ id }: { id: string | undefined }) {
+  if (id === undefined) return <>{t('sessions.unknown')}</>
+  const at = id.lastIndexOf('@')
+  if (at < 1) return <>{id}</>
+  return (
+    <>
+      {id.slice(0, at)}
+      <wbr />
+      {id.slice(at)}
+    </>
   )
 }
 

@@ -21,6 +21,7 @@ export interface DialogProps {
 /** Open as long as it is rendered. */
 export function Dialog({ title, description, onClose, alert, children, footer }: DialogProps) {
   const opener = useRef(document.activeElement)
+  const content = useRef<HTMLDivElement>(null)
   // Whoever stops rendering it leaves it no time to give the focus back by itself.
   useEffect(() => () => focusAgain(opener.current), [])
   const service = useMachine(dialog.machine, {
@@ -28,6 +29,10 @@ export function Dialog({ title, description, onClose, alert, children, footer }:
     open: true,
     role: alert ? 'alertdialog' : 'dialog',
     closeOnInteractOutside: !alert,
+    // Else a question would begin at its cross.
+    ...(alert && {
+      initialFocusEl: () => content.current?.querySelector<HTMLElement>('[data-autofocus]') ?? null,
+    }),
     onOpenChange: ({ open }) => {
       if (!open) onClose()
     },
@@ -37,7 +42,7 @@ export function Dialog({ title, description, onClose, alert, children, footer }:
     <Portal>
       <div {...parts.getBackdropProps()} class="backdrop" />
       <div {...parts.getPositionerProps()} class="dialog-place">
-        <div {...parts.getContentProps()} class="dialog">
+        <div {...parts.getContentProps()} class="dialog" ref={content}>
           <header>
             <h2 {...parts.getTitleProps()}>{title}</h2>
             <button
