@@ -89,6 +89,7 @@ export class HandOver {
       })
       if (row === undefined) throw new SvcError('not_found', 'it was cancelled meanwhile')
     } catch (error) {
+      this.#giveBack(place)
       if (error instanceof SvcError) return { status: 'refused', spent: false, error }
       throw error
     }
@@ -106,6 +107,7 @@ export class HandOver {
         row,
       }
       log.warn('send failed', { session, error, as: outcome.status, code: outcome.error?.code })
+      if (isILinkError(error) && error.neverSent) this.#giveBack(place)
       if (isILinkError(error, 'expired')) {
         await sessions.markExpired(session, bot.token, clock.now()).catch(() => {})
       }
@@ -117,6 +119,15 @@ export class HandOver {
       log.error('status of a sent message not stored', { session, row, error })
     }
     return outcome
+  }
+
+  /** WeChat saw nothing of this try. */
+  #giveBack(place: Place): void {
+    try {
+      place.unused()
+    } catch (error) {
+      this.#ports.log.warn('turn not given back', { error })
+    }
   }
 
   /** What a failed request means for its message. */

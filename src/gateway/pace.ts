@@ -32,6 +32,8 @@ export interface Place {
    * @throws SvcError `rate_limited` with `retry_after` when the turn is more than 30 s away; no turn is taken then
    */
   turn(): Promise<void>
+  /** Nothing went out in the turn that was taken last: it does not count. */
+  unused(): void
   /** To be called when the last message is out, or none will go. */
   leave(): void
 }
@@ -105,30 +107,45 @@ export class Turnstile {
     over.abort()
     signal.removeEventListener('abort', abort)
     if (first && !signal.aborted) {
-      const turn = () =>
-        this.#turn(session, user, signal, () => {
+      let at: number | undefined
+      const turn = () => {
+        at = undefined
+        return this.#turn(session, user, signal, booked => {
+          at = booked
           waiting -= 1
           line.messages -= 1
         })
-      return { turn, leave }
+      }
+      const unused = () => {
+        if (at !== undefined) this.#store.turns(turns => turns.giveBack(session, user, at!))
+        at = undefined
+      }
+      return { turn, unused, leave }
     }
     leave()
     signal.throwIfAborted()
     throw tooSoon(longestWaitMs)
   }
 
-  async #turn(session: string, user: string, signal: AbortSignal, onBooked: () => void): Promise<void> {
+  async #turn(
+    session: string,
+    user: string,
+    signal: AbortSignal,
+    onBooked: (at: number) => void,
+  ): Promise<void> {
     const pace = this.#pace
     if (pace === 'off') return
+    let booked = 0
     // Booked before waiting, so that sends to other users of the session queue up behind.
     const waitMs = this.#store.turns(turns =>
       turns.book(session, user, rulesOf(pace), taken => {
         const at = nextTurn(pace, taken)
         if (at - taken.now > longestWaitMs) throw tooSoon(at - taken.now)
+        booked = at
         return at
       }),
     )
-    onBooked()
+    onBooked(booked)
     if (waitMs > 0) await this.#clock.sleep(waitMs, signal)
   }
 }

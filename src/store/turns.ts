@@ -2,7 +2,8 @@
  * When each session and each of its users was last sent to, by whichever process on this directory: so all of them
  * together keep the pace.
  *
- * A turn is booked before it is waited for and never given back: one that a crash leaves unused costs a wait. Times are
+ * A turn is booked before it is waited for, and given back when nothing went out in it; one that a crash leaves unused
+ * costs a wait. Times are
  * those of the wall clock (Unix ms), the only one that processes and restarts share.
  */
 import type { Clock } from '../platform/clock.ts'
@@ -64,6 +65,15 @@ export class Turns {
       this.#db.prepare('INSERT INTO turn (session, peer, at) VALUES (?, ?, ?)').run(key, user, at)
       return at - now
     })
+  }
+
+  /** Gives back a turn in which nothing was sent. Those that were booked behind it stay where they are. */
+  giveBack(session: string, user: string, at: number): void {
+    this.#db
+      .prepare(
+        'DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ? AND peer = ? AND at = ? LIMIT 1)',
+      )
+      .run(this.#messages.keyOf(session), user, at)
   }
 
   #taken(session: number | undefined, user: string, rules: TurnRules): TurnsTaken {

@@ -316,6 +316,32 @@ describe('pace', () => {
     expect((await t.send({ to: one.user_id, text: 'later' })).status).toBe('accepted')
   })
 
+  test('what never went out does not count: refused by our own pace, given up while it waited, WeChat out of reach', async () => {
+    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 0.1, perWindow: 2 } } })
+    await t.send({ text: 'first' })
+    for (let tries = 0; tries < 3; tries++) {
+      const caller = new AbortController()
+      const waiting = t.send({ text: 'given up' }, { signal: caller.signal })
+      await t.until('in line', async () => (await context(t))!.used === 2)
+      await expect(t.send({ text: 'x'.repeat(20_000) })).rejects.toMatchObject({ code: 'rate_limited' })
+      caller.abort()
+      await expect(waiting).rejects.toMatchObject({ code: 'shutting_down' })
+      expect((await context(t))!.used).toBe(1)
+    }
+    const second = t.send({ text: 'second' })
+    await t.until('in line', async () => (await context(t))!.used === 2)
+    t.clock.advance(10_000)
+    expect((await second).status).toBe('accepted')
+    await expect(t.send({ text: 'third' })).rejects.toMatchObject({ code: 'rate_limited' })
+  })
+
+  test('tries that did not reach WeChat do not count', async () => {
+    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 1000, perWindow: 2 } } })
+    await t.sandbox[Symbol.asyncDispose]()
+    for (let tries = 0; tries < 4; tries++)
+      await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'upstream_error' })
+  })
+
   test('the parts of two sends never mix', async () => {
     await using t = await withTalk()
     await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 30, times: 0 })

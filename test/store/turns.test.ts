@@ -48,6 +48,17 @@ test('one that is refused is not booked', async () => {
   expect(taken(t.store, 's', 'u').last).toBeUndefined()
 })
 
+test('one that is given back does not count, and no other goes with it', async () => {
+  await using t = await openStore()
+  const now = t.clock.at
+  for (const inMs of [0, 500, 500, 1000]) book(t.store, 's', 'u', inMs)
+  t.store.turns(turns => turns.giveBack('s', 'u', now + 500))
+  expect(taken(t.store, 's', 'u').user).toEqual([now, now + 500, now + 1000])
+  t.store.turns(turns => turns.giveBack('s', 'u', now + 500))
+  t.store.turns(turns => turns.giveBack('s', 'u', now + 1000))
+  expect(taken(t.store, 's', 'u')).toMatchObject({ last: now, user: [now] })
+})
+
 test('after the clock was set back, what it had booked counts only as far ahead as anybody waits, and is gone for good', async () => {
   await using t = await openStore()
   const now = t.clock.at
