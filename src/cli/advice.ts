@@ -19,6 +19,32 @@ const proposed =
 export const withFlags = (hint: string, again: string): string =>
   again === '' ? hint : hint.replace(proposed, line => `${line}${again}`)
 
+/** Ports as they were given, by the flag's name in camel case: those that a command takes. */
+const portFlags: Readonly<Record<string, readonly (readonly [key: string, flag: string])[]>> = {
+  openapi: [
+    ['port', '--port'],
+    ['adminPort', '--admin-port'],
+    ['sandboxPort', '--sandbox-port'],
+  ],
+  admin: [
+    ['adminPort', '--admin-port'],
+    ['sandboxPort', '--sandbox-port'],
+  ],
+  sandbox: [['sandboxPort', '--sandbox-port']],
+}
+const withPort = /\bsvc (openapi|doctor|admin|sandbox)\b((?: --[\w-]*port \d+)*)/g
+
+/** A hint with the ports that `command` was given in each command that takes them; a port in it stays. */
+export function withPorts(hint: string, command: Command): string {
+  const given = command.opts() as Readonly<Record<string, string | undefined>>
+  return hint.replace(withPort, (line, word: string, own: string) => {
+    const flags = (portFlags[word === 'doctor' ? 'openapi' : word] ?? []).filter(
+      ([key, flag]) => given[key] !== undefined && !own.includes(` ${flag} `),
+    )
+    return line + flags.map(([key, flag]) => ` ${flag} ${given[key]}`).join('')
+  })
+}
+
 /**
  * Whoever tried svc with `--sandbox` and leaves it out once meets a real directory with nothing in it: then a word about
  * that, else ''. Looks only.

@@ -1,4 +1,5 @@
 /** `svc doctor`: the report, for people and for programs. */
+import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
 import { type Severity, subjects } from '../doctor/finding.ts'
@@ -6,12 +7,17 @@ import { counted } from '../doctor/words.ts'
 import { SvcError } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
+import { withPorts } from './advice.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
 /** Runs the command. @returns its exit status: 1 when a finding is an error */
-export async function runDoctor(config: Config, flags: { json?: boolean; timeout: string }): Promise<0 | 1> {
+export async function runDoctor(
+  config: Config,
+  flags: { json?: boolean; timeout: string },
+  command: Command,
+): Promise<0 | 1> {
   const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
   if (seconds <= 0 || seconds > 60) {
     throw new SvcError('invalid_arguments', '--timeout: expected seconds, above 0 and up to 60', {
@@ -19,7 +25,12 @@ export async function runDoctor(config: Config, flags: { json?: boolean; timeout
     })
   }
   spareLoopbackTheProxy()
-  const report = await examine({ config, version, deadlineMs: seconds * 1000 })
+  const seen = await examine({ config, version, deadlineMs: seconds * 1000 })
+  const findings = seen.findings.map(finding => ({
+    ...finding,
+    ...(finding.fix !== undefined && { fix: withPorts(finding.fix, command) }),
+  }))
+  const report: Report = { ...seen, findings }
   await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
   return report.ok ? 0 : 1
 }

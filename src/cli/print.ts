@@ -35,8 +35,12 @@ const hints: Partial<Record<ErrorCode, string>> = {
 }
 
 /** What to do next, in the words of the command line. */
-export const hintOf = (error: SvcError): string =>
-  error.hint === errorKind(error.code).hint ? (hints[error.code] ?? error.hint) : saidLocally(error.hint)
+export function hintOf(error: SvcError): string {
+  if (error.hint !== errorKind(error.code).hint) return saidLocally(error.hint)
+  if (error.code === 'rate_limited' && error.retryAfter !== undefined)
+    return `Try again in ${error.retryAfter} s; --pace sets how fast one may send.`
+  return hints[error.code] ?? error.hint
+}
 
 /** Wrong options are wrong usage (2); everything else failed (1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'

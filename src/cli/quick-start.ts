@@ -7,7 +7,7 @@ import { claimDirectory } from '../gateway/directory.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { againFlags } from './advice.ts'
+import { againFlags, withPorts } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
@@ -23,14 +23,17 @@ export async function quickStart(config: Config, command: Command): Promise<void
   await claimDirectory(config)
   const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
-    await runStatus(config, {})
-    await writeOut(`\n${nextCommands(again, seen)}`)
+    await runStatus(config, {}, command)
+    await writeOut(`\n${nextCommands(line => withPorts(`svc ${line}${again}`, command), seen)}`)
     return
   }
   await serveOpenApi(config, serving => beginner(serving, again))
 }
 
-function nextCommands(again: string, seen: { session_count: number; polling: { active: boolean } }): string {
+function nextCommands(
+  typed: (line: string) => string,
+  seen: { session_count: number; polling: { active: boolean } },
+): string {
   const lines: [string, string][] = [
     ...(seen.session_count === 0 ? [['login', 'log in by QR code'] as [string, string]] : []),
     ...(seen.polling.active ? [] : [['openapi', 'start the service'] as [string, string]]),
@@ -41,7 +44,7 @@ function nextCommands(again: string, seen: { session_count: number; polling: { a
     ['--help', 'everything else'],
   ]
   const shown = lines.map(
-    ([words, does]) => [`svc ${words}${words === '--help' ? '' : again}`, does] as const,
+    ([words, does]) => [words === '--help' ? 'svc --help' : typed(words), does] as const,
   )
   const width = Math.max(...shown.map(([line]) => line.length))
   return `Next:\n${shown.map(([line, does]) => `  ${line.padEnd(width)}  ${colours.dim(does)}\n`).join('')}`

@@ -59,6 +59,7 @@ export async function runTool(run: ToolRun): Promise<void> {
     await using stack = new AsyncDisposableStack()
     const { gateway } = await openForCommand(config, log, stack)
     try {
+      await tool.cli.refuse?.(gateway, tool.parse(input) as Record<string, unknown>)
       await confirmed(run, gateway, input, call.signal)
       const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()

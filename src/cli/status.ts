@@ -1,38 +1,40 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
+import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { type Glance, glance } from '../doctor/glance.ts'
 import { bytes, counted, svcCommand } from '../doctor/words.ts'
 import { version } from '../version.ts'
+import { forgottenSandbox, withPorts } from './advice.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
 import { localTime, oneLine, table } from './text.ts'
 
 /** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
-export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {
+export async function runStatus(config: Config, flags: { json?: boolean }, command: Command): Promise<0 | 1> {
   const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
-  await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
+  await writeOut(flags.json ? `${jsonLine(seen)}\n` : await statusText(seen, command))
   return seen.ok ? 0 : 1
 }
 
-function statusText(seen: Glance): string {
+async function statusText(seen: Glance, command: Command): Promise<string> {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
   const { green, red, yellow, bold, dim } = colours
+  const advised = (words: string) => withPorts(svcCommand(words, base_path, seen.sandbox), command)
+  const forgotten = session_count === 0 ? await forgottenSandbox(command) : ''
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = polling.active
     ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
     : polling.stalled
-      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${svcCommand('doctor', base_path, seen.sandbox)}`
-      : `${yellow('nobody polls')}: ${svcCommand('openapi', base_path, seen.sandbox)}`
+      ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${advised('doctor')}`
+      : `${yellow('nobody polls')}: ${advised('openapi')}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
   const connected = `${connected_count} of ${session_count} connected`
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}`,
-    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${svcCommand('login', base_path, seen.sandbox)}` : (connected_count === session_count ? green : red)(connected)}`,
+    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : (connected_count === session_count ? green : red)(connected)}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
-    ...seen.trouble.map(
-      what => `${red('trouble')}    ${oneLine(what)}; see ${svcCommand('doctor', base_path, seen.sandbox)}`,
-    ),
+    ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
   ]
   const rows = sessions.map(session => [
     `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,

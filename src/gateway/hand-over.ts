@@ -106,7 +106,8 @@ export class HandOver {
         ...(isILinkError(error) ? this.#failure(error, context, session, to) : doubtful(error)),
         row,
       }
-      log.warn('send failed', { session, error, as: outcome.status, code: outcome.error?.code })
+      // Whoever sends is told; here it is for whoever looks back.
+      log.info('send failed', { session, error, as: outcome.status, code: outcome.error?.code })
       if (isILinkError(error) && error.neverSent) this.#giveBack(place)
       if (isILinkError(error, 'expired')) {
         await sessions.markExpired(session, bot.token, clock.now()).catch(() => {})

@@ -34,6 +34,17 @@ export const logout = defineTool({
     about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
 
 On a terminal it asks first.`,
+    async refuse(gateway, { session_name }) {
+      const names = (await gateway.accounts.list()).map(({ name }) => name)
+      if (session_name || names.length < 2) return
+      throw new SvcError(
+        'invalid_arguments',
+        `session_name: expected which of several: ${names.join(', ')}`,
+        {
+          hint: 'svc logout NAME ends that one.',
+        },
+      )
+    },
     async question(gateway, { session_name }) {
       const sessions = await gateway.accounts.list()
       const named = sessions.find(one =>

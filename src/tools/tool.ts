@@ -42,6 +42,12 @@ export interface CommandShape {
    * `destroy` has it. `input` is what `parse` gave.
    */
   question?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<string>
+  /**
+   * Refuses what is clear enough for a program and not for a person who typed it. `input` is what `parse` gave.
+   *
+   * @throws SvcError `invalid_arguments`
+   */
+  refuse?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
   /** Command lines worth showing besides the tool's examples, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
 }

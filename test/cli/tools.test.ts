@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
-import { sandboxAlone, svc } from '../support/command.ts'
+import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 
 let home = ''
@@ -327,6 +327,39 @@ describe('what fails ends with 1 and says what to do', () => {
     }
     const ended = await run(['send', user, '--file', join(dir, 'messages.db')])
     expect(ended.stderr).toContain("svc's own files are not sent")
+  })
+
+  test('a send that WeChat refuses is one line, and no line of the log above it', async () => {
+    await service.phone('switches', { burst: 'on' })
+    await said('burst, please')
+    const ended: Ended[] = []
+    for (let nth = 0; nth < 12 && ended.at(-1)?.status !== 1; nth++)
+      ended.push(await run(['send', user, 'x']))
+    await service.phone('switches', { burst: 'off' })
+    expect(ended.at(-1)).toMatchObject({ status: 1, stdout: '' })
+    expect(ended.at(-1)!.stderr).toMatch(/^error: [^\n]+\n$/)
+  }, 20_000)
+
+  test('our own pace says in how many seconds, and by which option it is set', async () => {
+    await said('slowly, please')
+    const paced = (text: string) =>
+      svc(['send', user, text, '--sandbox', '--pace', '9/s,1/1h', '-d', dir], { home })
+    await paced('one')
+    const { status, stderr } = await paced('two')
+    expect(status).toBe(1)
+    expect(stderr).toMatch(
+      /^error: .* in (\d{4}) s\. Try again in \1 s; --pace sets how fast one may send\.\n$/,
+    )
+  })
+
+  test('logout without a name, where there are several sessions, asks for one', async () => {
+    await logIn(service, 'second', (await service.phone('users', { name: 'second' })).id)
+    const ended = await run(['logout', '--yes'])
+    expect(ended).toMatchObject({ status: 2, stdout: '' })
+    expect(ended.stderr).toMatch(
+      /^error: --session: expected which of several: (default, second|second, default)\. svc logout /,
+    )
+    expect((await run(['logout', 'second', '--yes'])).stdout).toBe('logged out: second\n')
   })
 
   test('a directory of the sandbox without --sandbox', async () => {

@@ -28,6 +28,6 @@ export function add(line: CommandLine): void {
   command.action(async (flags: { json?: boolean; timeout: string }) => {
     const config = configFrom(command)
     const { runDoctor } = await import('../doctor.ts')
-    line.status = await runDoctor(config, flags)
+    line.status = await runDoctor(config, flags, command)
   })
 }

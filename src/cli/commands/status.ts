@@ -17,6 +17,6 @@ export function add(line: CommandLine): void {
   command.action(async (flags: { json?: boolean }) => {
     const config = configFrom(command)
     const { runStatus } = await import('../status.ts')
-    line.status = await runStatus(config, flags)
+    line.status = await runStatus(config, flags, command)
   })
 }
