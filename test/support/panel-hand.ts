@@ -76,6 +76,8 @@ export function keyboard(page: Page): Hand {
       await page.keyboard.press('Enter')
       const item = page.getByRole('menuitem', { name: entry, exact: true })
       await item.waitFor()
+      // The first entry is chosen a frame after the menu opened; arrows before that would be forgotten.
+      await page.locator('[role=menuitem][data-highlighted]').waitFor()
       for (let steps = 0; (await item.getAttribute('data-highlighted')) === null; steps++) {
         if (steps > 10) throw new Error(`the arrows do not lead to ${entry}`)
         await page.keyboard.press('ArrowDown')
