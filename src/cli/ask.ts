@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import { createInterface } from 'node:readline'
 import type { Question } from '../gateway/call.ts'
+import { SvcError } from '../model/error.ts'
 import { errColours, writeErr } from './terminal.ts'
 
 /**
@@ -50,11 +51,17 @@ async function lineFor(
   }
 }
 
-/** All of stdin as a text, without the newline that programs end with. */
+/** All of stdin as a text, without the newline that programs end with. @throws SvcError `invalid_arguments` for other bytes */
 export async function readStdin(): Promise<string> {
   const chunks: Uint8Array[] = []
   for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array)
-  return Buffer.concat(chunks)
-    .toString('utf8')
-    .replace(/\r?\n$/, '')
+  try {
+    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+    return decoder.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')
+  } catch (error) {
+    throw new SvcError('invalid_arguments', 'text: what came on stdin is not UTF-8 text', {
+      hint: 'Turn it into UTF-8 first, or send it as a file with --file.',
+      cause: error,
+    })
+  }
 }

@@ -9,6 +9,7 @@ import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
+import { asHelp, namedBy } from './words.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -29,10 +30,11 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 /**
  * Runs one command line to its end.
  *
- * @param args without the program's name
+ * @param typed without the program's name
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
-export async function runCli(args: readonly string[]): Promise<number> {
+export async function runCli(typed: readonly string[]): Promise<number> {
+  const args = asHelp(typed)
   // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
   let told = ''
   const program = quiet(new Command('svc'))
@@ -61,9 +63,10 @@ export async function runCli(args: readonly string[]): Promise<number> {
     line.ran = command
   })
   const known = args.find(isCommand)
-  const help = `${known ? `svc ${known}` : 'svc'} --help`
+  let help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
+    if (!isBare(args)) help = ['svc', ...namedBy(program, args).path, '--help'].join(' ')
     if (args.length === 0 && !terminal.out) program.outputHelp()
     else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
@@ -98,13 +101,22 @@ function addQuickStart(line: CommandLine): void {
   })
 }
 
+/** The library's own words, but where a person would not know what to do with them. */
+function inPlainWords({ code, message }: CommanderError): string {
+  const choice = /'(.*)' is invalid for argument '(.+)'\. Allowed choices are (.+)\.$/.exec(message)
+  if (choice) return `<${choice[2]}>: expected one of ${choice[3]}, got '${choice[1]}'`
+  return code === 'commander.excessArguments' && message.includes("for 'send'")
+    ? "too many arguments for 'send': put the text in quotes, as in svc send USER 'two words'"
+    : message
+}
+
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
   error: unknown,
   { help, json, ran }: { help: string; json: boolean; ran: Command | undefined },
 ): Promise<number> {
   if (error instanceof CommanderError) {
-    const text = error.message
+    const text = inPlainWords(error)
       .replace(/^error: /, '')
       .replace(/\n/g, ' ')
       .replace(/[.]$/, '')

@@ -3,7 +3,7 @@
  * hand the words over and show the answers; where there are none they offer files.
  */
 import { Command, type Option } from 'commander'
-import { readConfig } from '../config.ts'
+import { optionTable, readConfig } from '../config.ts'
 import { lookAround } from '../doctor/place.ts'
 import { lookAtSessions } from '../doctor/session-look.ts'
 import { addConfigOptions, type CommandLine, quiet } from './command.ts'
@@ -91,7 +91,9 @@ async function offersFor(before: readonly string[], current: string, needed: Nee
   }
 
   if (waiting) {
-    if (waiting.argChoices) return waiting.argChoices.map(word => [word, ''])
+    const { argChoices, long } = waiting
+    const choices = argChoices ?? optionTable.find(({ flag }) => flag === long)?.choices
+    if (choices) return choices.map(word => [word, ''])
     return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before)
   }
   if (current.startsWith('-')) {

@@ -61,6 +61,8 @@ export interface OptionSpec<Name extends keyof Config = keyof Config> {
   readonly shownDefault?: string
   readonly help: string
   readonly commands: readonly CommandName[]
+  /** All that it may be, where that is a short list. */
+  readonly choices?: readonly string[]
   /** The flag may be given several times; the variable separates by commas. `parse` gets them with commas. */
   readonly repeatable?: boolean
   /** Its value never stands in a message. */
@@ -100,6 +102,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: 'stdio',
     help: 'stdio: one client that starts svc itself; http: any number, at /mcp; sse: the older form of http, at /sse',
     commands: ['mcp'],
+    choices: transports,
     expected: `one of ${transports.join(', ')}`,
     parse: text => transports.find(transport => transport === text.toLowerCase()),
   }),
@@ -154,6 +157,7 @@ export const optionTable: readonly OptionSpec[] = [
     default: 'INFO',
     help: `least level that is logged: ${logLevels.join(', ')}`,
     commands: everywhere,
+    choices: logLevels,
     expected: `one of ${logLevels.join(', ')}`,
     parse: text => logLevels.find(level => level === text.toUpperCase()),
   }),

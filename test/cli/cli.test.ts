@@ -48,6 +48,14 @@ describe('help', () => {
     }
   })
 
+  test('svc help is svc --help, and svc help send is svc send --help', async () => {
+    for (const words of [[], ['send'], ['sessions', 'rename']]) {
+      const ended = await svc(['help', ...words])
+      expect(ended).toEqual(await svc([...words, '--help']))
+      expect(ended).toMatchObject({ status: 0, stderr: '' })
+    }
+  })
+
   test('svc openapi --help shows every option with its variable', async () => {
     const { status, stdout } = await svc(['openapi', '--help'])
     expect(status).toBe(0)
@@ -76,6 +84,12 @@ describe('wrong usage is one line and status 2', () => {
       "unknown option '--prot'",
       'Did you mean --port?',
       'See svc openapi --help.',
+    ],
+    [['foo', '--help'], "unknown command 'foo'", 'See svc --help.'],
+    [
+      ['completion', 'tcsh'],
+      "<shell>: expected one of bash, zsh, fish, got 'tcsh'",
+      'See svc completion --help.',
     ],
     [['openapi', '--port'], "'-p, --port <port>' argument missing", 'See svc openapi --help.'],
     [['openapi', 'more'], "too many arguments for 'openapi'", 'See svc openapi --help.'],

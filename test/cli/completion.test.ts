@@ -66,6 +66,11 @@ describe('what is offered', () => {
     expect(await offered('history', '--type', '=', 'vi')).toEqual(['video'])
     expect(await offered('history', '--type=vi')).toEqual(['--type=video'])
     expect(await offered('completion', '')).toEqual(['bash', 'zsh', 'fish'])
+    expect(await offered('mcp', '-t', '')).toEqual(['stdio', 'http', 'sse'])
+    for (const command of ['openapi', 'recv', 'doctor'])
+      expect(await offered(command, '--log-level', '')).toEqual(['DEBUG', 'INFO', 'WARNING', 'ERROR'])
+    expect(await offered('openapi', '--log-level=W')).toEqual(['--log-level=WARNING'])
+    expect(await offered('send', '--when-closed', '')).toEqual(['fail', 'queue'])
     expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port'])
   })
 

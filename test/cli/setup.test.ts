@@ -112,7 +112,7 @@ describe('svc setup', () => {
 
   const wrong: [args: string[], says: string][] = [
     [[], "missing required argument 'client'"],
-    [['emacs'], 'Allowed choices are claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini'],
+    [['emacs'], 'expected one of claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini'],
     [['claude-desktop', '--project'], '--project: Claude Desktop has no settings for one project'],
     [
       ['claude-desktop', '--url', 'http://127.0.0.1:8000/mcp'],

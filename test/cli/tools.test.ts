@@ -252,7 +252,19 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['send', 'somebody', 'hi'], '<user>: expected a user id', 'See svc send --help.'],
     [['send', 'a@b', '--media', '{"kind":"dance"}'], '--media.kind: expected one of', 'See svc send --help.'],
     [['send'], "missing required argument 'user'", 'See svc send --help.'],
-    [['sessions', 'rename', 'a'], "missing required argument 'new-name'", 'See svc sessions --help.'],
+    [['sessions', 'rename', 'a'], "missing required argument 'new-name'", 'See svc sessions rename --help.'],
+    [
+      ['sessions', 'renam', 'a', 'b'],
+      "unknown command 'renam' (Did you mean rename?)",
+      'See svc sessions --help.',
+    ],
+    [['rename', 'a', 'b'], "unknown command 'rename' (Did you mean sessions rename?)", 'See svc --help.'],
+    [
+      ['send', 'a@b', 'hi', 'there'],
+      "too many arguments for 'send': put the text in quotes",
+      'See svc send --help.',
+    ],
+    [['setup', 'foo'], '<client>: expected one of claude-code, claude-desktop,', 'See svc setup --help.'],
     [
       ['sessions', 'default', ''],
       '<session>: expected a string of 1 to 200',
@@ -274,6 +286,16 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
       expect(await readdir(home)).not.toContain('nowhere')
     })
   }
+})
+
+test('stdin that is no text is refused', async () => {
+  const script = `printf 'caf\\351' | "$0" "$@"`
+  const { exitCode, stdout, stderr } = Bun.spawnSync(
+    ['sh', '-c', script, process.execPath, join(import.meta.dir, '../../src/main.ts'), 'send', 'a@b', '-'],
+    { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home } },
+  )
+  expect([exitCode, stdout.toString()]).toEqual([2, ''])
+  expect(stderr.toString()).toStartWith('error: --text: what came on stdin is not UTF-8 text. Turn it into')
 })
 
 test('nothing to send, and a name without its one file, are wrong usage too', async () => {

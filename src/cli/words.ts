@@ -1,0 +1,47 @@
+/** The words of a command line before its options: which command they name, and what was meant by those that name none. */
+import { Command, CommanderError } from 'commander'
+import { quiet } from './command.ts'
+
+/**
+ * The command that the words name.
+ *
+ * @throws CommanderError for a word that stands where a command must stand and is none, with the one that was meant
+ */
+export function namedBy(program: Command, args: readonly string[]): { command: Command; path: string[] } {
+  let command = program
+  const path: string[] = []
+  for (const word of args) {
+    if (word.startsWith('-')) break
+    const next = command.commands.find(one => one.name() === word)
+    if (!next) {
+      if (command.commands.length === 0 || command.registeredArguments.length > 0) break
+      throw unknownCommand(program, command, word)
+    }
+    command = next
+    path.push(word)
+  }
+  return { command, path }
+}
+
+/** In the library's own words, and by its idea of what is similar. */
+function unknownCommand(program: Command, parent: Command, word: string): unknown {
+  const elsewhere = program.commands.find(one => one.commands.some(sub => sub.name() === word))
+  if (elsewhere && parent === program)
+    return new CommanderError(
+      2,
+      'commander.unknownCommand',
+      `unknown command '${word}' (Did you mean ${elsewhere.name()} ${word}?)`,
+    )
+  const probe = quiet(new Command()).helpCommand(false)
+  for (const one of parent.createHelp().visibleCommands(parent)) probe.command(one.name())
+  try {
+    probe.parse([word], { from: 'user' })
+  } catch (error) {
+    return error
+  }
+  return new CommanderError(2, 'commander.unknownCommand', `unknown command '${word}'`)
+}
+
+/** `svc help send` as `svc send --help`. */
+export const asHelp = (args: readonly string[]): readonly string[] =>
+  args[0] === 'help' ? [...args.slice(1), '--help'] : args
