@@ -1,5 +1,7 @@
 /** What a move would do: another program's folder read, our data directory looked at, nothing changed. */
+import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
+import { readText } from '../platform/files.ts'
 import { freeName, safeSessionName } from './names.ts'
 import { openClawRuns, readOpenClaw } from './openclaw.ts'
 import {
@@ -66,6 +68,7 @@ const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 
  */
 export async function planMove(options: PlanOptions): Promise<Plan> {
   const { program, from, into, now } = options
+  await refuseOurs(from)
   const read = program === 'weilink' ? readWeiLink : readOpenClaw
   const source = await read(from, now)
   if (!source) {
@@ -92,6 +95,15 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
     await source.history?.close()
     throw error
   }
+}
+
+/** Ours looks much like WeiLink's. Only ours says in its lock file by which kind of lock it is held. */
+async function refuseOurs(from: string): Promise<void> {
+  const kind = (await readText(join(from, '.data.lock')).catch(() => undefined))?.split('\n')[0] ?? ''
+  if (!/^(flock|lockfile)$/.test(kind)) return
+  throw new SvcError('invalid_arguments', `--from: ${from} is a data directory of svc itself`, {
+    hint: 'Nothing need be moved: use it with -d, or copy the whole folder while svc does not run.',
+  })
 }
 
 /** One session per bot: the newest login of it. */

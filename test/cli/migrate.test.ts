@@ -107,6 +107,20 @@ test('what cannot be moved is one line that says what to do', async () => {
   const sandbox = await svc(at, ['weilink', '--from', at.from, '-d', at.into])
   expect(sandbox).toMatchObject({ status: 2, stdout: '' })
   expect(sandbox.stderr).toContain('belongs to the sandbox')
+  // Ours looks much like WeiLink's.
+  await writeFile(join(at.from, '.data.lock'), 'flock\n')
+  for (const program of ['weilink', 'openclaw']) {
+    const ours = await svc(at, [program, '--from', at.from, '-d', join(at.root, 'new')])
+    expect(ours).toMatchObject({ status: 2, stdout: '' })
+    expect(ours.stderr).toContain(
+      `--from: ${at.from} is a data directory of svc itself. Nothing need be moved`,
+    )
+  }
+  const misspelt = await svc(at, ['weilnk', '--dry-run'])
+  expect(misspelt).toMatchObject({ status: 2, stdout: '' })
+  expect(misspelt.stderr).toContain(
+    "unknown command 'weilnk' (Did you mean weilink?). See svc migrate --help.",
+  )
   const nameless = await svc(at, [])
   expect(nameless).toMatchObject({ status: 2, stdout: '' })
   expect(nameless.stderr).toContain('expected the program to move from, weilink or openclaw')
