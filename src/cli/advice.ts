@@ -1,9 +1,10 @@
 /** What we propose to type next: with the flags that name the data directory, as they were given. */
+
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Flags, readConfig } from '../config.ts'
 import { fileExists } from '../platform/files.ts'
-import { shellWord } from './tool-flags.ts'
+import { shellWord } from '../platform/shell.ts'
 
 /** The flags that name the data directory, for command lines that we propose. */
 export function againFlags(command: Command): string {

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import { glance } from '../doctor/glance.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { LoginStatus } from '../model/session.ts'
+import { shellWord } from '../platform/shell.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
 import { againFlags, withPorts } from './advice.ts'
@@ -15,7 +16,6 @@ import { type Serving, serveOpenApi } from './serve.ts'
 import { runStatus } from './status.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
-import { shellWord } from './tool-flags.ts'
 
 /** Serves and logs in; where there is a session, or a service runs, it only tells so. */
 export async function quickStart(config: Config, command: Command): Promise<void> {

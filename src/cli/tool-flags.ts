@@ -2,6 +2,7 @@
 
 import { Argument, type Command, Option } from 'commander'
 import { errorKind, SvcError } from '../model/error.ts'
+import { shellWord } from '../platform/shell.ts'
 import type { Tool } from '../tools/index.ts'
 import { invalid, type Problem } from '../tools/parse.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -167,7 +168,3 @@ export function exampleLines(tool: Tool): (readonly [line: string, does: string]
   })
   return [...lines, ...(cli.examples ?? [])]
 }
-
-/** A word as a shell takes it. */
-export const shellWord = (word: string): string =>
-  /^[\p{L}\p{N}@%+=:,./_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`

@@ -1,13 +1,15 @@
 /** The data directory: whether it can be used, who else may read it, and what lies about in it. */
+
 import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
 import { statOf } from '../platform/files.ts'
+import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import { isNobodys, isOurFile, leftoverName, type Place, sessionFolders, setAsideName } from './place.ts'
-import { counted, listed, quoted, svcCommand, troubleOf } from './words.ts'
+import { counted, listed, svcCommand, troubleOf } from './words.ts'
 
 /** Looks at the directory itself and at what lies in it. */
 export async function examineDirectory({ config, clock, place, sessions }: Patient): Promise<Found[]> {
@@ -21,7 +23,7 @@ export async function examineDirectory({ config, clock, place, sessions }: Patie
         `${dir} cannot be read: ${troubleOf(place.error)}`,
         isFile
           ? 'Choose a folder with --base-path.'
-          : `sudo chown -R "$(id -un)" ${quoted(dir)} && chmod 700 ${quoted(dir)}`,
+          : `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod 700 ${shellWord(dir)}`,
       ),
     ]
   }
@@ -101,7 +103,7 @@ async function writableOf(dir: string): Promise<Found[]> {
         `${dir} cannot be written: ${troubleOf(error)}`,
         (error as { code?: string }).code === 'EROFS'
           ? 'Mount it writable, or choose another folder with --base-path.'
-          : `sudo chown -R "$(id -un)" ${quoted(dir)}`,
+          : `sudo chown -R "$(id -un)" ${shellWord(dir)}`,
       ),
     ]
   }
@@ -151,7 +153,7 @@ function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
       bad(
         'rights',
         `${listed(closed.map(({ path }) => relative(dir, path)))} cannot be read: ${troubleOf(closed[0]!.error)}`,
-        `sudo chown -R "$(id -un)" ${quoted(dir)} && chmod -R u+rwX ${quoted(dir)}`,
+        `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod -R u+rwX ${shellWord(dir)}`,
       ),
     )
   }
@@ -170,8 +172,8 @@ function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
   const folders = ours.filter(({ info }) => info!.isDirectory()).map(({ path }) => path)
   const files = ours.filter(({ info }) => !info!.isDirectory()).map(({ path }) => path)
   const fix = [
-    ...(folders.length > 0 ? [`chmod 700 ${folders.map(quoted).join(' ')}`] : []),
-    ...(files.length > 0 ? [`chmod 600 ${files.map(quoted).join(' ')}`] : []),
+    ...(folders.length > 0 ? [`chmod 700 ${folders.map(shellWord).join(' ')}`] : []),
+    ...(files.length > 0 ? [`chmod 600 ${files.map(shellWord).join(' ')}`] : []),
   ].join(' && ')
   const reachable = folders.includes(dir) && files.some(path => secretName.test(path))
   const what = `others may read ${listed(ours.map(({ path }) => relative(dir, path) || dir))}`
@@ -199,7 +201,7 @@ function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
         : bad(
             'owner',
             `${dir} belongs to user ${own}, and you are user ${user}`,
-            `sudo chown -R "$(id -un)" ${quoted(dir)}`,
+            `sudo chown -R "$(id -un)" ${shellWord(dir)}`,
           ),
     )
   }
@@ -209,7 +211,7 @@ function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
       warning(
         'owner',
         `${listed(mixed.map(({ path }) => relative(dir, path)))} ${mixed.length === 1 ? 'belongs' : 'belong'} to another user than the directory, as when svc was run with sudo`,
-        `sudo chown -R ${own} ${quoted(dir)}`,
+        `sudo chown -R ${own} ${shellWord(dir)}`,
       ),
     )
   }
@@ -230,7 +232,7 @@ function leftoversOf(dir: string, entries: readonly Entry[], now: number): Found
       note(
         'leftovers',
         `${counted(left.length, 'file')} of writes that were broken off: ${listed(left.map(({ path }) => relative(dir, path)))}`,
-        `rm ${left.map(({ path }) => quoted(path)).join(' ')}`,
+        `rm ${left.map(({ path }) => shellWord(path)).join(' ')}`,
       ),
     )
   }
@@ -239,7 +241,7 @@ function leftoversOf(dir: string, entries: readonly Entry[], now: number): Found
       note(
         'set_aside',
         `${counted(aside.length, 'damaged file')} set aside: ${listed(aside.map(({ path }) => relative(dir, path)))}`,
-        `Look whether there is something to save in them, then: rm ${aside.map(({ path }) => quoted(path)).join(' ')}`,
+        `Look whether there is something to save in them, then: rm ${aside.map(({ path }) => shellWord(path)).join(' ')}`,
       ),
     )
   }

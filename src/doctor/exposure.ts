@@ -1,15 +1,17 @@
 /** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
+
 import { join } from 'node:path'
 import process from 'node:process'
 import { readText, statOf } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
+import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import { examinePanel } from './panel.ts'
 import type { Patient } from './patient.ts'
-import { quoted, svcCommand, troubleOf } from './words.ts'
+import { svcCommand, troubleOf } from './words.ts'
 
 const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
 
@@ -104,7 +106,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
         bad(
           'token',
           `api_token cannot be read: ${troubleOf(error)}`,
-          `sudo chown "$(id -un)" ${quoted(path)} && chmod 600 ${quoted(path)}`,
+          `sudo chown "$(id -un)" ${shellWord(path)} && chmod 600 ${shellWord(path)}`,
         ),
       )
     }
@@ -115,7 +117,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
       warning(
         'token',
         'other users of this machine may read api_token',
-        `chmod 600 ${quoted(path)}, then make a new one: rm ${quoted(path)} and restart svc`,
+        `chmod 600 ${shellWord(path)}, then make a new one: rm ${shellWord(path)} and restart svc`,
       ),
     )
   }
@@ -123,7 +125,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
     const what = 'the token that was given can be guessed'
     found.push(isOpen ? bad('token', what, strong) : warning('token', what, strong))
   } else if (config.token === undefined && kept && isGuessable(kept)) {
-    const anew = `rm ${quoted(path)}, and restart svc: it makes a new one`
+    const anew = `rm ${shellWord(path)}, and restart svc: it makes a new one`
     found.push(
       isOpen
         ? bad('token', 'the token in api_token can be guessed', anew)

@@ -1,10 +1,12 @@
 /** The locks: which kind, whether this machine can use it, and who polls. */
+
 import { join } from 'node:path'
 import process from 'node:process'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
+import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { moment, quoted, span, svcCommand, troubleOf } from './words.ts'
+import { moment, span, svcCommand, troubleOf } from './words.ts'
 
 /** Looks at both lock files. */
 export async function examineLocks(patient: Patient): Promise<Found[]> {
@@ -21,11 +23,12 @@ export async function examineLocks(patient: Patient): Promise<Found[]> {
   ]
 }
 
-const rightsFix = (dir: string) => `sudo chown -R "$(id -un)" ${quoted(dir)} && chmod -R u+rwX ${quoted(dir)}`
+const rightsFix = (dir: string) =>
+  `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod -R u+rwX ${shellWord(dir)}`
 
 function kindsOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   const kinds = new Set(locks.flatMap(lock => (lock?.kind ? [lock.kind] : [])))
-  const anew = `Stop every svc of this directory, then: rm ${quoted(join(dir, '.data.lock'))} ${quoted(join(dir, '.poll.lock'))}`
+  const anew = `Stop every svc of this directory, then: rm ${shellWord(join(dir, '.data.lock'))} ${shellWord(join(dir, '.poll.lock'))}`
   if (kinds.size === 0) return []
   if (kinds.size > 1) return [bad('kind', 'the two lock files record different kinds of lock', anew)]
   const [kind = ''] = kinds

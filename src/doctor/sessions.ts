@@ -1,10 +1,12 @@
 /** The sessions: which can be polled and sent from, and whose windows close next. */
+
 import { join } from 'node:path'
 import { rightToAnswer } from '../model/session.ts'
+import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import type { SessionSight } from './session-look.ts'
-import { counted, listed, moment, quoted, span, svcCommand, troubleOf } from './words.ts'
+import { counted, listed, moment, span, svcCommand, troubleOf } from './words.ts'
 
 /** A window that closes within this, or so few answers left, is worth a word. */
 const soonMs = 60 * 60_000
@@ -27,7 +29,7 @@ export function examineSessions(patient: Patient): Found[] {
       warning(
         'default',
         `the default session is "${lostDefault}", which does not exist; "${next}" stands in for it`,
-        svcCommand(`sessions default ${quoted(next)}`, dir),
+        svcCommand(`sessions default ${shellWord(next)}`, dir),
       ),
     )
   }
@@ -38,7 +40,7 @@ export function examineSessions(patient: Patient): Found[] {
         warning(
           'address',
           `${listed(plain.map(({ name }) => `"${name}"`))} ${plain.length === 1 ? 'talks' : 'talk'} to upstream without encryption: the bot token can be read on the way`,
-          svcCommand(`login ${quoted(plain[0]!.name)} --force`, dir),
+          svcCommand(`login ${shellWord(plain[0]!.name)} --force`, dir),
         ),
       )
     }
@@ -49,10 +51,10 @@ export function examineSessions(patient: Patient): Found[] {
 const isPlainHttp = (url: string) => /^http:\/\/(?!127\.|localhost|\[::1\])/i.test(url)
 
 function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight, dir: string): Found[] {
-  const login = svcCommand(`login ${quoted(name)}`, dir)
+  const login = svcCommand(`login ${shellWord(name)}`, dir)
   const found: Found[] = []
   if (trouble?.kind === 'unreadable') {
-    const folder = quoted(join(dir, name))
+    const folder = shellWord(join(dir, name))
     return [
       bad(
         'session',
@@ -82,7 +84,7 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
         `contexts.json of "${name}" ${contexts === 'damaged' ? 'is damaged' : 'cannot be read'}: nobody can be answered before he writes again`,
         contexts === 'damaged'
           ? 'Nothing to do: svc sets it aside at the next message.'
-          : `sudo chown "$(id -un)" ${quoted(join(dir, name, 'contexts.json'))}`,
+          : `sudo chown "$(id -un)" ${shellWord(join(dir, name, 'contexts.json'))}`,
       ),
     )
   }

@@ -1,11 +1,13 @@
 /** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
+
 import { join } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
+import { shellWord } from '../platform/shell.ts'
 import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { bytes, counted, listed, moment, quoted, span, svcCommand } from './words.ts'
+import { bytes, counted, listed, moment, span, svcCommand } from './words.ts'
 
 /** journal_size_limit of the store: beyond it somebody keeps the file from being written back. */
 const largeWalBytes = 2 * 64 * 1024 * 1024
@@ -83,13 +85,13 @@ function unreadable(error: unknown, dir: string): Found {
   }
   const told = unavailable(error, 'messages.db cannot be read')
   const what = told instanceof Error ? told.message : 'messages.db cannot be read'
-  const path = quoted(join(dir, 'messages.db'))
+  const path = shellWord(join(dir, 'messages.db'))
   return bad('integrity', what, `sudo chown "$(id -un)" ${path}* && chmod 600 ${path}*`)
 }
 
 /** Beside the directory, since in it another folder would look like a session's. */
 const setAside = (dir: string): string =>
-  `Stop svc, then: mkdir ${quoted(`${dir}-damaged`)} && mv ${quoted(join(dir, 'messages.db'))}* ${quoted(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
+  `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, 'messages.db'))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
 
 function outboxOf({ outbox }: StoreSight, dir: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`

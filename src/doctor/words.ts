@@ -3,10 +3,7 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
-
-/** For a POSIX shell; left alone where it needs no quotes. */
-export const quoted = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+import { shellWord } from '../platform/shell.ts'
 
 /**
  * A command of svc for this data directory, as one may type it.
@@ -20,7 +17,7 @@ export function svcCommand(
 ): string {
   const usual = join(homedir(), isSandbox ? '.svc-sandbox' : '.svc')
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
-  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${quoted(dir)}`}`
+  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }
 
 /** `a`, `b` and 3 more. */

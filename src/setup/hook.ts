@@ -2,9 +2,11 @@
  * The prompt hook of Claude Code: a command whose output it adds to what the user typed. It stands in a list of groups
  * in the settings ("Hooks reference" of Claude Code), ours in a group of its own.
  */
+
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { SvcError } from '../model/error.ts'
+import { shellWord } from '../platform/shell.ts'
 import type { Client, Scope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 
@@ -47,5 +49,5 @@ function isOurGroup(group: unknown): boolean {
 /** A word for the shell that runs hooks; on Windows that is one that knows slashes, and takes backslashes as escapes. */
 function quoted(word: string, platform: NodeJS.Platform): string {
   const text = platform === 'win32' ? word.replaceAll('\\', '/') : word
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+  return shellWord(text)
 }

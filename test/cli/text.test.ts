@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { jsonLine } from '../../src/cli/print.ts'
 import { byteSize, count, cutTo, localTime, oneLine, safeLines, table } from '../../src/cli/text.ts'
-import { exampleLines, shellWord } from '../../src/cli/tool-flags.ts'
+import { exampleLines } from '../../src/cli/tool-flags.ts'
+import { shellWord } from '../../src/platform/shell.ts'
 import { verbs } from '../../src/tools/index.ts'
 
 describe('text for a terminal', () => {
