@@ -100,7 +100,10 @@ describe('the nine verbs', () => {
     expect(sent.size).toBe(7)
     const messages = await svc.recv({ timeout: 5 })
     expect(messages).toMatchObject([{ text: 'hi' }, { msg_type: 'FILE' }])
-    const saved = await svc.download({ message_id: messages[1]!.message_id, save_dir: join(t.dir, 'saved') })
+    const saved = await svc.download({
+      message_id: messages[1]!.message_id,
+      save_dir: join(t.dir, 'media', 'saved'),
+    })
     expect(saved).toMatchObject({ file_name: 'report.txt', size: 7 })
     expect(await Bun.file(saved.path).text()).toBe('numbers')
     expect(await svc.send({ to: user, text: 'here', file_path: saved.path })).toMatchObject({

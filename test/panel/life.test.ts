@@ -85,6 +85,9 @@ for (const { locale, language, viewport, by } of lives) {
       await hand.press(page.getByRole('link').filter({ hasText: 'Is the blue one' }))
       const log = page.getByRole('log')
       await log.getByText('蓝色的有货吗？').waitFor()
+      // It takes the focus a moment after the conversation is there; where it would pop up a keyboard it does not.
+      const writing = page.getByRole('textbox', { name: t('composer.write'), exact: true })
+      if (viewport !== phone) await writing.and(page.locator(':focus')).waitFor()
       await hand.pick(button(t('composer.attach')), {
         name: 'blue.png',
         mimeType: 'image/png',
@@ -94,7 +97,7 @@ for (const { locale, language, viewport, by } of lives) {
         .getByRole('list', { name: t('composer.attached') })
         .getByText('blue.png')
         .waitFor()
-      await hand.write(page.getByRole('textbox', { name: t('composer.write'), exact: true }), 'Yes: 有货')
+      await hand.write(writing, 'Yes: 有货')
       await hand.enter()
       await log.getByText('Yes: 有货').waitFor()
       await log.getByText(t('delivery.accepted'), { exact: true }).nth(1).waitFor()

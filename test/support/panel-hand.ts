@@ -23,6 +23,7 @@ export interface Hand {
 }
 
 export function pointer(page: Page): Hand {
+  ownFileDialogs(page)
   return {
     press: target => target.click(),
     write: (target, text) => target.fill(text),
@@ -41,6 +42,7 @@ export function pointer(page: Page): Hand {
 }
 
 export function keyboard(page: Page): Hand {
+  ownFileDialogs(page)
   const isThere = (target: Locator) => target.evaluate(element => element === document.activeElement)
   /** By Tab, as far as it takes; there must be something to see of where one is. */
   const reach = async (target: Locator) => {
@@ -106,3 +108,6 @@ export function wordsOf(language: string): (key: Key, params?: Record<string, st
     return text.replace(/\{(\w+)\}/g, (all, name: string) => String(params[name] ?? all))
   }
 }
+
+/** Tells the browser once, and long before, that file dialogs are ours: told with the key press, it may hear it late. */
+const ownFileDialogs = (page: Page) => void page.on('filechooser', () => {})
