@@ -9,6 +9,7 @@ import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
+import { Unread, unreadText } from './ui/marks.tsx'
 import { Toasts } from './ui/toasts.tsx'
 
 const places: readonly { path: string; icon: IconName; text: TextKey }[] = [
@@ -37,7 +38,7 @@ function Shell() {
   const [path] = useLocation()
   const place = places.find(one => path === one.path || path.startsWith(`${one.path}/`))
   const name = t(place?.text ?? 'missing.title')
-  const waiting = unread.value > 0 ? `(${unread.value > 99 ? '99+' : unread.value}) ` : ''
+  const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
   }, [name, waiting])
@@ -57,12 +58,7 @@ function Shell() {
               <Link href={to} {...(place?.path === to && { 'aria-current': path === to ? 'page' : 'true' })}>
                 <Icon name={icon} />
                 <span class="cut">{t(text)}</span>
-                {to === '/conversations' && unread.value > 0 && (
-                  <span class="count">
-                    {unread.value > 99 ? '99+' : unread.value}
-                    <span class="visually-hidden"> {t('nav.unread')}</span>
-                  </span>
-                )}
+                {to === '/conversations' && <Unread count={unread.value} />}
               </Link>
             </li>
           ))}

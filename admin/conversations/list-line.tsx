@@ -4,6 +4,7 @@ import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
 import { peerOf, sessions } from '../live.ts'
 import { short, whole } from '../times.ts'
+import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Delivery } from './delivery.tsx'
 import type { Line } from './lines.ts'
 import { hrefOf, type Place } from './place.ts'
@@ -64,13 +65,7 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
       <span class="two">
         <span class="upper">
           <Who id={user_id} />
-          <time
-            class="small soft"
-            dateTime={new Date(last_message.timestamp).toISOString()}
-            title={whole(last_message.timestamp)}
-          >
-            {short(last_message.timestamp)}
-          </time>
+          <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
           {last_message.status && <Delivery status={last_message.status} />}
@@ -78,12 +73,7 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
             {preview(last_message)}
           </span>
           {!several && badge}
-          {unread > 0 && (
-            <span class="count">
-              {unread > 99 ? '99+' : unread}
-              <span class="visually-hidden"> {t('nav.unread')}</span>
-            </span>
-          )}
+          <Unread count={unread} />
         </span>
         {several && (
           <span class="lower">

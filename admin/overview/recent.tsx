@@ -5,7 +5,7 @@ import { hrefOf } from '../conversations/place.ts'
 import { Avatar, Who } from '../conversations/who.tsx'
 import { preview } from '../conversations/words.ts'
 import { t } from '../i18n.ts'
-import { short, whole } from '../times.ts'
+import { ShortTime, Unread } from '../ui/marks.tsx'
 
 const shown = 5
 
@@ -40,25 +40,14 @@ function Line({ conversation }: { conversation: Conversation }) {
       <Avatar id={userId} />
       <span class="first">
         <Who id={userId} />
-        <time
-          class="soft small"
-          dateTime={new Date(last.timestamp).toISOString()}
-          title={whole(last.timestamp)}
-        >
-          {short(last.timestamp)}
-        </time>
+        <ShortTime at={last.timestamp} />
       </span>
       <span class="second soft small">
         <span class="cut">
           {last.direction === 'sent' && t('overview.you')}
           <bdi>{preview(last)}</bdi>
         </span>
-        {unread > 0 && (
-          <span class="count">
-            {unread > 99 ? '99+' : unread}
-            <span class="visually-hidden"> {t('nav.unread')}</span>
-          </span>
-        )}
+        <Unread count={unread} />
       </span>
     </Link>
   )
