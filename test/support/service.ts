@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { end, family, innermost } from './family.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -17,6 +18,11 @@ export interface ServiceOptions {
   command?: string[]
   /** False: no `--sandbox`; then pass an upstream in `args`. */
   sandbox?: boolean
+  /** The data directory as the program sees it, when that is not as it is seen from here. */
+  dirInside?: string
+  /** Where it is started; the data directory by default. */
+  cwd?: string
+  readyWithinMs?: number
 }
 
 export interface Service extends AsyncDisposable {
@@ -33,31 +39,31 @@ export interface Service extends AsyncDisposable {
   call<T = Json>(tool: string, input?: unknown, signal?: AbortSignal): Promise<{ status: number; body: T }>
   /** POSTs to the simulated phone. */
   phone<T = Json>(path: string, body?: unknown): Promise<T>
+  /** Signals the program, also when what was started only wraps it, and waits for the end. */
   kill(signal: NodeJS.Signals): Promise<number>
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 export type Json = any
 
-const readyWithinMs = 20_000
-
 /** Starts `svc openapi` on free ports and waits for its ready lines. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-')))
   const command = options.command ?? [process.execPath, join(root, 'src/main.ts')]
   const sandboxed = options.sandbox !== false
+  const dirInside = options.dirInside ?? dir
   const child = Bun.spawn(
     [
       ...command,
       'openapi',
       '--no-banner',
-      ...['--port', '0', '-d', dir],
+      ...['--port', '0', '-d', dirInside],
       ...(sandboxed ? ['--sandbox', '--sandbox-port', '0'] : []),
       ...(options.args ?? []),
     ],
     {
-      cwd: dir,
-      env: { PATH: process.env.PATH ?? '', HOME: dir, ...options.env },
+      cwd: options.cwd ?? dir,
+      env: { PATH: process.env.PATH ?? '', HOME: dirInside, ...options.env },
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
@@ -73,11 +79,15 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   })()
   const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
   const line = (pattern: RegExp) => pattern.exec(stdout)?.[1]
-  const deadline = Date.now() + readyWithinMs
+  const kill = (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return exited
+    for (const pid of signal === 'SIGKILL' ? family(child.pid) : innermost(child.pid)) end(pid, signal)
+    return exited
+  }
+  const deadline = Date.now() + (options.readyWithinMs ?? 20_000)
   while (!line(/^listening on (\S+)/m) || (sandboxed && !line(/phone on (\S+?)\/phone/m))) {
     if (child.exitCode !== null || Date.now() > deadline) {
-      child.kill('SIGKILL')
-      await exited
+      await kill('SIGKILL')
       throw new Error(`the service did not start (exit ${child.exitCode}):\n${stdout}${stderr}`)
     }
     await Bun.sleep(10)
@@ -111,13 +121,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       if (!response.ok) throw new Error(`phone ${path}: ${response.status} ${text}`)
       return JSON.parse(text)
     },
-    async kill(signal) {
-      child.kill(signal)
-      return exited
-    },
+    kill,
     async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL')
-      await exited
+      await kill('SIGKILL')
       if (!options.dir) await rm(dir, { recursive: true, force: true })
     },
   }

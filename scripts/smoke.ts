@@ -1,0 +1,176 @@
+/**
+ * `bun scripts/smoke.ts [--data DIR] [--data-inside DIR] [--patience N] -- COMMAND…`: a whole conversation with svc, over
+ * HTTP alone, whatever it is that COMMAND starts: the sources, a binary, one in another root directory or in a container
+ * that shares the network.
+ */
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { spareLoopbackTheProxy } from '../src/platform/process.ts'
+import { ended } from '../test/support/ended.ts'
+import { type Service, startService } from '../test/support/service.ts'
+import { begin, goOn, lookAround, stillThere } from './smoke/conversation.ts'
+import { expected } from './smoke/expected.ts'
+
+export interface SmokeOptions {
+  /** The program and its first arguments, as `['dist/svc']`. */
+  command: readonly string[]
+  /** What is started on the same data after the first has stopped; the same by default. */
+  again?: readonly string[]
+  /** The data directory as it is seen from here, made when there is none. To be empty. */
+  data: string
+  /** The data directory as the program sees it, when that is another path. */
+  dataInside?: string
+  /** All of the environment besides PATH and HOME. */
+  env?: Record<string, string>
+  /** Where the program is started; the data directory by default. */
+  cwd?: string
+  /** The version it must have; any by default. */
+  version?: string
+  /** How many times longer than on an ordinary machine everything may take. */
+  patience?: number
+  /** Ends it, and whatever it started. */
+  signal?: AbortSignal
+  /** Hears of every step that went well. */
+  say?(line: string): void
+}
+
+/** A step that takes longer has failed. */
+const stepMs = 30_000
+
+/** @throws Error that names the step that failed, with the last that the program said */
+export async function smoke(options: SmokeOptions): Promise<void> {
+  const { command, again = command, patience = 1, say = () => {} } = options
+  const data = resolve(options.data)
+  const dataInside = options.dataInside ?? data
+  await mkdir(data, { recursive: true })
+
+  let service: Service | undefined
+  const step = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const started = performance.now()
+    try {
+      const result = await within(stepMs * patience, work(), options.signal)
+      say(`ok ${name} (${Math.round(performance.now() - started)} ms)`)
+      return result
+    } catch (error) {
+      const log = service
+        ? `\nstderr of ${command.join(' ')}:\n${service.log().slice(-4000) || '(nothing)'}`
+        : ''
+      const why = error instanceof Error ? error.message : String(error)
+      throw new Error(`failed: ${name}\n${why}${log}`, { cause: error })
+    }
+  }
+  const start = async (program: readonly string[]) => {
+    service = await startService({
+      dir: data,
+      dirInside: dataInside,
+      command: [...program],
+      args: ['--admin-port', '0'],
+      readyWithinMs: (stepMs - 1000) * patience,
+      ...(options.env && { env: options.env }),
+      ...(options.cwd !== undefined && { cwd: options.cwd }),
+    })
+    return { service, data, dataInside, step }
+  }
+
+  try {
+    const version = await step('says its version', () => versionOf(options))
+    const first = await step('starts', () => start(command))
+    await lookAround(first, version)
+    const before = await begin(first)
+    await step('ends well on SIGTERM', async () => expected(await first.service.kill('SIGTERM'), 0))
+
+    const second = await step('starts again on the same data', () => start(again))
+    const middle = await stillThere(second, before)
+    const later = await goOn(second, middle)
+    await step('is ended by SIGKILL', () => second.service.kill('SIGKILL'))
+
+    const third = await step('starts again after that', () => start(command))
+    await stillThere(third, later)
+    await step('ends well on SIGTERM once more', async () => expected(await third.service.kill('SIGTERM'), 0))
+  } finally {
+    // Not for ever: what does not even end on SIGKILL shall not hold up whoever started this.
+    await within(10_000, service?.kill('SIGKILL') ?? Promise.resolve(0)).catch(() => {})
+  }
+}
+
+async function versionOf({ command, env, cwd, data, version, patience = 1 }: SmokeOptions): Promise<string> {
+  const { status, stdout, stderr } = await ended([...command, '--version'], {
+    cwd: cwd ?? data,
+    env: { PATH: process.env.PATH ?? '', ...env },
+    withinMs: stepMs * patience,
+  })
+  expected(
+    { status, stdout, stderr: status === 0 ? '' : stderr },
+    { status: 0, stdout: /\d+\.\d+\.\d+/, stderr: '' },
+  )
+  const said = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? ''
+  if (version !== undefined) expected(said, version)
+  return said
+}
+
+async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`not within ${ms} ms`)), ms)
+  const stop = () => reject(signal?.reason)
+  signal?.addEventListener('abort', stop, { once: true })
+  if (signal?.aborted) stop()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', stop)
+  }
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args: process.argv.slice(2),
+    options: {
+      data: { type: 'string' },
+      'data-inside': { type: 'string' },
+      patience: { type: 'string', default: '1' },
+      'expect-version': { type: 'string' },
+    },
+    allowPositionals: true,
+  })
+  if (positionals.length === 0) throw new Error('after -- comes the command that starts svc, as: -- dist/svc')
+  const patience = Number(values.patience)
+  if (!(patience > 0)) throw new Error(`--patience: expected a number above 0, got ${values.patience}`)
+  spareLoopbackTheProxy()
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)))
+  }
+  // Settings of whoever runs this are not those of the conversation.
+  const env = Object.entries(process.env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('SVC_'),
+  )
+  const data = values.data ?? (await mkdtemp(join(tmpdir(), 'svc-smoke-')))
+  const [program = '', ...rest] = positionals
+  try {
+    await smoke({
+      // As it is named from here, since it is started elsewhere.
+      command: [program.includes('/') ? resolve(program) : program, ...rest],
+      data,
+      cwd: process.cwd(),
+      env: Object.fromEntries(env),
+      patience,
+      signal: stop.signal,
+      say: console.log,
+      ...(values['data-inside'] !== undefined && { dataInside: values['data-inside'] }),
+      ...(values['expect-version'] !== undefined && { version: values['expect-version'] }),
+    })
+  } finally {
+    if (values.data === undefined) await rm(data, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) {
+  await main().catch(error => {
+    console.error(error instanceof Error ? error.message : error)
+    process.exitCode = 1
+  })
+}
