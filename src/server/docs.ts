@@ -6,7 +6,6 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 
 const title = 'svc: WeChat bot tools'
 
@@ -73,7 +72,8 @@ const file = (type: string, name: string, embedded: () => Promise<{ default: str
   read: async () => {
     const path = await embedded().then(
       found => found.default,
-      () => fileURLToPath(new URL(`../../node_modules/swagger-ui-dist/${name}`, import.meta.url)),
+      async () =>
+        (await import('node:module')).createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`),
     )
     return await readFile(path)
   },
@@ -85,17 +85,17 @@ const assets: Record<string, Asset> = {
   '/docs/swagger-ui-bundle.js': file(
     'text/javascript; charset=utf-8',
     'swagger-ui-bundle.js',
-    () => import('../../node_modules/swagger-ui-dist/swagger-ui-bundle.js', { with: { type: 'file' } }),
+    () => import('swagger-ui-dist/swagger-ui-bundle.js', { with: { type: 'file' } }),
   ),
   '/docs/swagger-ui.css': file(
     'text/css; charset=utf-8',
     'swagger-ui.css',
-    () => import('../../node_modules/swagger-ui-dist/swagger-ui.css', { with: { type: 'file' } }),
+    () => import('swagger-ui-dist/swagger-ui.css', { with: { type: 'file' } }),
   ),
   '/docs/favicon.png': file(
     'image/png',
     'favicon-32x32.png',
-    () => import('../../node_modules/swagger-ui-dist/favicon-32x32.png', { with: { type: 'file' } }),
+    () => import('swagger-ui-dist/favicon-32x32.png', { with: { type: 'file' } }),
   ),
 }
 
