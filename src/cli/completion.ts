@@ -10,11 +10,25 @@ import { addConfigOptions, type CommandLine, quiet } from './command.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
 export const completionScript: Readonly<Record<'bash' | 'zsh' | 'fish', string>> = {
+  // bash hands the words over in pieces, cut at signs such as `@` and `=`, and puts what is offered in the place of the
+  // last piece ($2): the words are put together again as they stand in the line, and the pieces before $2 left out.
   bash: `_svc() {
-  local line
+  local line=\${COMP_LINE:0:COMP_POINT} piece nth=-1 before
+  local -a words=()
+  for piece in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    (( nth >= 0 )) && [[ -n $piece && $line == "$piece"* ]] || words[++nth]=
+    line=\${line#"\${line%%[![:space:]]*}"}
+    [[ $line == "$piece"* ]] || piece=$line
+    words[nth]+=$piece
+    line=\${line#"$piece"}
+  done
+  before=\${words[nth]}
+  [[ $before == *"$2" ]] && before=\${before%"$2"} || before=
   COMPREPLY=()
-  while IFS= read -r line; do COMPREPLY+=("\${line%%$'\\t'*}"); done \\
-    < <("$1" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  while IFS= read -r line; do
+    line=\${line%%$'\\t'*}
+    COMPREPLY+=("\${line#"$before"}")
+  done < <("$1" complete -- "\${words[@]:1}" 2>/dev/null)
 }
 complete -o default -F _svc svc
 `,
@@ -49,12 +63,10 @@ type Offer = readonly [word: string, means: string]
 
 /** Words that fit what stands at the cursor, the last of `words`; none: any file may. */
 export async function completions(words: readonly string[], needed: Needed): Promise<string[]> {
-  // bash takes `--type=IM` apart at the sign.
-  const typed = words.filter((word, nth) => !(word === '=' && words[nth - 1]?.startsWith('--')))
-  const last = typed.at(-1) ?? ''
+  const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
-  const current = words.at(-1) === '=' ? '' : (assigned?.[2] ?? last)
-  const before = words.at(-1) === '=' ? typed : typed.slice(0, -1)
+  const current = assigned?.[2] ?? last
+  const before = words.slice(0, -1)
   const offers = await offersFor(assigned ? [...before, assigned[1]!] : before, current, needed)
   return offers
     .filter(([word]) => word.startsWith(current) && isPlain(word))
