@@ -23,6 +23,8 @@ export interface ServiceOptions {
   /** Where it is started; the data directory by default. */
   cwd?: string
   readyWithinMs?: number
+  /** Gives up the start. */
+  signal?: AbortSignal
 }
 
 export interface Service extends AsyncDisposable {
@@ -86,9 +88,11 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
   const deadline = Date.now() + (options.readyWithinMs ?? 20_000)
   while (!line(/^listening on (\S+)/m) || (sandboxed && !line(/phone on (\S+?)\/phone/m))) {
-    if (child.exitCode !== null || Date.now() > deadline) {
+    if (child.exitCode !== null || Date.now() > deadline || options.signal?.aborted) {
+      const late = child.exitCode === null && child.signalCode === null
       await kill('SIGKILL')
-      throw new Error(`the service did not start (exit ${child.exitCode}):\n${stdout}${stderr}`)
+      const how = late ? 'in time' : `(exit ${child.exitCode ?? child.signalCode})`
+      throw new Error(`the service did not start ${how}:\n${stdout}${stderr}`)
     }
     await Bun.sleep(10)
   }
