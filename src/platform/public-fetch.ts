@@ -142,7 +142,7 @@ async function get(url: URL, options: FetchPublicOptions, signal: AbortSignal): 
   const sent = url.protocol === 'https:' ? httpsRequest : httpRequest
   const answer = new Promise<IncomingMessage>((resolve, reject) => {
     const request: ClientRequest = sent(
-      url,
+      url.href,
       {
         // A kept connection of an earlier request to the same name would pass by the lookup.
         agent: false,

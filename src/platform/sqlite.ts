@@ -48,11 +48,11 @@ async function openEngine(
   path: string,
   { readonly = false, immutable = false }: OpenOptions,
 ): Promise<Engine> {
-  const unchanging = new URL(`${pathToFileURL(path).href}?immutable=1`)
+  const unchanging = `${pathToFileURL(path).href}?immutable=1`
   if (process.versions.bun) {
     const { Database: BunDatabase, constants } = await import('bun:sqlite')
     const db = immutable
-      ? new BunDatabase(unchanging.href, constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI)
+      ? new BunDatabase(unchanging, constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI)
       : new BunDatabase(path, readonly ? { readonly: true } : { create: true, readwrite: true })
     return {
       exec: sql => void db.run(sql),

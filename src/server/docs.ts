@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { readPacked } from '../platform/packed.ts'
 
 const title = 'svc: WeChat bot tools'
 
@@ -66,18 +67,18 @@ const text = (type: string, content: string): Asset => ({
   read: async () => new TextEncoder().encode(content),
 })
 
-/** A file of the package: a copy inside the binary, or (where the runtime knows no such import) the file itself. */
-const file = (type: string, name: string, embedded: () => Promise<{ default: string }>): Asset => ({
+/** A file of the package: a copy inside the bundle or the binary, or (where the runtime knows no such import) itself. */
+const file = (type: string, name: string, embedded: () => Promise<object>): Asset => ({
   type,
-  read: async () => {
-    const path = await embedded().then(
-      found => found.default,
-      async () =>
-        (await import('node:module')).createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`),
-    )
-    return await readFile(path)
-  },
+  read: async () => (await readPacked(`docs/${name}`)) ?? (await readFile(await pathOf(name, embedded))),
 })
+
+async function pathOf(name: string, embedded: () => Promise<object>): Promise<string> {
+  const found = await embedded().catch(() => ({}))
+  if ('default' in found && typeof found.default === 'string') return found.default
+  const { createRequire } = await import('node:module')
+  return createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`)
+}
 
 const assets: Record<string, Asset> = {
   '/docs': text('text/html; charset=utf-8', page),

@@ -1,0 +1,20 @@
+/** Files inside the program's own text: a bundle is one file, and has no folder of assets. */
+import { packedFiles } from './packed-files.ts'
+
+/** The names that begin with `folder`, without it; none when the program runs from its sources or as a binary. */
+export const packedNames = (folder: string): string[] =>
+  Object.keys(packedFiles).flatMap(name => (name.startsWith(folder) ? [name.slice(folder.length)] : []))
+
+/** A file in its brotli form, as it is kept; undefined where there is none of this name. */
+export function packedBrotli(name: string): Uint8Array | undefined {
+  const text = Object.hasOwn(packedFiles, name) ? packedFiles[name] : undefined
+  return text === undefined ? undefined : Buffer.from(text, 'base64')
+}
+
+/** The file itself. */
+export async function readPacked(name: string): Promise<Uint8Array | undefined> {
+  const packed = packedBrotli(name)
+  if (!packed) return undefined
+  const [{ brotliDecompress }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
+  return promisify(brotliDecompress)(packed)
+}
