@@ -12,6 +12,9 @@ export type { Pace } from './config/values.ts'
 /** What the command line gave: by the flag's name in camel case (`--no-banner` is `banner: false`), as commander does. */
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
+/** Variables by name. Not Node's word for it: these types must do in projects that have none of Node's. */
+type Environment = Readonly<Record<string, string | undefined>>
+
 /** The name under which `Flags` holds the option's value. */
 export const flagKey = (option: OptionSpec): string | undefined =>
   option.flag?.replace(/^--(no-)?/, '').replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
@@ -21,11 +24,7 @@ export const flagKey = (option: OptionSpec): string | undefined =>
  *
  * @throws SvcError `invalid_arguments` naming the option and what was expected
  */
-export function readConfig(
-  flags: Flags = {},
-  env: NodeJS.ProcessEnv = process.env,
-  usual: Usual = {},
-): Config {
+export function readConfig(flags: Flags = {}, env: Environment = process.env, usual: Usual = {}): Config {
   return checked(
     collected(option => given(option, flags, env), usual),
     flags,
@@ -57,7 +56,7 @@ export function configOf(values: ConfigValues): Config {
 /** Where this user's programs keep their settings, as the environment has it. */
 export interface UserFolders {
   readonly home: string
-  readonly platform: NodeJS.Platform
+  readonly platform: string
   /** Of the project: where the command was called. */
   readonly project: string
   /** Windows. */
@@ -74,7 +73,7 @@ export interface UserFolders {
 }
 
 /** Reads them. */
-export function userFolders(env: NodeJS.ProcessEnv = process.env): UserFolders {
+export function userFolders(env: Environment = process.env): UserFolders {
   const home = homedir()
   const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
   const claudeCode = told('CLAUDE_CONFIG_DIR')
@@ -119,7 +118,7 @@ function collected(
 function given(
   option: OptionSpec,
   flags: Flags,
-  env: NodeJS.ProcessEnv,
+  env: Environment,
 ): { text: string; from: string } | undefined {
   const key = flagKey(option)
   const flag = key === undefined ? undefined : flags[key]

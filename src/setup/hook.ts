@@ -47,7 +47,7 @@ function isOurGroup(group: unknown): boolean {
 }
 
 /** A word for the shell that runs hooks; on Windows that is one that knows slashes, and takes backslashes as escapes. */
-function quoted(word: string, platform: NodeJS.Platform): string {
+function quoted(word: string, platform: string): string {
   const text = platform === 'win32' ? word.replaceAll('\\', '/') : word
   return shellWord(text)
 }
