@@ -34,6 +34,7 @@ test('without flags and variables the defaults of the specification hold', () =>
     maxUploadBytes: 2 * 1024 ** 3,
     sandbox: false,
     sandboxPort: 8001,
+    sandboxHost: '127.0.0.1',
     channelVersion: '2.4.9',
   })
 })
@@ -60,6 +61,7 @@ test('every option can be given by its flag and by its variable alike', () => {
     logLevel: ['debug', 'DEBUG'],
     banner: ['1', false],
     token: ['s3cret', 's3cret'],
+    tokenFile: ['/run/secrets/svc_token', resolve('/run/secrets/svc_token')],
     allowHosts: ['[::1]:80,x.test', ['[::1]:80', 'x.test']],
     upstreamUrl: ['http://127.0.0.1:8001/', 'http://127.0.0.1:8001'],
     cdnUrl: ['https://cdn.test/c2c/', 'https://cdn.test/c2c'],
@@ -70,6 +72,7 @@ test('every option can be given by its flag and by its variable alike', () => {
     maxUploadBytes: ['500MB', 500_000_000],
     sandbox: ['yes', true],
     sandboxPort: ['0', 0],
+    sandboxHost: ['0.0.0.0', '0.0.0.0'],
     channelVersion: ['2.5.0', '2.5.0'],
   }
   expect(optionTable.map(({ name }) => name).sort()).toEqual(Object.keys(samples).sort() as (keyof Config)[])

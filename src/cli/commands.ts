@@ -23,6 +23,7 @@ export const commands: Readonly<Record<string, Load>> = {
   admin: () => import('./commands/admin.ts'),
   sandbox: () => import('./commands/sandbox.ts'),
   status: () => import('./commands/status.ts'),
+  token: () => import('./commands/token.ts'),
   health: () => import('./commands/health.ts'),
   doctor: () => import('./commands/doctor.ts'),
   migrate: () => import('./commands/migrate.ts'),
@@ -37,7 +38,7 @@ export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
   'Accounts:': ['sessions', 'login', 'logout'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
-  'Look after it:': ['status', 'health', 'doctor', 'migrate', 'completion'],
+  'Look after it:': ['status', 'token', 'health', 'doctor', 'migrate', 'completion'],
   'Agents:': ['setup', 'hook-poll'],
 }
 

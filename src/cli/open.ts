@@ -5,7 +5,7 @@ import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Log } from '../platform/log.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
-import { openSandboxFor, reachable } from './serving.ts'
+import { openSandboxFor } from './serving.ts'
 
 export interface Opened {
   readonly gateway: RunningGateway
@@ -30,5 +30,5 @@ export async function openForCommand(config: Config, log: Log, stack: AsyncDispo
       ...(sandbox && { sandboxUrl: sandbox.url }),
     }),
   )
-  return { gateway, ...(sandbox && { phoneUrl: `${reachable(sandbox.url)}/phone` }) }
+  return { gateway, ...(sandbox && { phoneUrl: `${sandbox.url}/phone` }) }
 }

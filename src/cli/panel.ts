@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { createLog, type Log } from '../platform/log.ts'
+import { reachable } from '../platform/serve.ts'
 import { version } from '../version.ts'
 import { banner, print } from './print.ts'
-import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
+import { graceMs, linksOf, listen, openService, stopSignal, tokenLine } from './serving.ts'
 
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -37,8 +38,10 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
   const app = createAdminApp({ gateway, config, log, version, folders, links })
   const server = await listen(config, '--admin-port', config.adminPort, request => app.fetch(request))
   stack.defer(() => server.stop(0))
+  const missing = await app.pageMissing()
   return {
     announce() {
+      if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
       print(`admin on ${server.url}`)
       const path = app.signInLink()
       if (path !== undefined) print(`sign in once with ${reachable(server.url)}${path}`)

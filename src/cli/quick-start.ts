@@ -90,7 +90,7 @@ async function beginner(serving: Serving, again: string): Promise<void> {
 
 function answers({ config, url }: Serving, user: string, again: string): string {
   const to = oneLine(user)
-  const token = config.token === undefined ? '' : ' -H "Authorization: Bearer $SVC_TOKEN"'
+  const token = config.token === undefined ? '' : ` -H "Authorization: Bearer $(svc token${again})"`
   const body = shellWord(JSON.stringify({ to, text: 'Hello!' }))
   const lines = [
     colours.bold('3. Answer, in another terminal'),

@@ -7,7 +7,7 @@ import { version } from '../version.ts'
 import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
-import { graceMs, linksOf, listen, openService, reachable, stopSignal, tokenLine } from './serving.ts'
+import { graceMs, linksOf, listen, openService, stopSignal, tokenLine } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
@@ -34,7 +34,7 @@ async function serveOverStdio(given: Config, isPhoneFree: boolean): Promise<void
   await gateway.start()
   // All of it goes to stderr here.
   panel?.announce()
-  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  if (sandbox) print(`phone on ${sandbox.url}/phone`)
   print('serving MCP on standard input and output')
   const reason = await Promise.race([stopping, server.ended.then(() => 'the client is gone')])
   log.info('stopping', { reason })
@@ -58,7 +58,7 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   if (config.banner) print(banner(version))
   print(`listening on ${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`)
   panel?.announce()
-  if (sandbox) print(`phone on ${reachable(sandbox.url)}/phone`)
+  if (sandbox) print(`phone on ${sandbox.url}/phone`)
   if (generated) print(tokenLine(generated))
 
   log.info('stopping', { signal: await stopping })

@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { createLog, type Log } from '../platform/log.ts'
+import { reachable } from '../platform/serve.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -16,7 +17,6 @@ import {
   listen,
   listenError,
   openService,
-  reachable,
   sandboxOptions,
   sandboxRoom,
   stopSignal,
@@ -98,7 +98,7 @@ export async function serveSandbox(config: Config): Promise<void> {
   })
   stack.defer(() => sandbox.stop())
   if (config.banner) print(banner(version))
-  print(`phone on ${reachable(sandbox.url)}/phone`)
+  print(`phone on ${sandbox.url}/phone`)
   print(`use it with: svc openapi --sandbox -d ${config.basePath}`)
   log.info('stopping', { signal: await stopping })
 }

@@ -9,7 +9,8 @@ import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
-import { type EnsuredToken, ensureToken, isLoopback } from '../server/auth.ts'
+import { isLoopback } from '../server/auth.ts'
+import { type EnsuredToken, ensureToken, givenToken } from '../server/token.ts'
 import { version } from '../version.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
@@ -38,15 +39,15 @@ export async function openService(
   { listens = true, isPhoneFree = false } = {},
 ): Promise<Opened> {
   spareLoopbackTheProxy()
+  const token = await givenToken(given)
   const { sessions } = await claimDirectory(given)
   await claimMediaRoot(given)
   if (sessions >= manySessions) raiseFetchLimit()
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
   const generated =
-    listens && given.token === undefined && !isLoopback(given.host)
-      ? await ensureToken(given.basePath)
-      : undefined
-  const config = generated ? Object.freeze({ ...given, token: generated.token }) : given
+    listens && token === undefined && !isLoopback(given.host) ? await ensureToken(given.basePath) : undefined
+  const required = token ?? generated?.token
+  const config = Object.freeze({ ...given, ...(required !== undefined && { token: required }) })
   const gateway = stack.use(
     await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
   )
@@ -58,9 +59,6 @@ export const sandboxRoom = () => import('../sandbox/sandbox.ts')
 
 /** Resolves with the first signal to stop. */
 export const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
-
-/** The phone has no token: beside a service that others may reach, it stays on this machine. */
-const phoneHost = '127.0.0.1'
 
 /** How the sandbox of this directory is started. */
 export const sandboxOptions = (config: Config, log: Log, host: string) => ({
@@ -88,14 +86,14 @@ export async function openSandboxFor(
     log.info('using the sandbox of another process', { url: running.url })
     return running
   }
-  const options = sandboxOptions(config, log, phoneHost)
+  const options = sandboxOptions(config, log, config.sandboxHost)
   const sandbox = await startSandbox(options)
     .catch(error => {
       if (!isPhoneFree || error.code !== 'EADDRINUSE') throw error
       return startSandbox({ ...options, port: 0 })
     })
     .catch(error => {
-      throw listenError(error, '--sandbox-port', config.sandboxPort, phoneHost)
+      throw listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
     })
   stack.defer(() => sandbox.stop())
   return sandbox
@@ -103,15 +101,13 @@ export async function openSandboxFor(
 
 /** A generated token is shown the one time it is made; later only where it is. */
 export const tokenLine = ({ token, created, path }: EnsuredToken) =>
-  created ? `token ${token} (kept in ${path}; shown this once)` : `token as kept in ${path}`
-
-/** The address as this machine's browser can open it: the phone answers loopback names alone. */
-export const reachable = (url: string) =>
-  url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+  created
+    ? `token ${token} (kept in ${path}; shown this once)`
+    : `token as kept in ${path}; svc token prints it`
 
 /** Where the panel leads besides. */
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
-  sandbox ? { sandbox_phone: `${reachable(sandbox.url)}/phone` } : {}
+  sandbox ? { sandbox_phone: `${sandbox.url}/phone` } : {}
 
 /** The server, or why there is none in one clear line. */
 export async function listen(

@@ -1,7 +1,7 @@
 /** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
 import { join } from 'node:path'
 import { type LogLevel, logLevels } from '../platform/log.ts'
-import { folder, hosts, httpUrl, type Pace, pace, size, switched, whole } from './values.ts'
+import { folder, hosts, httpUrl, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
 
 /** What svc is told, whole and checked; frozen. */
 export interface Config {
@@ -22,6 +22,8 @@ export interface Config {
   readonly upstreamUrl: string
   readonly cdnUrl: string
   readonly token?: string
+  /** Absolute; the token is in there. */
+  readonly tokenFile?: string
   /** Lower case, each `host` or `host:port`. */
   readonly allowHosts: readonly string[]
   /** Absolute. */
@@ -35,6 +37,8 @@ export interface Config {
   readonly sandbox: boolean
   /** 0: a free one. */
   readonly sandboxPort: number
+  /** Where the simulated phone of a service listens. */
+  readonly sandboxHost: string
   /** The client version told upstream. */
   readonly channelVersion: string
 }
@@ -85,6 +89,12 @@ const port = {
   parse: whole(0, 65_535),
 } as const
 const onOff = { expected: '1 or 0', parse: switched } as const
+const address = {
+  placeholder: '<address>',
+  default: '127.0.0.1',
+  expected: 'a host name or IP address',
+  parse: (text: string) => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
+} as const
 const url = {
   placeholder: '<url>',
   expected: 'an http or https URL without user name, query and fragment',
@@ -110,12 +120,9 @@ export const optionTable: readonly OptionSpec[] = [
     name: 'host',
     flag: '--host',
     env: 'SVC_HOST',
-    placeholder: '<address>',
-    default: '127.0.0.1',
     help: 'address to bind; other than loopback requires a token',
     commands: [...servers, 'sandbox'],
-    expected: 'a host name or IP address',
-    parse: text => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
+    ...address,
   }),
   one({
     name: 'port',
@@ -185,7 +192,18 @@ export const optionTable: readonly OptionSpec[] = [
     commands: servers,
     secret: true,
     expected: 'printable ASCII characters without spaces',
-    parse: text => (/^[!-~]{1,512}$/.test(text) ? text : undefined),
+    parse: tokenIn,
+  }),
+  one({
+    name: 'tokenFile',
+    flag: '--token-file',
+    env: 'SVC_TOKEN_FILE',
+    placeholder: '<file>',
+    shownDefault: 'none',
+    help: 'read that token from this file instead, as from a secret of Docker or systemd',
+    commands: servers,
+    expected: 'a path',
+    parse: folder,
   }),
   one({
     name: 'allowHosts',
@@ -305,6 +323,14 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'port of the simulated phone; 0 picks a free one',
     commands: [...servers, 'sandbox', 'setup'],
     ...port,
+  }),
+  one({
+    name: 'sandboxHost',
+    flag: '--sandbox-host',
+    env: 'SVC_SANDBOX_HOST',
+    help: 'address of the simulated phone, which asks nobody for a token',
+    commands: servers,
+    ...address,
   }),
   one({
     name: 'channelVersion',

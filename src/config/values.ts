@@ -29,6 +29,9 @@ export function folder(text: string): string | undefined {
   return resolve(/^~(?=$|[\\/])/.test(text) ? join(homedir(), text.slice(1)) : text)
 }
 
+/** Printable ASCII: what a header can carry. */
+export const tokenIn = (text: string): string | undefined => (/^[!-~]{1,512}$/.test(text) ? text : undefined)
+
 /** Without a slash at the end. */
 export function httpUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined

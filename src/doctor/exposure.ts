@@ -1,11 +1,12 @@
 /** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
 
-import { join } from 'node:path'
 import process from 'node:process'
+import type { SvcError } from '../model/error.ts'
 import { readText, statOf } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
+import { givenToken, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
@@ -96,7 +97,14 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[
 async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
   const found: Found[] = []
   const isOpen = !isLoopback(config.host)
-  const path = join(place.dir, 'api_token')
+  const path = tokenPath(place.dir)
+  let given: string | undefined
+  try {
+    given = await givenToken(config)
+  } catch (error) {
+    const { message, hint } = error as SvcError
+    found.push(bad('token', message, hint))
+  }
   let kept: string | undefined
   try {
     kept = (await readText(path))?.trim()
@@ -121,10 +129,10 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
       ),
     )
   }
-  if (config.token !== undefined && isGuessable(config.token)) {
+  if (given !== undefined && isGuessable(given)) {
     const what = 'the token that was given can be guessed'
     found.push(isOpen ? bad('token', what, strong) : warning('token', what, strong))
-  } else if (config.token === undefined && kept && isGuessable(kept)) {
+  } else if (given === undefined && kept && isGuessable(kept)) {
     const anew = `rm ${shellWord(path)}, and restart svc: it makes a new one`
     found.push(
       isOpen
@@ -143,7 +151,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
     )
   }
   if (found.length > 0) return found
-  if (config.token !== undefined) return [ok('token', 'a token is given, and cannot be guessed')]
+  if (given !== undefined) return [ok('token', 'a token is given, and cannot be guessed')]
   if (kept) return [ok('token', 'a token is kept in api_token')]
   return [
     ok(

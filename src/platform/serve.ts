@@ -31,6 +31,10 @@ export const serve = (options: ServeOptions): Promise<RunningServer> =>
 const shownUrl = (hostname: string, port: number) =>
   `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 
+/** The address as this machine can open it, where `url` is bound to every address of it. */
+export const reachable = (url: string): string =>
+  url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+
 /** RFC 9112 3.2: a request without a usable Host is answered with 400. Without one the request has no URL either. */
 function hostCheck(): (request: Request) => Response | undefined {
   // Clients say the same Host each time, and after it no path can spoil an address: the last good one is not parsed again.

@@ -8,7 +8,7 @@ import type { Clock } from '../platform/clock.ts'
 import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
 import { type FileLock, openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { serve } from '../platform/serve.ts'
+import { reachable, serve } from '../platform/serve.ts'
 import { createCdn } from './cdn.ts'
 import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
@@ -76,7 +76,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 
 /** A pretend WeChat that listens. */
 export interface RunningSandbox {
-  /** `http://host:port`: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
+  /** `http://host:port`, as this machine reaches it: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
   readonly url: string
   readonly world: World
   stop(): Promise<void>
@@ -118,11 +118,13 @@ export async function startSandbox(
       sandbox.world.core.close()
       return server.stop(1000)
     })
+    // The phone answers loopback names alone, wherever it is bound.
+    const url = reachable(server.url)
     const address = join(options.dir, addressFile)
-    await writeDurably(address, `${server.url}\n`)
+    await writeDurably(address, `${url}\n`)
     undo.push(() => removeQuietly(address))
-    options.log.debug('sandbox running', { url: server.url })
-    return { url: server.url, world: sandbox.world, stop }
+    options.log.debug('sandbox running', { url })
+    return { url, world: sandbox.world, stop }
   } catch (error) {
     await stop()
     throw error

@@ -5,11 +5,8 @@
  * loopback name (a page that rebinds its own name to 127.0.0.1 fails) and requests of foreign pages are refused (a page
  * may send simple requests anywhere). On any other address a bearer token is required. There is no CORS.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { link, open, readFile, rename } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { SvcError } from '../model/error.ts'
-import { ensurePrivateDir, errorCodeOf, makePrivate, removeQuietly } from '../platform/files.ts'
 
 export interface GuardOptions {
   /** The address the door is bound to. */
@@ -122,54 +119,3 @@ export const sameToken = (given: string, token: string): boolean =>
 
 // Hashes are of equal length, so the comparison tells neither length nor place of a difference.
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
-
-/** The generated token, and whether this call made it: then the command line shows it, once. */
-export interface EnsuredToken {
-  token: string
-  created: boolean
-  path: string
-}
-
-/**
- * The token kept in `<base>/api_token` (0600), made on first need from 256 random bits. Of several processes that
- * start at once exactly one makes it.
- */
-export async function ensureToken(basePath: string): Promise<EnsuredToken> {
-  await ensurePrivateDir(basePath)
-  const path = join(basePath, 'api_token')
-  const kept = await readToken(path)
-  if (kept !== undefined) return { token: kept, created: false, path }
-  const token = randomBytes(32).toString('base64url')
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-  try {
-    const file = await open(temporary, 'wx', 0o600)
-    try {
-      await file.writeFile(`${token}\n`)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    // A link, unlike a rename, fails when another process was first. An empty file is nobody's token.
-    const empty = (await readFile(path, 'utf8').catch(() => undefined)) === ''
-    if (empty) await rename(temporary, path)
-    else await link(temporary, path)
-    return { token, created: true, path }
-  } catch (error) {
-    const made = errorCodeOf(error) === 'EEXIST' ? await readToken(path) : undefined
-    if (made !== undefined) return { token: made, created: false, path }
-    throw error
-  } finally {
-    await removeQuietly(temporary)
-  }
-}
-
-async function readToken(path: string): Promise<string | undefined> {
-  try {
-    const token = (await readFile(path, 'utf8')).trim()
-    await makePrivate(path)
-    return token || undefined
-  } catch (error) {
-    if (errorCodeOf(error) === 'ENOENT') return undefined
-    throw error
-  }
-}

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { type Ended, ended } from '../support/ended.ts'
-import { startService } from '../support/service.ts'
+import { logIn, startService } from '../support/service.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const endsWithinMs = 10_000
@@ -299,10 +299,57 @@ describe('serving', () => {
       expect((await fetch(`${service.phoneUrl}/phone`)).status).toBe(200)
       expect(service.log()).not.toContain(token)
     }
+    expect(await svc(['token', '-d', dir])).toEqual({ status: 0, stdout: `${token}\n`, stderr: '' })
     await using again = await startService(open)
     await until(() => again.stdout().includes('no session yet'))
-    expect(again.stdout()).toContain(`token as kept in ${join(dir, 'api_token')}\n`)
+    expect(again.stdout()).toContain(`token as kept in ${join(dir, 'api_token')}; svc token prints it\n`)
     expect(again.stdout() + again.log()).not.toContain(token)
+  })
+
+  test('a token comes from a file as well, and is required even on a loopback address', async () => {
+    const dir = await mkdtemp(join(home, 'token-'))
+    const file = join(home, 'svc_token')
+    await writeFile(file, 'a-token-from-a-file\n')
+    const env = { SVC_TOKEN_FILE: file }
+    {
+      await using service = await startService({ dir, env })
+      const status = async (authorization: string) =>
+        (await fetch(`${service.url}/tools`, { headers: { authorization } })).status
+      expect(await status('Bearer another')).toBe(401)
+      expect(await status('Bearer a-token-from-a-file')).toBe(200)
+      expect(service.stdout() + service.log()).not.toContain('a-token-from-a-file')
+    }
+    expect(await svc(['token', '-d', dir], { env })).toMatchObject({ stdout: 'a-token-from-a-file\n' })
+    const refused = async (...parts: string[]) =>
+      expectOneLine(await svc(['openapi', '-d', dir, '-p', '0'], { env }), 2, '--token-file: ', ...parts)
+    await writeFile(file, 'two words\n')
+    await refused('one line of printable ASCII characters without spaces', file)
+    await rm(file)
+    await refused(`${file} is not there`, 'Name a file that the user of the service may read.')
+    expectOneLine(
+      await svc(['openapi', '-d', dir, '-p', '0', '--token', 'x'], { env }),
+      2,
+      'expected without --token, got both',
+    )
+    expectOneLine(
+      await svc(['token', '-d', dir]),
+      1,
+      `none is kept in ${join(dir, 'api_token')}`,
+      '--host 0.0.0.0 makes one',
+    )
+  })
+
+  test('the phone listens for others too when told, and says the address that this machine can open', async () => {
+    await using service = await startService({ args: ['--sandbox-host', '0.0.0.0'] })
+    const port = new URL(service.phoneUrl).port
+    expect(service.phoneUrl).toBe(`http://127.0.0.1:${port}`)
+    // Reached under another address of this machine, it still answers loopback names alone.
+    const asOther = (host: string) => fetch(`http://127.0.0.2:${port}/phone/state`, { headers: { host } })
+    expect((await asOther(`127.0.0.1:${port}`)).status).toBe(200)
+    expect((await asOther(`svc.example.org:${port}`)).status).toBe(403)
+    // Another process on the directory finds it.
+    await logIn(service)
+    expect(await svc(['sessions', '--sandbox', '-d', service.dir])).toMatchObject({ status: 0, stderr: '' })
   })
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -70,7 +70,7 @@ describe('what is offered', () => {
       expect(await offered(command, '--log-level', '')).toEqual(['DEBUG', 'INFO', 'WARNING', 'ERROR'])
     expect(await offered('openapi', '--log-level=W')).toEqual(['--log-level=WARNING'])
     expect(await offered('send', '--when-closed', '')).toEqual(['fail', 'queue'])
-    expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port'])
+    expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port', '--sandbox-host'])
   })
 
   test('sessions and users of the directory, but nothing that a shell would take for more than a word', async () => {

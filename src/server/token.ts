@@ -1,0 +1,112 @@
+/** The token that callers send: given, or generated once and kept. */
+import { randomBytes } from 'node:crypto'
+import { link, open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { tokenIn } from '../config/values.ts'
+import type { Config } from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { ensurePrivateDir, errorCodeOf, makePrivate, readText, removeQuietly } from '../platform/files.ts'
+
+/** Where a generated token is kept. */
+export const tokenPath = (basePath: string): string => join(basePath, 'api_token')
+
+/**
+ * The token that was given, in itself or in a file; undefined for none.
+ *
+ * @throws SvcError `invalid_arguments` for both at once, and for a file that holds no token or cannot be read
+ */
+export async function givenToken({
+  token,
+  tokenFile,
+}: Pick<Config, 'token' | 'tokenFile'>): Promise<string | undefined> {
+  if (tokenFile === undefined) return token
+  if (token !== undefined) {
+    throw new SvcError('invalid_arguments', '--token-file: expected without --token, got both', {
+      hint: 'Give one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
+    })
+  }
+  const read = tokenIn((await readTokenFile(tokenFile)).trim())
+  if (read !== undefined) return read
+  throw new SvcError(
+    'invalid_arguments',
+    `--token-file: expected one line of printable ASCII characters without spaces in ${tokenFile}`,
+    { hint: 'head -c 32 /dev/urandom | base64 | tr -d /+= prints one.' },
+  )
+}
+
+async function readTokenFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    const code = errorCodeOf(error)
+    const what =
+      code === 'ENOENT'
+        ? 'is not there'
+        : code === 'EACCES'
+          ? 'cannot be read by this user'
+          : `cannot be read (${code})`
+    throw new SvcError('invalid_arguments', `--token-file: ${path} ${what}`, {
+      hint: 'Name a file that the user of the service may read.',
+      cause: error,
+    })
+  }
+}
+
+/** The token that callers of a service on this directory send, as far as there is one: given, else kept. */
+export async function currentToken(
+  config: Pick<Config, 'token' | 'tokenFile' | 'basePath'>,
+): Promise<string | undefined> {
+  return (await givenToken(config)) ?? ((await readText(tokenPath(config.basePath)))?.trim() || undefined)
+}
+
+/** The generated token, and whether this call made it: then the command line shows it, once. */
+export interface EnsuredToken {
+  token: string
+  created: boolean
+  path: string
+}
+
+/**
+ * The token kept in `<base>/api_token` (0600), made on first need from 256 random bits. Of several processes that
+ * start at once exactly one makes it.
+ */
+export async function ensureToken(basePath: string): Promise<EnsuredToken> {
+  await ensurePrivateDir(basePath)
+  const path = tokenPath(basePath)
+  const kept = await readToken(path)
+  if (kept !== undefined) return { token: kept, created: false, path }
+  const token = randomBytes(32).toString('base64url')
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    const file = await open(temporary, 'wx', 0o600)
+    try {
+      await file.writeFile(`${token}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    // A link, unlike a rename, fails when another process was first. An empty file is nobody's token.
+    const empty = (await readFile(path, 'utf8').catch(() => undefined)) === ''
+    if (empty) await rename(temporary, path)
+    else await link(temporary, path)
+    return { token, created: true, path }
+  } catch (error) {
+    const made = errorCodeOf(error) === 'EEXIST' ? await readToken(path) : undefined
+    if (made !== undefined) return { token: made, created: false, path }
+    throw error
+  } finally {
+    await removeQuietly(temporary)
+  }
+}
+
+/** Undefined where none is kept; a file that others may read is closed to them. */
+async function readToken(path: string): Promise<string | undefined> {
+  try {
+    const token = (await readFile(path, 'utf8')).trim()
+    await makePrivate(path)
+    return token || undefined
+  } catch (error) {
+    if (errorCodeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
