@@ -52,6 +52,8 @@ export interface AdminOptions {
 export interface AdminApp {
   /** Never throws. */
   fetch(request: Request): Promise<Response>
+  /** Why there is no page to serve, if there is none; the API answers all the same. */
+  pageMissing(): Promise<SvcError | undefined>
   /** Refuses new calls and ends waits and live streams. */
   beginShutdown(): void
   /** Path and query of a link that signs in once; undefined where nobody has to sign in. */
@@ -170,6 +172,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   }
 
   return {
+    pageMissing: () => files.missing(),
     signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
     beginShutdown() {
       context.waiting.stop()

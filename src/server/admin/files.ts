@@ -6,6 +6,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import { errorCodeOf } from '../../platform/files.ts'
+import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
 import { type Prepared, prepareForms, respond } from '../docs.ts'
 
 /** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
@@ -31,6 +32,8 @@ const types: Readonly<Record<string, string>> = {
 }
 
 export interface PanelFiles {
+  /** Why there is no panel to serve, if there is none. */
+  missing(): Promise<SvcError | undefined>
   /** The answer for a path of the panel; undefined where there is no such file. */
   serve(request: Request, path: string): Promise<Response | undefined>
   /** The page itself. */
@@ -49,6 +52,7 @@ export function openPanelFiles(folders: readonly string[]): PanelFiles {
     return loaded
   }
   return {
+    missing: async () => ((await findPlace(folders)) ? undefined : notBuilt()),
     async serve(request, path) {
       const found = (await files()).get(path)
       if (!found || path === '/index.html') return undefined
@@ -72,27 +76,64 @@ function own(answer: Response): Response {
 }
 
 async function load(folders: readonly string[]): Promise<ReadonlyMap<string, Prepared>> {
+  const place = await findPlace(folders)
+  if (!place) throw notBuilt()
+  const files = new Map<string, Prepared>()
+  for (const name of place.names) {
+    const type = types[extname(name)]
+    if (type === undefined) continue
+    const { bytes, ...forms } = await place.read(name)
+    if (bytes) files.set(`/${name.replaceAll('\\', '/')}`, prepareForms(type, bytes, forms))
+  }
+  files.set('/locales/index.json', prepareForms('application/json', languagesIn(files), {}))
+  return files
+}
+
+const notBuilt = () =>
+  new SvcError('internal', 'The panel was not built', {
+    hint: 'Run ./scripts/start once, or (with Bun) bun scripts/panel.ts. The files of a release have the panel inside: for Deno that is svc.mjs.',
+  })
+
+/** Where the built panel is. */
+interface Place {
+  names: readonly string[]
+  read(name: string): Promise<{ bytes?: Uint8Array; br?: Uint8Array; gzip?: Uint8Array }>
+}
+
+function placeOfPack(): Place | undefined {
+  const folder = 'panel/'
+  const names = packedNames(folder)
+  if (names.length === 0) return undefined
+  return {
+    names,
+    async read(name) {
+      const bytes = await readPacked(`${folder}${name}`)
+      const [{ gzip }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
+      return { bytes, br: packedBrotli(`${folder}${name}`), gzip: bytes && (await promisify(gzip)(bytes)) }
+    },
+  }
+}
+
+const findPlace = async (folders: readonly string[]) => placeOfPack() ?? (await firstOf(folders))
+
+async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
   for (const folder of folders) {
     const names = await readdir(folder, { recursive: true }).catch(error => {
       if (errorCodeOf(error) === 'ENOENT' || errorCodeOf(error) === 'ENOTDIR') return undefined
       throw error
     })
     if (!names?.includes('index.html')) continue
-    const files = new Map<string, Prepared>()
-    for (const name of names) {
-      const type = types[extname(name)]
-      if (type === undefined) continue
-      const [bytes, br, gzip] = await Promise.all(
-        ['', '.br', '.gz'].map(form => readFile(join(folder, `${name}${form}`)).catch(() => undefined)),
-      )
-      if (bytes) files.set(`/${name.replaceAll('\\', '/')}`, prepareForms(type, bytes, { br, gzip }))
+    return {
+      names,
+      async read(name) {
+        const [bytes, br, gzip] = await Promise.all(
+          ['', '.br', '.gz'].map(form => readFile(join(folder, `${name}${form}`)).catch(() => undefined)),
+        )
+        return { bytes, br, gzip }
+      },
     }
-    files.set('/locales/index.json', prepareForms('application/json', languagesIn(files), {}))
-    return files
   }
-  throw new SvcError('internal', 'The panel was not built', {
-    hint: 'Run ./scripts/start once, or: bun scripts/panel.ts',
-  })
+  return undefined
 }
 
 /** The languages there are, each by its own name. */

@@ -1,0 +1,106 @@
+/**
+ * `bun scripts/bundle.ts [--outfile=dist/svc.mjs]`: the whole program as one file for Deno, which runs it where nothing
+ * else is installed: `deno run -A svc.mjs`. Panel, languages, docs page and the simulated phone are inside.
+ */
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
+import process from 'node:process'
+import { parseArgs, promisify } from 'node:util'
+import { brotliCompress, constants } from 'node:zlib'
+import { buildPanel } from './panel.ts'
+
+const root = resolve(import.meta.dirname, '..')
+
+export interface BundleOptions {
+  outfile: string
+  /** The built panel. */
+  panel: string
+}
+
+/** Makes the file, whole or not at all. */
+export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
+  // A build that fails must not leave yesterday's file in place.
+  await rm(outfile, { force: true })
+  await mkdir(dirname(outfile), { recursive: true })
+  const files = await packed(panel)
+  const workshop = await mkdtemp(join(dirname(outfile), '.bundle-'))
+  try {
+    const result = await Bun.build({
+      entrypoints: [join(root, 'src/main.ts')],
+      outdir: workshop,
+      naming: basename(outfile),
+      target: 'node',
+      format: 'esm',
+      minify: true,
+      plugins: [packing(files)],
+    })
+    for (const message of result.logs) console.error(message)
+    const [output, ...more] = result.outputs
+    if (!result.success || !output || more.length > 0)
+      throw new Error('src/main.ts does not become one file.')
+    const built = join(workshop, 'with its first line')
+    await writeFile(built, `${firstLine}\n${withoutFirstLines(await output.text())}`, { mode: 0o755 })
+    await rename(built, outfile)
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+}
+
+/** So that it can be started by its name alone. */
+const firstLine = '#!/usr/bin/env -S deno run --allow-all'
+
+/** The sources are started by Bun, and what Bun has translated is marked for it. */
+const withoutFirstLines = (text: string) => text.replace(/^#!.*\n/, '').replace(/^\/\/ @bun\b.*\n/, '')
+
+/** In place of the module that has no files, one that has these; what they stand for is not taken in a second time. */
+const packing = (files: Record<string, string>): Bun.BunPlugin => ({
+  name: 'packed files',
+  setup(build) {
+    build.onLoad({ filter: /[\\/]platform[\\/]packed-files\.ts$/ }, () => ({
+      contents: `export const packedFiles = ${JSON.stringify(files)}`,
+      loader: 'js',
+    }))
+    build.onLoad({ filter: /[\\/]swagger-ui-dist[\\/]/ }, () => ({ contents: '', loader: 'js' }))
+  },
+})
+
+/** The names by which the program asks for them. */
+async function packed(panel: string): Promise<Record<string, string>> {
+  const docs = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
+  const names = (await readdir(panel, { recursive: true, withFileTypes: true }))
+    .filter(entry => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
+    .map(entry =>
+      join(entry.parentPath, entry.name)
+        .slice(panel.length + 1)
+        .replaceAll('\\', '/'),
+    )
+    .sort()
+  const paths = [
+    ...names.map(name => [`panel/${name}`, join(panel, name)] as const),
+    ...['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].map(
+      name => [`docs/${name}`, join(docs, name)] as const,
+    ),
+  ]
+  const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } }
+  const texts = paths.map(async ([name, path]) => {
+    const content = await promisify(brotliCompress)(await readFile(path), quality)
+    return [name, content.toString('base64')] as const
+  })
+  return Object.fromEntries(await Promise.all(texts))
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ args: process.argv.slice(2), options: { outfile: { type: 'string' } } })
+  const outfile = resolve(values.outfile ?? join(root, 'dist/svc.mjs'))
+  const workshop = await mkdtemp(join(tmpdir(), 'svc-panel-'))
+  try {
+    const panel = join(workshop, 'panel')
+    await buildPanel(panel)
+    await bundle({ outfile, panel })
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+  console.log(`${outfile} (${(Bun.file(outfile).size / 1e6).toFixed(1)} MB)`)
+}
