@@ -9,7 +9,7 @@ import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
-import { asHelp, namedBy } from './words.ts'
+import { asHelp, leadingOptions, namedBy } from './words.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -34,7 +34,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(typed: readonly string[]): Promise<number> {
-  const args = asHelp(typed)
+  const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
+  let args = asHelp(rest)
   // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
   let told = ''
   const program = quiet(new Command('svc'))
@@ -66,7 +67,11 @@ export async function runCli(typed: readonly string[]): Promise<number> {
   let help = `${known ? `svc ${known}` : 'svc'} --help`
 
   try {
-    if (!isBare(args)) help = ['svc', ...namedBy(program, args).path, '--help'].join(' ')
+    if (!isBare(args)) {
+      const { path } = namedBy(program, args)
+      help = ['svc', ...path, '--help'].join(' ')
+      args = [...path, ...leading, ...args.slice(path.length)]
+    }
     if (args.length === 0 && !terminal.out) program.outputHelp()
     else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)

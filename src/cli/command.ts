@@ -34,8 +34,11 @@ export function subcommand(parent: Command, name: string, summary: string): Comm
 export const quiet = (command: Command): Command =>
   command.exitOverride().configureOutput({ outputError: () => {} })
 
+/** What the help of one command says of an option in place of the table's words. */
+export type OwnWords = { readonly [Name in keyof Config]?: string }
+
 /** Adds the options of `name` from the table in config. */
-export function addConfigOptions(command: Command, name: CommandName): Command {
+export function addConfigOptions(command: Command, name: CommandName, own: OwnWords = {}): Command {
   for (const spec of optionTable) {
     if (!spec.flag || !spec.commands.includes(name)) continue
     const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
@@ -43,7 +46,8 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
       (name === 'tool' ? toolUsual[spec.name] : undefined) ??
       spec.shownDefault ??
       (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
-    const option = new Option(flags, `${spec.help}${shown ? ` (${shown})` : ''} [${spec.env}]`)
+    const help = own[spec.name] ?? `${spec.help}${shown ? ` (${shown})` : ''}`
+    const option = new Option(flags, `${help} [${spec.env}]`)
     if (spec.repeatable)
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
     // The few that a tool's command shares with all others stand behind its own.

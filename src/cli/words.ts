@@ -1,6 +1,8 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
 import { Command, CommanderError } from 'commander'
+import { optionTable } from '../config.ts'
 import { quiet } from './command.ts'
+import { isCommand } from './commands.ts'
 
 /**
  * The command that the words name.
@@ -45,3 +47,26 @@ function unknownCommand(program: Command, parent: Command, word: string): unknow
 /** `svc help send` as `svc send --help`. */
 export const asHelp = (args: readonly string[]): readonly string[] =>
   args[0] === 'help' ? [...args.slice(1), '--help'] : args
+
+/**
+ * The options before the first word, which belong behind the words of its command: `svc --sandbox users` is
+ * `svc users --sandbox`. Without a word all is left as it is.
+ */
+export function leadingOptions(args: readonly string[]): {
+  leading: readonly string[]
+  rest: readonly string[]
+} {
+  let at = 0
+  while (args[at]?.startsWith('-') && args[at] !== '--') {
+    const [option, next] = [args[at]!, args[at + 1]]
+    const known = optionTable.find(({ flag, short }) => flag === option || short === option)
+    // Of an option that only some commands know: a command's word behind it is that command.
+    const takesNext = known ? known.placeholder !== undefined : !option.includes('=') && !isWord(next)
+    at += takesNext ? 2 : 1
+  }
+  return at < args.length && args[at] !== '--'
+    ? { leading: args.slice(0, at), rest: args.slice(at) }
+    : { leading: [], rest: args }
+}
+
+const isWord = (word: string | undefined) => word === undefined || word.startsWith('-') || isCommand(word)
