@@ -1,9 +1,5 @@
 /** The library's face: a table of contents. */
 
-// A program is checked with its own settings; these types are ours to bring.
-/// <reference lib="dom" />
-/// <reference path="./sandbox/page/text.d.ts" />
-
 export type { Cancelled, Health } from './gateway/face.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'

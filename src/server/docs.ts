@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { readPacked } from '../platform/packed.ts'
 
 const title = 'svc: WeChat bot tools'
@@ -67,10 +68,16 @@ const text = (type: string, content: string): Asset => ({
   read: async () => new TextEncoder().encode(content),
 })
 
-/** A file of the package: a copy inside the bundle or the binary, or (where the runtime knows no such import) itself. */
+// The package brings these files along: theirs reports to its makers whenever it is installed.
+const besideModules = join(import.meta.dirname, '../docs')
+
+/** A file of Swagger UI: inside the bundle, beside the modules of svc's own package, or a copy inside the binary. */
 const file = (type: string, name: string, embedded: () => Promise<object>): Asset => ({
   type,
-  read: async () => (await readPacked(`docs/${name}`)) ?? (await readFile(await pathOf(name, embedded))),
+  read: async () =>
+    (await readPacked(`docs/${name}`)) ??
+    (await readFile(join(besideModules, name)).catch(() => undefined)) ??
+    (await readFile(await pathOf(name, embedded))),
 })
 
 async function pathOf(name: string, embedded: () => Promise<object>): Promise<string> {

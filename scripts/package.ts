@@ -1,0 +1,51 @@
+/**
+ * Makes what `npm pack` puts into the package beside the sources: `lib`, which is `src` as JavaScript with types and the
+ * files of the docs page, and the panel.
+ *
+ * JavaScript, since runtimes other than Bun take no TypeScript from a package. One file for each source, so that stack
+ * traces lead to something readable; from the types, maps lead to the sources themselves.
+ */
+import { cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { extname, join, resolve } from 'node:path'
+import process from 'node:process'
+import { buildPanel } from './panel.ts'
+
+const root = resolve(import.meta.dirname, '..')
+const library = join(root, 'lib')
+
+await buildPanel()
+// Whole or not at all: a package with half of it would install well and fail later.
+const workshop = await mkdtemp(join(root, '.lib-'))
+try {
+  const tsc = Bun.spawn(
+    [join(root, 'node_modules/.bin/tsc'), '-p', join(root, 'tsconfig.package.json'), '--outDir', workshop],
+    { stdout: 'inherit', stderr: 'inherit' },
+  )
+  if ((await tsc.exited) !== 0) throw new Error('the sources do not compile; tsc says above what is wrong')
+  // What is imported as text. The rest of src is compiled by now.
+  await cp(join(root, 'src'), workshop, { recursive: true, filter: path => extname(path) !== '.ts' })
+  await copyDocs(join(workshop, 'docs'))
+  await rm(library, { recursive: true, force: true })
+  await rename(workshop, library)
+} catch (error) {
+  console.error(error)
+  process.exitCode = 1
+} finally {
+  await rm(workshop, { recursive: true, force: true })
+}
+
+/** Swagger UI with its terms. The package that it comes in would report to its makers whenever svc is installed. */
+async function copyDocs(folder: string): Promise<void> {
+  const swagger = join(root, 'node_modules/swagger-ui-dist')
+  const script = 'swagger-ui-bundle.js'
+  await mkdir(folder)
+  for (const name of [
+    script,
+    `${script}.LICENSE.txt`,
+    'swagger-ui.css',
+    'favicon-32x32.png',
+    'LICENSE',
+    'NOTICE',
+  ])
+    await cp(join(swagger, name), join(folder, name))
+}

@@ -1,0 +1,224 @@
+/** The package: what is in it, and that in somebody's project it does what the README says. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import ours from '../package.json' with { type: 'json' }
+import { smoke } from '../scripts/smoke.ts'
+import { Svc } from '../src/index.ts'
+import { ended } from './support/ended.ts'
+import { filesOf, pack, projectWith } from './support/package.ts'
+import { until } from './support/until.ts'
+
+const root = join(import.meta.dirname, '..')
+const readme = await readFile(join(root, 'README.md'), 'utf8')
+const examples = [...readme.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
+const [echo, handlers, look] = examples
+
+let folder: string
+let tarball: string
+/** Somebody's project with the package in it; also the home of the programs. */
+let project: string
+
+describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)', () => {
+  beforeAll(async () => {
+    folder = await realpath(await mkdtemp(join(tmpdir(), 'svc-package-')))
+    project = join(folder, 'project')
+    tarball = await pack(join(folder, 'sources'))
+    await projectWith(tarball, project)
+    for (const [index, text] of examples.entries())
+      await writeFile(join(project, `example-${index}.ts`), text)
+  }, 180_000)
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  test('it holds what runs, its sources, and nothing else', async () => {
+    expect(tarball).toEndWith(`/svc-${ours.version}.tgz`)
+    const files = await filesOf(tarball)
+    const outside = files.filter(path => !/^(lib|src|dist\/panel)\//.test(path))
+    expect(outside).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'])
+    const sources = files.filter(path => /^src\/.*(?<!\.d)\.ts$/.test(path)).map(path => path.slice(4, -3))
+    expect(sources).toContain('sandbox/world')
+    const made = sources.flatMap(name => ['js', 'd.ts', 'd.ts.map'].map(kind => `lib/${name}.${kind}`))
+    const besides = files.filter(path => path.startsWith('lib/') && !made.includes(path))
+    expect(made.filter(path => !files.includes(path))).toEqual([])
+    expect(besides).toEqual([
+      ...['LICENSE', 'NOTICE', 'favicon-32x32.png', 'swagger-ui-bundle.js'].map(name => `lib/docs/${name}`),
+      ...['swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css'].map(name => `lib/docs/${name}`),
+      ...['phone.css', 'phone.html', 'phone.js'].map(name => `lib/sandbox/page/${name}`),
+    ])
+    for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])
+      expect(files.some(path => path.startsWith(`dist/panel/${name}`))).toBe(true)
+  })
+
+  test('from its types, maps lead to the sources', async () => {
+    const map = await readFile(join(project, 'node_modules/svc/lib/library/svc.d.ts.map'), 'utf8')
+    const { sources } = JSON.parse(map)
+    const source = join(project, 'node_modules/svc/lib/library', sources[0])
+    expect(await readFile(source, 'utf8')).toContain('export class Svc')
+  })
+
+  test('what is installed with it runs nothing by itself, and is not for making svc', async () => {
+    const lock = (await import(join(project, 'bun.lock'), { with: { type: 'jsonc' } })).default
+    const packages: Record<string, [string, string, { hasInstallScript?: boolean }]> = lock.packages
+    const names = Object.keys(packages)
+    expect(names).toEqual(expect.arrayContaining(Object.keys(ours.dependencies)))
+    expect(names.filter(name => packages[name]![2].hasInstallScript)).toEqual([])
+    // The project has Bun's types for itself; TypeScript comes with @elysiajs/openapi, which asks for it.
+    const tools = Object.keys(ours.devDependencies).filter(name => names.includes(name))
+    expect(tools.sort()).toEqual(['@types/bun', 'typescript'])
+  })
+
+  describe.each([
+    ['as `bun init` makes it', { module: 'Preserve', moduleResolution: 'bundler', types: ['bun'] }],
+    ['as Node has it, with no types but the browser’s', { module: 'NodeNext', lib: ['ESNext', 'DOM'] }],
+  ])('a project %s', (_what, settings) => {
+    test('compiles the examples with everything checked, and no misuse', async () => {
+      expect(examples).toHaveLength(3)
+      await writeFile(join(project, 'misuse.ts'), misuse)
+      const strict = {
+        ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
+        ...{ noImplicitOverride: true, noPropertyAccessFromIndexSignature: true, skipLibCheck: false },
+      }
+      const usual = { target: 'ESNext', lib: ['ESNext'], moduleDetection: 'force', noEmit: true, types: [] }
+      await writeFile(
+        join(project, 'tsconfig.json'),
+        JSON.stringify({ compilerOptions: { ...usual, ...strict, ...settings }, include: ['*.ts'] }),
+      )
+      const tsc = await inProject([join(root, 'node_modules/.bin/tsc'), '-p', project])
+      expect(tsc).toMatchObject({ stdout: '', status: 0 })
+    }, 60_000)
+  })
+
+  test('its program holds a whole conversation', async () => {
+    const steps: string[] = []
+    await smoke({
+      command: [process.execPath, join(project, 'node_modules/.bin/svc')],
+      ...{ data: join(folder, 'smoke'), cwd: project, env: { HOME: project }, version: ours.version },
+      say: line => steps.push(line),
+    })
+    expect(steps.length).toBeGreaterThan(10)
+  }, 90_000)
+
+  test('the echo bot answers', async () => {
+    await using world = await openWorld()
+    const bot = await runPolling(world, echo)
+    try {
+      await world.phone('say', '{"text": "你好"}')
+      const chat = () => world.phone('chat')
+      await until('the echo', 10_000, async () => (await chat()).includes('bot: You said: 你好'))
+    } finally {
+      await bot.end('SIGKILL')
+    }
+  }, 30_000)
+
+  test('the bot with handlers saves pictures, answers texts and ends with Ctrl-C', async () => {
+    await using world = await openWorld()
+    const bot = await runPolling(world, handlers)
+    try {
+      const picture = await readFile(join(project, 'node_modules/svc/lib/docs/favicon-32x32.png'))
+      await world.phone('media?kind=image&name=dot.png', picture)
+      await world.phone('say', '{"text": "louder"}')
+      const chat = () => world.phone('chat')
+      await until('the answer', 10_000, async () => (await chat()).includes('bot: LOUDER'))
+      await until('the picture', 10_000, () => / sent \S+: 628 bytes\n/.test(bot.output()))
+      expect(await bot.end('SIGINT')).toBe(0)
+    } finally {
+      await bot.end('SIGKILL')
+    }
+  }, 30_000)
+
+  test('the look shows what is there and ends', async () => {
+    await using world = await openWorld()
+    await world.phone('say', '{"text": "anybody?"}')
+    const program = run(look)
+    expect(await program.exited).toBe(0)
+    expect(program.output()).toContain('anybody?')
+  }, 40_000)
+
+  test('the look under Deno does the same', async () => {
+    await using world = await openWorld()
+    await world.phone('say', '{"text": "and here?"}')
+    const program = run(look, [join(root, 'node_modules/.bin/deno'), 'run', '--allow-all', '--quiet'])
+    expect(await program.exited).toBe(0)
+    expect(program.output()).toContain('and here?')
+  }, 40_000)
+})
+
+const misuse = `import { Svc, type Message, type SendResult } from 'svc'
+const svc = await Svc.open()
+svc.onMessage(async (message: Message, { signal }) => {
+  const result: SendResult = await svc.send({ to: message.from_user, text: message.text }, { signal })
+  result.parts satisfies readonly object[]
+})
+await svc.history({ since: '2026-01-01', before: 3, msg_type: 'IMAGE' })
+await svc.download({ message_id: 12 })
+// @ts-expect-error to is missing
+await svc.send({ text: 'x' })
+// @ts-expect-error a number
+await svc.recv({ timeout: '5' })
+// @ts-expect-error no such argument
+await svc.logout({ name: 'x' })
+// @ts-expect-error no such option
+await Svc.open({ base_path: '/x' })
+`
+
+const environment = () => ({ PATH: process.env.PATH ?? '', HOME: project })
+
+const inProject = (command: string[]) =>
+  ended(command, { cwd: project, env: environment(), withinMs: 60_000 })
+
+interface Running {
+  output(): string
+  end(signal: NodeJS.Signals): Promise<number>
+  exited: Promise<number>
+}
+
+function run(text: string | undefined, runtime: string[] = [process.execPath]): Running {
+  const child = Bun.spawn([...runtime, join(project, `example-${examples.indexOf(text!)}.ts`)], {
+    cwd: project,
+    env: environment(),
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  let output = ''
+  const reading = (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) output += chunk
+  })()
+  const exited = Promise.all([child.exited, reading]).then(([code]) => code)
+  return {
+    output: () => output,
+    exited,
+    end(signal) {
+      child.kill(signal)
+      return exited
+    },
+  }
+}
+
+/** The world in which the programs run: a session that is logged in, and its user's phone. */
+async function openWorld() {
+  const svc = await Svc.open({ basePath: join(project, '.svc-sandbox'), sandbox: true, logLevel: 'ERROR' })
+  const phone = async (path: string, body?: BodyInit) => {
+    const response = await fetch(
+      `${svc.phoneUrl}/${path}`,
+      body === undefined ? {} : { method: 'POST', body },
+    )
+    return response.text()
+  }
+  if ((await svc.sessions()).length === 0) {
+    await svc.login()
+    await phone('scan', '{"confirm": true}')
+    expect(await svc.login({ timeout: 10 })).toMatchObject({ status: 'confirmed' })
+  }
+  return { svc, phone, [Symbol.asyncDispose]: () => svc.close() }
+}
+
+/** Runs a program until it polls: only then it is there to hear. */
+async function runPolling(world: { phone(path: string): Promise<string> }, text: string | undefined) {
+  const polls = async () => Number(JSON.parse(await world.phone('stats')).requests.getupdates ?? 0)
+  const before = await polls()
+  const program = run(text)
+  await until('it polls', 10_000, async () => (await polls()) > before)
+  return program
+}
