@@ -1,8 +1,9 @@
 /** Flags over SVC_* over defaults → one frozen Config. The only reader of the environment. */
+import { fstatSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
-import { type Config, type OptionSpec, optionTable } from './config/options.ts'
+import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 import { SvcError } from './model/error.ts'
 import { maskText } from './platform/log.ts'
 
@@ -52,6 +53,75 @@ export function configOf(values: ConfigValues): Config {
   })
   return checked(config, {})
 }
+
+/** What was given for a command, to be said again elsewhere. */
+export interface Spelled {
+  /** By flags, whichever way it was given; paths absolute. */
+  readonly args: readonly string[]
+  /** What no flag stands for, as variables. */
+  readonly variables: Readonly<Record<string, string>>
+  /** The variables of ours that had a say in it. */
+  readonly fromEnvironment: readonly string[]
+}
+
+/**
+ * The options of a command as they were given by `flags` and environment.
+ *
+ * @param config what they came to
+ * @param without those that the caller says himself, by name; secrets are never among them
+ */
+export function spelledOut(
+  command: CommandName,
+  flags: Flags,
+  config: Config,
+  { without = [], env = process.env }: { without?: readonly (keyof Config)[]; env?: Environment } = {},
+): Spelled {
+  const args: string[] = []
+  const variables: Record<string, string> = {}
+  const fromEnvironment: string[] = []
+  for (const option of optionTable) {
+    if (option.flag && !option.commands.includes(command)) continue
+    const found = given(option, flags, env)
+    if (!found) continue
+    if (found.from === option.env) fromEnvironment.push(option.env)
+    if (option.secret || without.includes(option.name)) continue
+    const value = config[option.name]
+    if (!option.flag) variables[option.env] = found.text.trim()
+    else if (option.placeholder === undefined) {
+      if (value === !option.flag.startsWith('--no-')) args.push(option.flag)
+    } else if (option.repeatable) for (const one of value as readonly string[]) args.push(option.flag, one)
+    else args.push(option.flag, option.expected === 'a path' ? String(value) : found.text.trim())
+  }
+  return { args, variables, fromEnvironment }
+}
+
+/** What programs read of the environment besides: how they reach the network. */
+const networkVariables =
+  /^((https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/
+
+/** Those that are set here. */
+export const networkEnvironment = (env: Environment = process.env): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) =>
+      networkVariables.test(name) && value ? [[name, value]] : [],
+    ),
+  )
+
+/** Who became root by sudo to call this, if anybody did. */
+export const calledBySudo = (env: Environment = process.env): string | undefined =>
+  env.SUDO_USER && env.SUDO_USER !== 'root' ? env.SUDO_USER : undefined
+
+/** Whether what is printed is kept by systemd's journal, for other eyes and for long. */
+export function isJournalled(env: Environment = process.env): boolean {
+  if (!env.JOURNAL_STREAM) return false
+  // A terminal started by systemd hands the variable on: it counts for the very stream that it names.
+  const { dev, ino } = fstatSync(1)
+  return env.JOURNAL_STREAM === `${dev}:${ino}`
+}
+
+/** Where systemd waits to hear that the service is ready, if it does. */
+export const notifySocket = (env: Environment = process.env): string | undefined =>
+  env.NOTIFY_SOCKET || undefined
 
 /** Where this user's programs keep their settings, as the environment has it. */
 export interface UserFolders {

@@ -12,7 +12,7 @@ const steps: readonly (readonly string[])[] = [
   ['model'],
   ['platform'],
   ['config'],
-  ['ilink', 'state', 'store', 'setup'],
+  ['ilink', 'state', 'store', 'setup', 'service'],
   ['gateway'],
   ['tools', 'migrate'],
   ['server', 'sandbox'],

@@ -26,6 +26,7 @@ export const commands: Readonly<Record<string, Load>> = {
   token: () => import('./commands/token.ts'),
   health: () => import('./commands/health.ts'),
   doctor: () => import('./commands/doctor.ts'),
+  service: () => import('./commands/service.ts'),
   migrate: () => import('./commands/migrate.ts'),
   setup: () => import('./commands/setup.ts'),
   'hook-poll': () => import('./commands/hook-poll.ts'),
@@ -38,7 +39,7 @@ export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
   'Accounts:': ['sessions', 'login', 'logout'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
-  'Look after it:': ['status', 'token', 'health', 'doctor', 'migrate', 'completion'],
+  'Look after it:': ['status', 'token', 'health', 'doctor', 'service', 'migrate', 'completion'],
   'Agents:': ['setup', 'hook-poll'],
 }
 

@@ -24,7 +24,7 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const url = flags.url === undefined ? configured(flags) : given(flags.url)
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
-  const what = said(answer)
+  const what = saidOfHealth(answer)
   await writeOut(
     flags.json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
@@ -55,7 +55,8 @@ function given(text: string): string {
   )
 }
 
-function said(answer: HealthAnswer): string {
+/** What the answer means, for people. */
+export function saidOfHealth(answer: HealthAnswer): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, store } = answer.seen

@@ -1,7 +1,7 @@
 /** The admin panel beside, or instead of, the other doors: opened, bound, announced, stopped. */
 
 import { join } from 'node:path'
-import type { Config } from '../config.ts'
+import { type Config, isJournalled } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { reachable } from '../platform/serve.ts'
@@ -44,7 +44,7 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
       if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
       print(`admin on ${server.url}`)
       const path = app.signInLink()
-      if (path !== undefined) print(`sign in once with ${reachable(server.url)}${path}`)
+      if (path !== undefined && !isJournalled()) print(`sign in once with ${reachable(server.url)}${path}`)
     },
     async stop() {
       app.beginShutdown()

@@ -1,9 +1,10 @@
 /** The commands that serve over HTTP: open, bind, say where, wait for the signal, stop cleanly. */
 
-import type { Config } from '../config.ts'
+import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { createLog, type Log } from '../platform/log.ts'
+import { notifyManager } from '../platform/notify.ts'
 import { reachable } from '../platform/serve.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
@@ -67,6 +68,7 @@ export async function serveOpenApi(
   panel?.announce()
   if (phoneUrl) print(`phone on ${phoneUrl}`)
   if (generated) print(tokenLine(generated))
+  await notifyManager(notifySocket(), 'READY=1', `STATUS=svc ${version}, listening on ${server.url}`)
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
   meanwhile?.catch(error => {
@@ -80,6 +82,7 @@ export async function serveOpenApi(
   }
 
   log.info('stopping', { signal: await stopping })
+  await notifyManager(notifySocket(), 'STOPPING=1')
   over.abort()
   // First the waits end with their normal empty answers, then what is written gets out, then the files close.
   app.beginShutdown()

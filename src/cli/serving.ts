@@ -1,7 +1,7 @@
 /** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
 
 import { join } from 'node:path'
-import type { Config } from '../config.ts'
+import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { SvcError } from '../model/error.ts'
@@ -99,9 +99,9 @@ export async function openSandboxFor(
   return sandbox
 }
 
-/** A generated token is shown the one time it is made; later only where it is. */
+/** A generated token is shown the one time it is made; later, and to a journal that others read, only where it is. */
 export const tokenLine = ({ token, created, path }: EnsuredToken) =>
-  created
+  created && !isJournalled()
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
 

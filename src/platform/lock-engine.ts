@@ -2,6 +2,7 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { readFile, unlink, writeFile } from 'node:fs/promises'
 import process from 'node:process'
+import { openLibc } from './libc.ts'
 import { openLockFolder, staleMs } from './lock-folder.ts'
 import { type LockEngine, type LockKind, leaveNote } from './lock-form.ts'
 
@@ -93,21 +94,7 @@ const exclusive = 2
 const nonBlocking = 4
 const free = 8
 
-async function loadFlock(): Promise<((fd: number, operation: number) => number) | undefined> {
-  const { dlopen } = await import('bun:ffi')
-  const libraries =
-    process.platform === 'darwin'
-      ? ['libSystem.B.dylib']
-      : ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
-  for (const library of libraries) {
-    try {
-      return dlopen(library, { flock: { args: ['i32', 'i32'], returns: 'i32' } }).symbols.flock
-    } catch {
-      // Another C library, then.
-    }
-  }
-  return undefined
-}
+const loadFlock = async () => (await openLibc({ flock: { args: ['i32', 'i32'], returns: 'i32' } }))?.flock
 
 async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEngine> {
   let file = opened

@@ -1,5 +1,5 @@
 /** Another process of this machine, as far as one may see it. */
-import { readFile } from 'node:fs/promises'
+import { readFile, readlink } from 'node:fs/promises'
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
 
@@ -33,3 +33,7 @@ export async function openFilesLimit(pid: number): Promise<number | undefined> {
   const soft = /^Max open files\s+(\d+)/m.exec(text)?.[1]
   return soft === undefined ? undefined : Number(soft)
 }
+
+/** Whether its program was replaced or removed since it started; false where that cannot be seen. */
+export const runsReplacedProgram = async (pid: number): Promise<boolean> =>
+  (await readlink(`/proc/${pid}/exe`).catch(() => '')).endsWith(' (deleted)')

@@ -1,4 +1,4 @@
-/** The process itself: how it was started, how it is stopped. */
+/** The process itself: how it was started, how it is stopped, and others that it starts. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
@@ -86,4 +86,36 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
 export async function hasRaisedFetchLimit(pid: number): Promise<boolean | undefined> {
   const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')
   return environment === '' ? undefined : `\0${environment}`.includes(`\0${fetchLimit}=`)
+}
+
+/** How a program ended. */
+export interface Ran {
+  /** Absent: it could not be started, or was killed. */
+  status?: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs a program of the machine to its end, with its messages in English and its times in UTC. Never throws. */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  { env = {}, withinMs = 30_000 }: { env?: Record<string, string>; withinMs?: number } = {},
+): Promise<Ran> {
+  const { execFile } = await import('node:child_process')
+  return new Promise(resolve => {
+    execFile(
+      program,
+      [...args],
+      {
+        env: { ...env, ...process.env, LC_ALL: 'C', TZ: 'UTC' },
+        timeout: withinMs,
+        maxBuffer: 4 * 1024 * 1024,
+      },
+      (error, stdout, stderr) => {
+        const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined
+        resolve({ ...(status !== undefined && { status }), stdout, stderr })
+      },
+    )
+  })
 }

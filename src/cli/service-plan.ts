@@ -1,0 +1,183 @@
+/** From what was typed, and what the environment says, to the plan of a service. */
+
+import { realpath } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import type { Command } from 'commander'
+import {
+  type Config,
+  calledBySudo,
+  type Flags,
+  networkEnvironment,
+  spelledOut,
+  userFolders,
+} from '../config.ts'
+import { SvcError } from '../model/error.ts'
+import { liesIn } from '../platform/files.ts'
+import { canNotify } from '../platform/notify.ts'
+import { isCompiled, ownCommand } from '../platform/process.ts'
+import { shellWord } from '../platform/shell.ts'
+import { isLoopback } from '../server/auth.ts'
+import { givenToken } from '../server/token.ts'
+import { barrier, ensureAccount, ensureFolderOf, findAccount, ordinary, ownUser } from '../service/account.ts'
+import type { Account, ServiceFolders, ServiceManager, ServiceName, ServicePlan } from '../service/plan.ts'
+import { isUnspeakable } from '../service/systemd-words.ts'
+import { lastingCommand } from '../setup/setup.ts'
+import { configFrom } from './command.ts'
+
+/** What was typed of which service is meant. */
+export interface NameFlags {
+  readonly system?: boolean
+  readonly user?: boolean
+  readonly name: string
+  readonly json?: boolean
+}
+
+/** What was typed. */
+export interface InstallFlags extends NameFlags {
+  readonly runAs?: string
+  readonly print?: boolean
+}
+
+/** What is to become of it. */
+export interface Intended {
+  readonly plan: ServicePlan
+  readonly config: Config
+  /** Variables that had a say. */
+  readonly carried: readonly string[]
+  /** A token is made at the first start. */
+  readonly makesToken: boolean
+  /** For people, before anything is done. */
+  readonly warnings: readonly string[]
+}
+
+/** How this program is started, and what people type for it. */
+export function ownProgram(): { command: string[]; word: string } {
+  const { path } = userFolders()
+  const command = isCompiled ? lastingCommand(ownCommand(), path) : ownCommand()
+  const [program = ''] = command
+  const isFound = !isCompiled || path.some(dir => join(dir, 'svc') === program)
+  return { command, word: isFound ? 'svc' : shellWord(program) }
+}
+
+/** @throws SvcError of an option, a path, a user that will not do */
+export async function intended(
+  command: Command,
+  flags: InstallFlags,
+  service: ServiceName,
+  manager: ServiceManager,
+  folders: ServiceFolders,
+): Promise<Intended> {
+  const { scope, name } = service
+  const isSystem = scope === 'system'
+  const isLinux = manager.title === 'systemd'
+  const program = ownProgram().command
+  const given = configFrom(command)
+  if (flags.runAs !== undefined && !isSystem)
+    throw wrong(
+      '--run-as: expected for a service of the machine',
+      'Your own runs as you: leave the option out.',
+    )
+  const account = isSystem ? await accountFor(flags, isLinux, join(folders.lib, ownUser)) : undefined
+  const again = spelledOut('openapi', command.opts() as Flags, given, {
+    without: ['basePath', 'banner', 'token'],
+  })
+  const isPlaceGiven =
+    (command.opts() as Flags).basePath !== undefined || again.fromEnvironment.includes('SVC_BASE_PATH')
+  const usual = isLinux ? join(folders.lib, name) : join(account?.home ?? '', '.svc')
+  const config =
+    isSystem && !isPlaceGiven
+      ? configFrom(command, { basePath: given.sandbox ? `${usual}-sandbox` : usual })
+      : given
+  if (config.port === 0)
+    throw wrong(
+      '--port: expected a port that stays, got 0',
+      'A service is called at the same place each time.',
+    )
+  const token = await givenToken(config)
+  const writes = liesIn(config.basePath, config.mediaRoot) ? [] : [config.mediaRoot]
+  // What is only shown may be put in place on another machine.
+  const network = flags.print ? {} : networkEnvironment()
+  const plan: ServicePlan = {
+    ...service,
+    command: [
+      ...program,
+      ...['openapi', '--no-banner', '-d', config.basePath],
+      ...again.args,
+      ...(config.token === undefined ? [] : ['--token-file', manager.tokenPath]),
+    ],
+    dataDir: config.basePath,
+    writes,
+    ...(account && { account }),
+    lowPort: [config.port, config.adminPort, config.sandbox ? config.sandboxPort : 0].some(
+      port => port !== undefined && port > 0 && port < 1024,
+    ),
+    notifies: isLinux && canNotify,
+    environment: { ...again.variables, ...network },
+    ...(config.token !== undefined && { token: config.token }),
+  }
+  for (const word of [...plan.command, ...Object.values(plan.environment)])
+    if (isUnspeakable(word))
+      throw wrong(
+        `a service cannot be told of ${JSON.stringify(word)}, which has a control character in it`,
+        'Rename it.',
+      )
+  const warnings = await doubtsOf(plan, program, isLinux)
+  if (isSystem && account && !flags.print) {
+    if (warnings[0] !== undefined) throw new SvcError('forbidden', warnings[0], { hint: placeIt(flags) })
+    const own = [config.basePath, ...writes].filter(path => !isLinux || !isStateFolder(path, folders))
+    for (const path of own) await ensureFolderOf(account, path)
+  }
+  return {
+    plan,
+    config,
+    carried: [...again.fromEnvironment, ...Object.keys(network)],
+    makesToken: token === undefined && !isLoopback(config.host),
+    warnings: isSystem && !flags.print ? [] : warnings.map(line => `warning: ${line}`),
+  }
+}
+
+/** systemd makes it, and gives it to the user. */
+const isStateFolder = (path: string, { lib }: ServiceFolders) => join(path, '..') === lib
+
+/** Whom a service of the machine runs as. */
+async function accountFor({ runAs, print }: InstallFlags, isLinux: boolean, home: string): Promise<Account> {
+  if (isLinux) {
+    // What is only shown needs no user yet.
+    if (print) return { name: runAs ?? ownUser, uid: -1, gid: -1, home }
+    return ensureAccount(runAs, home)
+  }
+  const name = runAs ?? calledBySudo()
+  if (name === undefined)
+    throw wrong('--run-as: expected the user whom the service runs as', 'Nobody called this by sudo.')
+  return ordinary(name, await findAccount(name, 'darwin'))
+}
+
+/** What speaks against running the program from where it lies. */
+async function doubtsOf(
+  { account, scope }: ServicePlan,
+  program: readonly string[],
+  isLinux: boolean,
+): Promise<string[]> {
+  const files = program.filter(word => isAbsolute(word))
+  const real = await Promise.all(files.map(path => realpath(path).catch(() => path)))
+  const temporary = ['/tmp', '/var/tmp', '/dev/shm', tmpdir()]
+  const fleeting = real.find(path => temporary.some(folder => liesIn(folder, path)))
+  if (fleeting !== undefined) return [`${fleeting} lies in a folder for temporary files`]
+  if (scope === 'user' || !account || account.uid < 0 || !isLinux) return []
+  for (const [at, path] of real.entries()) {
+    const stopped = await barrier(account, path, at === 0)
+    if (stopped !== undefined)
+      return [
+        `the user ${account.name} may not ${at === 0 ? 'run' : 'read'} ${path}, for the rights of ${stopped}`,
+      ]
+  }
+  return []
+}
+
+const placeIt = ({ name }: InstallFlags) =>
+  isCompiled
+    ? `Put it where all may run it, and install from there: sudo install -m 755 ${shellWord(ownCommand()[0]!)} /usr/local/bin/svc && sudo /usr/local/bin/svc service install${name === 'svc' ? '' : ` --name ${name}`}`
+    : 'Build the binary and put it where all may run it: npm run build && sudo install -m 755 dist/svc /usr/local/bin/svc. Or install a service of your own, without sudo.'
+
+const wrong = (what: string, hint: string) => new SvcError('invalid_arguments', what, { hint })

@@ -1,0 +1,256 @@
+/** `svc service`: from what was typed to a service that runs, and back. */
+
+import { userInfo } from 'node:os'
+import process from 'node:process'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { userFolders } from '../config.ts'
+import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
+import { SvcError } from '../model/error.ts'
+import { fileExists, readText } from '../platform/files.ts'
+import { runsReplacedProgram } from '../platform/other-process.ts'
+import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { shellWord } from '../platform/shell.ts'
+import { managerOf } from '../service/by-platform.ts'
+import { install, ownText, uninstall } from '../service/install.ts'
+import {
+  Failed,
+  machineFolders,
+  type Scope,
+  type ServiceFolders,
+  type ServiceManager,
+  type ServiceName,
+  type ServiceState,
+} from '../service/plan.ts'
+import { version } from '../version.ts'
+import { saidOfHealth } from './health.ts'
+import { jsonLine, print } from './print.ts'
+import { type InstallFlags, type Intended, intended, type NameFlags, ownProgram } from './service-plan.ts'
+import { type ServedAs, servedAs } from './service-served.ts'
+import { colours, writeErr, writeOut } from './terminal.ts'
+import { localTime, oneLine } from './text.ts'
+
+const askWithinMs = 2000
+const healthyWithinMs = 20_000
+const betweenMs = 200
+
+/** The places of this machine and this user. */
+function foldersHere(): ServiceFolders {
+  const { home, xdgConfig } = userFolders()
+  return { home, config: xdgConfig, ...machineFolders }
+}
+
+const isRoot = () => process.geteuid?.() === 0
+
+function serviceOf({ system, user, name }: NameFlags): ServiceName {
+  const wrong = (what: string, hint: string) => new SvcError('invalid_arguments', what, { hint })
+  if (system && user) throw wrong('--system: expected without --user', 'Give one of them.')
+  if (!/^[a-z][a-z0-9-]{0,30}$/.test(name))
+    throw wrong(
+      '--name: expected a letter, then up to 30 letters (a-z), digits or "-"',
+      'See svc service --help.',
+    )
+  return { name, scope: system || (!user && isRoot()) ? 'system' : 'user' }
+}
+
+const managerHere = (service: ServiceName): ServiceManager =>
+  managerOf(userFolders().platform, service, foldersHere(), ownProgram().command)
+
+/** Only root changes what is the machine's. */
+function needRoot({ scope }: ServiceName, what: string): void {
+  if (scope === 'user' || isRoot()) return
+  throw new SvcError('forbidden', 'a service of the whole machine is a matter of root', {
+    hint: `sudo svc service ${what}; without --system it is yours alone.`,
+  })
+}
+
+/** Runs `svc service install`. @returns its exit status: 0 when the service is healthy */
+export async function runInstall(command: Command, typed: object): Promise<0 | 1> {
+  const flags = typed as InstallFlags
+  const service = serviceOf(flags)
+  const manager = managerHere(service)
+  if (!flags.print) needRoot(service, 'install')
+  const wanted = await intended(command, flags, service, manager, foldersHere())
+  for (const line of wanted.warnings) await writeErr(`${line}\n`)
+  if (flags.print) {
+    for (const { path, text, mode } of manager.files(wanted.plan)) {
+      if (path === manager.path) await writeOut(text)
+      else await writeErr(`it needs ${path} besides, with mode ${mode.toString(8)}\n`)
+    }
+    return 0
+  }
+  spareLoopbackTheProxy()
+  const url = addressOf(wanted.config.host, wanted.config.port)
+  const did = await install(wanted.plan, manager, {
+    isRunning: async () => {
+      const { pid, running } = await manager.state()
+      if (!running || (pid !== undefined && (await runsReplacedProgram(pid)))) return false
+      const answer = await askHealth(url, askWithinMs)
+      return answer.kind === 'svc' && answer.seen.version === version
+    },
+    works: () => untilItWorks(manager, url),
+  })
+  const words = {
+    installed: 'installed',
+    changed: 'changed and restarted',
+    started: 'started anew',
+    nothing: 'nothing to do: as it is already',
+  }
+  print(`${words[did]}, ${named(service, manager)}`)
+  const answer = await askHealth(url, askWithinMs)
+  print(healthLine(answer, url))
+  for (const line of await nextSteps(wanted, service, manager)) print(line)
+  return isHealthy(answer) ? 0 : 1
+}
+
+/** Runs `svc service uninstall`. */
+export async function runUninstall(typed: object): Promise<void> {
+  const service = serviceOf(typed as NameFlags)
+  const manager = managerHere(service)
+  needRoot(service, 'uninstall')
+  const served = await readServed(manager)
+  if (!(await uninstall(manager, service.name))) {
+    print(`nothing to do: there is no ${named(service, manager)}`)
+    return
+  }
+  print(`stopped and removed, ${named(service, manager)}`)
+  if (await fileExists(`${manager.path}.d`)) print(`your own settings of it stay in ${manager.path}.d`)
+  if (served && (await fileExists(served.config.basePath)))
+    print(`its data, the logins among them, stay in ${served.config.basePath}`)
+}
+
+/** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
+export async function runServiceStatus(typed: object): Promise<0 | 1> {
+  const flags = typed as NameFlags
+  const service = await statusOf(flags)
+  const manager = managerHere(service)
+  spareLoopbackTheProxy()
+  const text = await ownText(manager)
+  const served = text === undefined ? undefined : servedAs(manager, text)
+  const state = text === undefined ? undefined : await manager.state()
+  const url = served && addressOf(served.config.host, served.config.port)
+  const answer = url === undefined || !state?.running ? undefined : await askHealth(url, askWithinMs)
+  const replaced = state?.pid !== undefined && (await runsReplacedProgram(state.pid))
+  const running = answer?.kind === 'svc' ? answer.seen.version : undefined
+  const healthy = answer !== undefined && isHealthy(answer)
+  const seen = {
+    healthy,
+    ...{ name: service.name, scope: service.scope, manager: manager.title, path: manager.path },
+    installed: text !== undefined,
+    ...state,
+    ...(served && { base_path: served.config.basePath, program: served.program, url }),
+    ...(running !== undefined && { running_version: running }),
+    version,
+    outdated: replaced || (running !== undefined && running !== version),
+    ...(answer?.kind === 'svc' && { health: answer.seen }),
+  }
+  if (flags.json) await writeOut(`${jsonLine(seen)}\n`)
+  else if (!state || !served)
+    print(`not installed: there is no ${named(service, manager)}. See svc service install --help`)
+  else {
+    const { dim, yellow } = colours
+    print(`${dim('service')}    ${named(service, manager)}`)
+    print(`${dim('state')}      ${stateLine(state, service.scope)}`)
+    print(
+      `${dim('health')}     ${answer && url ? healthLine(answer, url) : `unhealthy: it does not run; see ${manager.advice.logs}`}`,
+    )
+    print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
+    if (seen.outdated)
+      print(
+        yellow(
+          replaced
+            ? `its program was replaced since it started: ${manager.advice.restart}`
+            : `it runs ${running}, this is ${version}: ${manager.advice.restart}`,
+        ),
+      )
+  }
+  return healthy ? 0 : 1
+}
+
+/** Of an ordinary user his own, else that of the machine. */
+async function statusOf(flags: NameFlags): Promise<ServiceName> {
+  const own = serviceOf(flags)
+  if (own.scope === 'system' || flags.user || (await fileExists(managerHere(own).path))) return own
+  const machines: ServiceName = { ...own, scope: 'system' }
+  return (await fileExists(managerHere(machines).path)) ? machines : own
+}
+
+async function readServed(manager: ServiceManager): Promise<ServedAs | undefined> {
+  const text = await readText(manager.path)
+  return text === undefined ? undefined : servedAs(manager, text)
+}
+
+/** @throws Failed when it ends, or somebody else answers */
+async function untilItWorks(manager: ServiceManager, url: string): Promise<void> {
+  for (const deadline = Date.now() + healthyWithinMs; ; await wait(betweenMs)) {
+    const answer = await askHealth(url, askWithinMs)
+    const state = await manager.state()
+    if (state.running && isHealthy(answer)) return
+    if (!state.running && state.ended !== undefined) throw new Failed(`it ended, ${state.ended}`)
+    if (Date.now() < deadline) continue
+    // What runs and is not well is for its owner to see.
+    if (state.running) return
+    throw new Failed(`it is ${state.state}`)
+  }
+}
+
+const isHealthy = (answer: HealthAnswer): boolean => answer.kind === 'svc' && answer.status === 200
+
+const healthLine = (answer: HealthAnswer, url: string): string =>
+  `${isHealthy(answer) ? colours.green('healthy') : colours.red('unhealthy')}: ${oneLine(saidOfHealth(answer))} (${url})`
+
+const named = (
+  { name, scope }: ServiceName,
+  { title, path }: Pick<ServiceManager, 'title' | 'path'>,
+): string => `${scope === 'system' ? 'service' : 'your service'} ${name} of ${title}: ${path}`
+
+function stateLine({ state, pid, since, restarts, enabled, ended }: ServiceState, scope: Scope): string {
+  return [
+    oneLine(state),
+    ...(pid === undefined
+      ? []
+      : [`process ${pid}${since === undefined ? '' : ` since ${localTime(since)}`}`]),
+    ...(restarts ? [`restarted ${restarts === 1 ? 'once' : `${restarts} times`}`] : []),
+    ...(ended === undefined ? [] : [`ended: ${oneLine(ended)}`]),
+    enabled
+      ? `starts ${scope === 'system' ? 'with the machine' : 'when you log in'}`
+      : 'does not start by itself',
+  ].join(', ')
+}
+
+/** What to know, and do, after an install. */
+async function nextSteps(
+  { plan, config, carried, makesToken }: Intended,
+  service: ServiceName,
+  manager: ServiceManager,
+): Promise<string[]> {
+  const { account, dataDir } = plan
+  const folders = foldersHere()
+  const { word } = ownProgram()
+  const as = account ? `sudo -u ${shellWord(account.name)} ` : ''
+  const where = `${config.sandbox ? ' --sandbox' : ''} -d ${shellWord(dataDir)}`
+  const isLingering =
+    manager.title !== 'systemd' ||
+    service.scope === 'system' ||
+    (await fileExists(`${folders.lib}/systemd/linger/${userName()}`))
+  return [
+    `data:   ${dataDir}${account ? `, of the user ${account.name}` : ''}: ${as}${word} status${where}`,
+    `log in: ${as}${word} login${where}`,
+    ...(makesToken ? [`token:  ${as}${word} token${where}`] : []),
+    `log:    ${manager.advice.logs}`,
+    `remove: ${account ? 'sudo ' : ''}${word} service uninstall${service.name === 'svc' ? '' : ` --name ${service.name}`}`,
+    ...(carried.length === 0 ? [] : [`taken over from the environment: ${carried.join(', ')}`]),
+    ...(isLingering
+      ? []
+      : [`it ends when you log out; to let it run always: sudo loginctl enable-linger ${userName()}`]),
+  ]
+}
+
+/** A container may give a user no name. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.geteuid?.())
+  }
+}

@@ -1,0 +1,119 @@
+/** The text of a systemd unit: how svc runs, and what it may do at most. */
+
+import { basename, dirname } from 'node:path'
+import type { ServicePlan } from './plan.ts'
+import { execLine, pathWord, readExecLine, restOfLine } from './systemd-words.ts'
+
+/** The first line: a unit without it is somebody else's. */
+export const unitMark = '# Written by svc service install'
+
+/** Folders that the service does not see, unless something of it lies there. */
+const homes = /^\/(home|root|run\/user)(\/|$)/
+
+/** What the parts of a unit depend on. */
+interface UnitPlaces {
+  /** `/var/lib`: a data directory there is systemd's to make. */
+  readonly lib: string
+  /** Absent: nothing is in it. */
+  readonly environmentPath?: string
+}
+
+/** The unit. */
+export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces): string {
+  const { name, scope, account, command, dataDir, writes, notifies } = plan
+  const isSystem = scope === 'system'
+  const inLib = isSystem && dirname(dataDir) === lib
+  const outside = [...(inLib ? [] : [dataDir]), ...writes]
+  const systemctl = isSystem ? 'systemctl' : 'systemctl --user'
+  return `${unitMark}, which writes it anew each time.
+# Settings of your own: ${systemctl} edit ${name}
+
+[Unit]
+Description=svc: WeChat bot accounts as tools
+${section(
+  isSystem && ['After=network-online.target', 'Wants=network-online.target'],
+  // What hinders it, a full disk or a port that is taken, passes: it is tried again for as long as it takes.
+  'StartLimitIntervalSec=0',
+)}
+[Service]
+${section(
+  notifies ? ['Type=notify', 'NotifyAccess=main'] : 'Type=exec',
+  account && `User=${account.name}`,
+  `ExecStart=${execLine(command)}`,
+  // Without it svc would start itself a second time to raise it, with many sessions.
+  'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=60000',
+  environmentPath !== undefined && `EnvironmentFile=${restOfLine(environmentPath)}`,
+  inLib && [`StateDirectory=${basename(dataDir)}`, 'StateDirectoryMode=0700'],
+  `SyslogIdentifier=${name}`,
+  'Restart=on-failure',
+  'RestartSec=2',
+  // Wrong options: once more would not help.
+  'RestartPreventExitStatus=2',
+  // A store of years may have to be brought up to date.
+  'TimeoutStartSec=300',
+  // It ends within 5 s by itself.
+  'TimeoutStopSec=15',
+  'LimitNOFILE=65536',
+  'UMask=0077',
+)}
+${isSystem ? confined(plan, outside) : section(bySystemCall)}
+[Install]
+WantedBy=${isSystem ? 'multi-user.target' : 'default.target'}
+`
+}
+
+/** Program and arguments of a unit that svc wrote. */
+export function commandOfUnit(text: string): string[] | undefined {
+  const line = /^ExecStart=(.*)$/m.exec(text)?.[1]
+  return text.startsWith(unitMark) && line !== undefined ? readExecLine(line) : undefined
+}
+
+/** What the kernel can be told by any user's manager. Code that writes code (the JIT) must stay possible. */
+const bySystemCall = [
+  'NoNewPrivileges=yes',
+  'LockPersonality=yes',
+  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
+  'RestrictNamespaces=yes',
+  'RestrictRealtime=yes',
+  'RestrictSUIDSGID=yes',
+  'SystemCallArchitectures=native',
+  'SystemCallFilter=@system-service',
+  'SystemCallFilter=~@privileged @resources',
+  'SystemCallErrorNumber=EPERM',
+]
+
+/** All that the system's manager offers, and svc does without. */
+function confined({ command, lowPort }: ServicePlan, outside: readonly string[]): string {
+  const atHome = [...command.slice(0, 2), ...outside].some(path => homes.test(path))
+  const capability = lowPort ? 'CAP_NET_BIND_SERVICE' : ''
+  return section(
+    'ProtectSystem=strict',
+    `ProtectHome=${atHome ? 'read-only' : 'yes'}`,
+    outside.length > 0 && `ReadWritePaths=${outside.map(pathWord).join(' ')}`,
+    `CapabilityBoundingSet=${capability}`,
+    `AmbientCapabilities=${capability}`,
+    // Users of its own would have no right to a low port.
+    !lowPort && 'PrivateUsers=yes',
+    'PrivateTmp=yes',
+    'PrivateDevices=yes',
+    'DevicePolicy=closed',
+    'ProtectClock=yes',
+    'ProtectControlGroups=yes',
+    'ProtectHostname=yes',
+    'ProtectKernelLogs=yes',
+    'ProtectKernelModules=yes',
+    'ProtectKernelTunables=yes',
+    'ProtectProc=invisible',
+    'ProcSubset=pid',
+    'RemoveIPC=yes',
+    bySystemCall,
+  )
+}
+
+type Lines = string | readonly string[] | false | undefined
+
+const section = (...lines: readonly Lines[]): string =>
+  lines
+    .flatMap(line => (line ? line : []))
+    .map(line => `${line}\n`)
+    .join('')

@@ -1,0 +1,172 @@
+/** One service of systemd: where its files lie, and the calls of systemctl. */
+
+import { join } from 'node:path'
+import process from 'node:process'
+import { SvcError } from '../model/error.ts'
+import { fileExists } from '../platform/files.ts'
+import { type Ran, runProgram } from '../platform/process.ts'
+import {
+  Failed,
+  type ServiceFolders,
+  type ServiceManager,
+  type ServiceName,
+  type ServicePlan,
+  type ServiceState,
+} from './plan.ts'
+import { commandOfUnit, unitText } from './systemd-unit.ts'
+import { environmentLine } from './systemd-words.ts'
+
+/** `TimeoutStartSec` and a moment. */
+const startWithinMs = 310_000
+
+/** The systemd of this machine, or of this user. */
+export function systemdService({ name, scope }: ServiceName, folders: ServiceFolders): ServiceManager {
+  const isSystem = scope === 'system'
+  const unit = `${name}.service`
+  const path = join(isSystem ? folders.etc : folders.config, 'systemd', scope, unit)
+  const own = join(isSystem ? folders.etc : folders.config, 'svc')
+  const [tokenPath, environmentPath] = [join(own, `${name}.token`), join(own, `${name}.env`)]
+  const scoped = isSystem ? [] : ['--user']
+  const call = async (...args: string[]): Promise<Ran> =>
+    runProgram('systemctl', [...scoped, '--no-pager', ...args], {
+      withinMs: startWithinMs,
+      env: isSystem ? {} : await sessionOf(process.geteuid?.()),
+    })
+  const must = async (...args: string[]): Promise<void> => {
+    const { status, stderr, stdout } = await call(...args)
+    if (status === 0) return
+    throw new Failed((stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`)
+  }
+  const shown = isSystem ? 'systemctl' : 'systemctl --user'
+
+  return {
+    title: 'systemd',
+    path,
+    tokenPath,
+    environmentPath,
+    commandOf: commandOfUnit,
+    files: (plan: ServicePlan) => filesOf(plan, { path, tokenPath, environmentPath, lib: folders.lib }),
+    async check() {
+      const { status, stdout, stderr } = await call('is-system-running')
+      // `degraded` and its like are states of a systemd that runs.
+      if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
+      throw status === undefined || stdout.trim() === 'offline' || isSystem
+        ? absent(isSystem)
+        : unreachable(stderr.trim().split('\n')[0] ?? '')
+    },
+    async elsewhere() {
+      const found = (await properties(call, unit)).FragmentPath
+      return found && found !== path ? found : undefined
+    },
+    async start() {
+      await must('daemon-reload')
+      await must('enable', '--quiet', unit)
+      await must('restart', unit)
+    },
+    async stop() {
+      await must('disable', '--quiet', '--now', unit)
+    },
+    async forget() {
+      await call('daemon-reload')
+      await call('reset-failed', unit)
+    },
+    state: async () => stateOf(await properties(call, unit)),
+    async lastWords() {
+      const { stdout } = await runProgram('journalctl', [
+        ...scoped,
+        ...['-u', unit, '-n', '8', '--no-pager', '-o', 'cat', '--since', '-5min'],
+      ])
+      return stdout
+        .split('\n')
+        .filter(line => line.trim() !== '')
+        .map(line => `  ${line}`)
+    },
+    advice: {
+      logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
+      restart: `${isSystem ? 'sudo ' : ''}${shown} restart ${name}`,
+    },
+  }
+}
+
+interface UnitFiles {
+  path: string
+  tokenPath: string
+  environmentPath: string
+  lib: string
+}
+
+function filesOf(plan: ServicePlan, { path, tokenPath, environmentPath, lib }: UnitFiles) {
+  const { token, account, environment } = plan
+  const lines = Object.entries(environment).map(([name, value]) => environmentLine(name, value))
+  const secret = { mode: 0o600 } as const
+  return [
+    ...(token === undefined
+      ? []
+      : [{ path: tokenPath, text: `${token}\n`, ...secret, ...(account && { owner: account }) }]),
+    ...(lines.length === 0 ? [] : [{ path: environmentPath, text: `${lines.join('\n')}\n`, ...secret }]),
+    {
+      path,
+      text: unitText(plan, { lib, ...(lines.length > 0 && { environmentPath }) }),
+      mode: 0o644 as const,
+    },
+  ]
+}
+
+const asked = [
+  ...['LoadState', 'FragmentPath', 'UnitFileState', 'ActiveState', 'SubState', 'MainPID', 'NRestarts'],
+  ...['ActiveEnterTimestamp', 'Result', 'ExecMainStatus'],
+]
+
+async function properties(
+  call: (...args: string[]) => Promise<Ran>,
+  unit: string,
+): Promise<Readonly<Record<string, string>>> {
+  const { stdout } = await call('show', unit, `--property=${asked.join(',')}`)
+  return Object.fromEntries(
+    stdout
+      .split('\n')
+      .map(line => /^(\w+)=(.*)$/.exec(line))
+      .flatMap(found => (found ? [[found[1], found[2]]] : [])),
+  )
+}
+
+function stateOf(of: Readonly<Record<string, string>>): ServiceState {
+  const [pid, restarts] = [Number(of.MainPID), Number(of.NRestarts)]
+  // As in `Sun 2026-11-22 00:38:53 UTC`: the zone was asked for.
+  const since = Date.parse(
+    (of.ActiveEnterTimestamp ?? '').replace(/^\w+ /, '').replace(' ', 'T').replace(' UTC', 'Z'),
+  )
+  const running = of.ActiveState === 'active'
+  const state = [
+    of.ActiveState ?? 'unknown',
+    ...(of.SubState && of.SubState !== of.ActiveState ? [`(${of.SubState})`] : []),
+  ]
+  return {
+    loaded: of.LoadState === 'loaded',
+    enabled: /^enabled/.test(of.UnitFileState ?? ''),
+    state: state.join(' '),
+    running,
+    ...(pid > 0 && { pid }),
+    ...(running && Number.isFinite(since) && { since }),
+    ...(Number.isInteger(restarts) && { restarts }),
+    ...(!running &&
+      of.Result !== undefined &&
+      of.Result !== 'success' && { ended: `${of.Result}, status ${of.ExecMainStatus ?? '?'}` }),
+  }
+}
+
+/** Where this user's systemd is asked: `sudo -u` and `su` do not say it. */
+async function sessionOf(uid: number | undefined): Promise<Record<string, string>> {
+  const folder = `/run/user/${uid}`
+  return (await fileExists(folder)) ? { XDG_RUNTIME_DIR: folder } : {}
+}
+
+const absent = (isSystem: boolean) =>
+  new SvcError('internal', 'systemd does not run on this machine', {
+    hint: `In a container let its engine restart svc; in WSL set systemd=true under [boot] in /etc/wsl.conf; elsewhere let the init system start svc openapi${isSystem ? ' as a user of its own' : ''}. svc service install --print shows the unit.`,
+  })
+
+const unreachable = (said: string) =>
+  new SvcError('internal', `the systemd of this user cannot be reached${said && `: ${said}`}`, {
+    hint: 'Log in as this user himself (not by su or sudo), or let his systemd run without that: sudo loginctl enable-linger <user>. For a service of the whole machine: sudo svc service install.',
+  })
