@@ -1,61 +1,82 @@
 /**
- * `bun run build [--target=bun-linux-arm64] [--outfile=dist/svc]`: one file that runs with nothing installed.
+ * One file that runs with nothing installed:
  *
- * The version comes from package.json alone, which src/version.ts imports and the build embeds.
+ *   bun run build                             dist/svc, for this machine
+ *   bun run build --target=bun-linux-arm64    dist/svc-linux-arm64 (--outfile names another)
+ *   bun run build --all                       dist/release: every target, compressed forms, sums, installer
+ *                                             (--outdir names another folder; with --target, only these)
+ *
+ * `--url` is the address at which the files of a release will lie, for the installer. The version comes from
+ * package.json alone, which src/version.ts imports and the build embeds.
  */
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
-import { basename, dirname, join, resolve } from 'node:path'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
-import { buildPanel, panelFolder } from './panel.ts'
+import { compile } from './build/compile.ts'
+import { buildRelease } from './build/release.ts'
+import { targetNamed, targets } from './build/targets.ts'
+import { buildPanel } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
-const { values } = parseArgs({
-  args: process.argv.slice(2),
-  options: {
-    target: { type: 'string' },
-    outfile: { type: 'string' },
-    entry: { type: 'string', default: join(root, 'src/main.ts') },
-  },
-})
-const isTarget = (text: string): text is Bun.Build.CompileTarget => text.startsWith('bun-')
-if (values.target !== undefined && !isTarget(values.target)) {
-  throw new Error(`--target: expected a name as bun-linux-arm64, got ${values.target}`)
-}
-const forWindows = values.target?.includes('windows') ?? process.platform === 'win32'
-const wanted = resolve(values.outfile ?? join(root, 'dist', values.target?.replace(/^bun/, 'svc') ?? 'svc'))
-const outfile = forWindows && !wanted.endsWith('.exe') ? `${wanted}.exe` : wanted
 
-await mkdir(dirname(outfile), { recursive: true })
-// A build that fails must not leave yesterday's binary in place.
-await rm(outfile, { force: true })
-// The source maps are inside the binary; the copies that Bun leaves beside it go with this folder.
-await buildPanel()
-const workshop = await mkdtemp(join(dirname(outfile), '.build-'))
-const built = join(workshop, basename(outfile))
-try {
-  const result = await Bun.build({
-    entrypoints: [values.entry],
-    compile: {
-      outfile: built,
-      ...(values.target !== undefined && { target: values.target }),
-      // What lies in the folder where svc is started is none of its business.
-      autoloadDotenv: false,
-      autoloadBunfig: false,
-      // Lies beside the program's own files in there, as `panel`.
-      assets: [panelFolder],
+function options() {
+  const { values } = parseArgs({
+    options: {
+      all: { type: 'boolean', default: false },
+      target: { type: 'string', multiple: true, default: [] },
+      outfile: { type: 'string' },
+      outdir: { type: 'string' },
+      url: { type: 'string' },
+      entry: { type: 'string' },
     },
-    minify: true,
-    // Bytecode starts in a quarter of the time; it is CommonJS, which has no top-level await, unless the format is named.
-    bytecode: true,
-    format: 'esm',
-    // Else what is loaded on use is one file with the rest, and the runtime's modules that it imports load at the start.
-    splitting: true,
-    sourcemap: 'linked',
   })
-  for (const message of result.logs) console.error(message)
-  if (result.success) await rename(built, outfile)
-} finally {
-  await rm(workshop, { recursive: true, force: true })
+  const named = values.target.map(targetNamed)
+  const release = values.all || values.outdir !== undefined
+  const wrong = (
+    [
+      [values.all && named.length > 0, '--all and --target: choose one'],
+      [release && values.outfile !== undefined, '--outfile is for one binary; a release has --outdir'],
+      [release && values.entry !== undefined, '--entry is for one binary'],
+      [!release && named.length > 1, 'several targets need --outdir'],
+      [!release && values.url !== undefined, '--url is for a release (--all)'],
+    ] as const
+  ).find(([is]) => is)
+  if (wrong) throw new Error(wrong[1])
+  return { ...values, named, release }
 }
-console.log(`${outfile} (${(Bun.file(outfile).size / 1e6).toFixed(1)} MB)`)
+
+async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof options>): Promise<void> {
+  const forWindows = target?.name.includes('windows') ?? process.platform === 'win32'
+  const wanted = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
+  const path = forWindows && !wanted.endsWith('.exe') ? `${wanted}.exe` : wanted
+  // Not the one that a running service reads: two builds may go on at a time.
+  const workshop = await mkdtemp(join(tmpdir(), 'svc-panel-'))
+  try {
+    const panel = join(workshop, 'panel')
+    await buildPanel(panel)
+    await compile({ outfile: path, panel, target, entry })
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+  console.log(`${path} (${(Bun.file(path).size / 1e6).toFixed(1)} MB)`)
+}
+
+try {
+  const chosen = options()
+  if (chosen.release) {
+    await buildRelease({
+      outdir: resolve(chosen.outdir ?? join(root, 'dist/release')),
+      targets: chosen.all || chosen.named.length === 0 ? targets : chosen.named,
+      url: chosen.url,
+      say: line => console.log(line),
+    })
+  } else {
+    await buildOne(chosen)
+  }
+} catch (error) {
+  // A failed build of Bun carries its messages in an error of several.
+  console.error(error instanceof AggregateError ? error : `error: ${(error as Error).message}`)
+  process.exitCode = 1
+}

@@ -20,7 +20,9 @@ test('the build makes one file, and refuses a target that is none', async () => 
   const built = await output([process.execPath, script, `--outfile=${binary}`])
   expect([built.status, built.stderr]).toEqual([0, ''])
   expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc'])
-  expect((await output([process.execPath, script, '--target=toaster'])).status).not.toBe(0)
+  const refused = await output([process.execPath, script, '--target=toaster'])
+  expect(refused).toMatchObject({ status: 1, stdout: '' })
+  expect(refused.stderr).toMatch(/^error: There is no target toaster\. There are:\n {2}bun-linux-x64\n/)
 }, 60_000)
 
 test('it knows its version, and ignores what lies in the folder where it is started', async () => {

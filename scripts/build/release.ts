@@ -1,0 +1,107 @@
+/** The folder of a release: binaries, each of them compressed too, the installer, and the sums of all of it. */
+import { createHash } from 'node:crypto'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import pkg from '../../package.json' with { type: 'json' }
+import { buildPanel } from '../panel.ts'
+import { compile } from './compile.ts'
+import type { RuntimeSource } from './runtime.ts'
+import type { Target } from './targets.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const sumsFile = 'SHA256SUMS'
+
+export interface ReleaseOptions {
+  outdir: string
+  targets: readonly Target[]
+  /** Where the files will be found; without one the installer takes them from the folder it lies in. */
+  url?: string
+  runtimes?: RuntimeSource
+  say(line: string): void
+}
+
+/** Builds a release, whole or not at all. What was in the folder before is replaced, if it was a release. */
+export async function buildRelease(options: ReleaseOptions): Promise<void> {
+  const { outdir, targets, say } = options
+  await mustBeReplaceable(outdir)
+  await mkdir(dirname(outdir), { recursive: true })
+  const workshop = await mkdtemp(join(dirname(outdir), `.${basename(outdir)}-`))
+  try {
+    const panel = join(workshop, 'panel')
+    await buildPanel(panel)
+    const release = join(workshop, 'release')
+    await mkdir(release)
+    // Else the files of who builds with a tight umask could not be read by a web server.
+    await chmod(release, 0o755)
+    for (const target of targets) {
+      const outfile = join(release, target.file)
+      await compile({ outfile, panel, target, runtimes: options.runtimes })
+      await chmod(outfile, 0o755)
+      const content = await readFile(outfile)
+      const packed = compressed(content)
+      await put(`${outfile}.gz`, packed, 0o644)
+      say(`${target.file} (${megabytes(content)} MB, compressed ${megabytes(packed)})`)
+    }
+    await put(join(release, 'install.sh'), await installer(options.url), 0o755)
+    await put(join(release, sumsFile), await sums(release), 0o644)
+    await replace(outdir, release, join(workshop, 'before'))
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+  say(outdir)
+}
+
+/** A folder is only ever removed when a build made it. */
+async function mustBeReplaceable(outdir: string): Promise<void> {
+  const names: string[] = await readdir(outdir).catch(error => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+  if (names.length === 0 || names.includes(sumsFile)) return
+  throw new Error(
+    `${outdir} holds something that is no release (${names[0]}): name another folder with --outdir.`,
+  )
+}
+
+async function replace(outdir: string, release: string, before: string): Promise<void> {
+  await rename(outdir, before).catch(error => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  await rename(release, outdir)
+}
+
+async function put(path: string, content: Uint8Array | string, mode: number): Promise<void> {
+  await writeFile(path, content)
+  await chmod(path, mode)
+}
+
+// Smaller than what zlib makes at its best, in a third of the time; no name and no time go into it.
+const compressed = (content: Uint8Array<ArrayBuffer>) =>
+  Bun.gzipSync(content, { library: 'libdeflate', level: 6 })
+
+const megabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
+
+/** As `sha256sum -c` reads it. */
+async function sums(folder: string): Promise<string> {
+  const names = (await readdir(folder)).sort()
+  const lines = await Promise.all(
+    names.map(async name => {
+      const sum = createHash('sha256').update(await readFile(join(folder, name)))
+      return `${sum.digest('hex')}  ${name}\n`
+    }),
+  )
+  return lines.join('')
+}
+
+/** The installer, with what it can know of this release written into its first lines. */
+async function installer(url = ''): Promise<string> {
+  const script = await readFile(join(root, 'scripts/install.sh'), 'utf8')
+  const set = (text: string, name: string, value: string) => {
+    const line = `\n${name}=''\n`
+    if (!text.includes(line)) throw new Error(`scripts/install.sh has no line ${line.trim()}`)
+    return text.replace(line, () => `\n${name}='${value}'\n`)
+  }
+  if (!/^[^\s'\\]*$/.test(url))
+    throw new Error(`--url: expected an address without blanks and quotes, got ${url}`)
+  return set(set(script, 'version', pkg.version), 'address', url.replace(/\/+$/, ''))
+}
