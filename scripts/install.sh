@@ -1,0 +1,291 @@
+#!/bin/sh
+# Installs svc: takes the file for this machine, checks its sum, and puts it on the PATH.
+#
+#   sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]
+#
+#   --from  where the files of the release are (or SVC_FROM); the default is where this script came from
+#   --to    where svc goes; the default is /usr/local/bin where that may be written, else ~/.local/bin
+#
+# What is there stays untouched until the new file is whole, checked and starts. Running it again upgrades.
+set -eu
+
+# Written in when a release is built.
+version=''
+address=''
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+  printf 'error: %s\n' "$1" >&2
+  shift
+  for line; do printf '%s\n' "$line" >&2; done
+  exit 1
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]'; }
+
+# Everything is a function, called in the last line: of a script that broke off on its way here, nothing runs.
+main() {
+  from=${SVC_FROM:-}
+  to=''
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --from=*) from=${1#*=} ;;
+      --to=*) to=${1#*=} ;;
+      --from | --to)
+        [ $# -gt 1 ] || fail "$1 needs a value" "$(usage)"
+        if [ "$1" = --from ]; then from=$2; else to=$2; fi
+        shift
+        ;;
+      -h | --help)
+        usage
+        exit 0
+        ;;
+      *) fail "unknown argument $1" "$(usage)" ;;
+    esac
+    shift
+  done
+
+  file=$(file_for_this_machine)
+  choose_source
+  choose_target
+  prepare
+  fetch_checked
+  start
+  mv -f "$work/svc" "$to/svc" || fail "$to/svc could not be replaced"
+  finish
+}
+
+file_for_this_machine() {
+  system=$(uname -s)
+  machine=$(uname -m)
+  case $system in
+    Linux) platform=linux ;;
+    Darwin) platform=darwin ;;
+    MINGW* | MSYS* | CYGWIN* | Windows*)
+      fail "this script is for Linux and macOS" \
+        "On Windows, download svc-windows-x64.exe, name it svc.exe, and run it in a terminal."
+      ;;
+    *) fail "there is no svc for $system" "It runs from its sources wherever Bun or Deno does: see the README." ;;
+  esac
+  case $machine in
+    x86_64 | amd64) cpu=x64 ;;
+    aarch64 | arm64) cpu=arm64 ;;
+    *) fail "there is no svc for $machine, only for x86_64 and arm64" ;;
+  esac
+  # A program translated by Rosetta sees an Intel machine.
+  if [ "$platform-$cpu" = darwin-x64 ] && [ "$(sysctl -n sysctl.proc_translated 2>/dev/null)" = 1 ]; then
+    cpu=arm64
+  fi
+  if [ "$platform" = linux ]; then
+    # A 32 bit system on a 64 bit kernel has none of the libraries.
+    [ "$(getconf LONG_BIT 2>/dev/null || echo 64)" = 64 ] || fail "svc needs a 64 bit system; this one is 32 bit on $machine"
+    if is_musl; then cpu=$cpu-musl; fi
+  fi
+  say "svc-$platform-$cpu"
+}
+
+# Both C libraries may be there; the system's own ldd tells which one its programs use. That of musl ends with an error.
+is_musl() {
+  case $(ldd --version 2>&1 || true) in
+    *musl*) return 0 ;;
+    *GLIBC* | *'GNU libc'* | *'Free Software Foundation'*) return 1 ;;
+  esac
+  for loader in /lib/ld-linux* /lib64/ld-linux*; do
+    if [ -e "$loader" ]; then return 1; fi
+  done
+  for loader in /lib/ld-musl-*; do
+    if [ -e "$loader" ]; then return 0; fi
+  done
+  return 1
+}
+
+choose_source() {
+  if [ -z "$from" ]; then from=$address; fi
+  if [ -z "$from" ]; then
+    # Read from a pipe, it lies nowhere.
+    from=$(dirname -- "$0")
+    if [ ! -f "$0" ] || [ ! -f "$from/SHA256SUMS" ]; then
+      fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…"
+    fi
+  fi
+  case $from in
+    *://*)
+      from=${from%/}
+      has curl || has wget || fail "downloading needs curl or wget" \
+        "Install one of them, or download $file and SHA256SUMS yourself and name their folder with --from."
+      ;;
+    *) [ -d "$from" ] || fail "there is no folder $from" ;;
+  esac
+}
+
+choose_target() {
+  if [ -z "$to" ]; then
+    if [ "$(id -u)" = 0 ] || [ -w /usr/local/bin ]; then
+      to=/usr/local/bin
+    else
+      [ -n "${HOME:-}" ] || fail "where to?" "HOME is not set: name a folder with --to."
+      to=$HOME/.local/bin
+    fi
+  fi
+  case $to in
+    /*) ;;
+    *) to=$PWD/$to ;;
+  esac
+  while [ "$to" != / ] && [ "${to%/}" != "$to" ]; do to=${to%/}; done
+  [ ! -d "$to/svc" ] || fail "$to/svc is a folder" "Name another folder with --to."
+}
+
+# The work is done beside where svc goes: only there can it be put into place in one step.
+prepare() {
+  work=''
+  made=''
+  trap clean EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  missing=$to
+  while [ ! -e "$missing" ]; do
+    made="$missing
+$made"
+    missing=$(dirname -- "$missing")
+  done
+  if ! mkdir -p -- "$to" || ! work=$(mktemp -d "$to/.svc-install-XXXXXX"); then
+    fail "$to cannot be written" "Name another folder with --to, or run this as root."
+  fi
+}
+
+# Takes away the work, and the folders that were made for nothing.
+clean() {
+  if [ -n "$work" ]; then rm -rf -- "$work"; fi
+  if [ -z "$made" ]; then return; fi
+  last=$to
+  printf '%s' "$made" | while read -r _; do
+    rmdir -- "$last" 2>/dev/null || break
+    last=$(dirname -- "$last")
+  done
+}
+
+fetch_checked() {
+  get SHA256SUMS
+  sum_of "$file" >/dev/null
+  # Half as much to download.
+  if [ ! -f "$from/$file" ] && has gzip && grep -q " $file.gz\$" "$work/SHA256SUMS"; then
+    get "$file.gz"
+    check "$file.gz"
+    gzip -dc "$work/$file.gz" >"$work/$file" ||
+      fail "$file.gz could not be unpacked in $to" "Is there room? svc takes 130 MB, and half as much again while it is installed."
+    rm -f -- "$work/$file.gz"
+  else
+    get "$file"
+  fi
+  check "$file"
+  mv -- "$work/$file" "$work/svc"
+  chmod 755 "$work/svc"
+}
+
+get() {
+  case $from in
+    *://*)
+      say "Downloading $from/$1"
+      download "$from/$1" "$work/$1" || fail "$from/$1 could not be downloaded to $to" \
+        "Is the address right, is the network there, is there room on the disk? Nothing was changed."
+      ;;
+    *)
+      [ -f "$from/$1" ] || fail "there is no file $1 in $from" "It has to hold the files of one release. Nothing was changed."
+      cp -- "$from/$1" "$work/$1" || fail "$1 could not be copied to $to" "Is there room on the disk? Nothing was changed."
+      ;;
+  esac
+}
+
+download() {
+  if has curl; then
+    if [ -t 2 ]; then curl -fL --progress-bar -o "$2" "$1"; else curl -fsSL -o "$2" "$1"; fi
+  elif wget --version 2>/dev/null | grep -q GNU; then
+    wget -nv --tries=3 -O "$2" "$1"
+  else
+    wget -q -O "$2" "$1"
+  fi
+}
+
+sum_of() {
+  while read -r sum name; do
+    if [ "$name" = "$1" ]; then
+      say "$sum"
+      return
+    fi
+  done <"$work/SHA256SUMS"
+  fail "SHA256SUMS in $from does not name $1" "Is it a release of svc? Nothing was changed."
+}
+
+check() {
+  expected=$(sum_of "$1")
+  if has sha256sum; then
+    got=$(sha256sum <"$work/$1")
+  elif has shasum; then
+    got=$(shasum -a 256 <"$work/$1")
+  elif has openssl; then
+    got=$(openssl dgst -sha256 <"$work/$1" | sed 's/.*= *//')
+  else
+    fail "checking the sum needs sha256sum, shasum or openssl" "Install one of them. Nothing was changed."
+  fi
+  got=${got%% *}
+  [ "$got" = "$expected" ] || fail "the sum of $1 is wrong, so it is not installed" \
+    "expected $expected" "got      $got" "Download it again; if that does not help, do not use this source. Nothing was changed."
+}
+
+start() {
+  # What came through a browser may carry macOS's mark; its sum is checked by now.
+  if has xattr; then xattr -d com.apple.quarantine "$work/svc" 2>/dev/null || true; fi
+  if installed=$("$work/svc" --version 2>"$work/said" </dev/null); then
+    [ -z "$version" ] || [ "$installed" = "$version" ] ||
+      fail "this script installs svc $version, and $from holds $installed" "Take both from one release. Nothing was changed."
+    return
+  fi
+  hint='Nothing was changed.'
+  case $file in
+    *-musl) hint='It needs the C++ library. On Alpine: apk add libstdc++' ;;
+  esac
+  fail "$file does not start here:" "$(cat "$work/said")" "$hint"
+}
+
+finish() {
+  made=''
+  say "svc $installed is in $to/svc"
+  first=$(command -v svc || true)
+  case ":$PATH:" in
+    *":$to:"*)
+      if [ "$first" != "$to/svc" ]; then say "Another one comes before it on the PATH: $first"; fi
+      next='svc openapi --sandbox'
+      ;;
+    *)
+      say "$to is not on the PATH. To have it there in new terminals:"
+      say "  $(path_line)"
+      next="$to/svc openapi --sandbox"
+      ;;
+  esac
+  say "Try it, with a pretend WeChat: $next"
+}
+
+path_line() {
+  shown=$to
+  if [ -n "${HOME:-}" ]; then
+    # shellcheck disable=SC2016 # for the reader's shell
+    case $to in "$HOME"/*) shown='$HOME'${to#"$HOME"} ;; esac
+  fi
+  case ${SHELL:-} in
+    */fish)
+      say "fish_add_path \"$shown\""
+      return
+      ;;
+    */zsh) profile=.zshrc ;;
+    */bash) if [ "$(uname -s)" = Darwin ]; then profile=.bash_profile; else profile=.bashrc; fi ;;
+    *) profile=.profile ;;
+  esac
+  # shellcheck disable=SC2016 # for the reader's shell
+  say "echo 'export PATH=\"$shown:\$PATH\"' >> ~/$profile"
+}
+
+main "$@"
