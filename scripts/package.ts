@@ -22,8 +22,9 @@ try {
     { stdout: 'inherit', stderr: 'inherit' },
   )
   if ((await tsc.exited) !== 0) throw new Error('the sources do not compile; tsc says above what is wrong')
-  // What is imported as text. The rest of src is compiled by now.
-  await cp(join(root, 'src'), workshop, { recursive: true, filter: path => extname(path) !== '.ts' })
+  // What is imported as text. The rest of src is compiled by now, or to be read beside the sources.
+  const isRead = (path: string) => !['.ts', '.md'].includes(extname(path))
+  await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
   await copyDocs(join(workshop, 'docs'))
   await rm(library, { recursive: true, force: true })
   await rename(workshop, library)

@@ -1,26 +1,34 @@
-/** The README is a test: its conversation is run line by line in a shell, its tables are compared with the code. */
+/** The READMEs are a test: the conversation is run line by line in a shell, tables are compared with the code. */
 import { expect, test } from 'bun:test'
-import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
 import { tools } from '../src/tools/index.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const readme = await readFile(join(root, 'README.md'), 'utf8')
+/** Every README by its path, that of the front door first. */
+const pages = new Map<string, string>()
+const further = new Bun.Glob('{admin,locales,scripts,src,test}/**/README.md').scanSync({ cwd: root })
+for (const path of ['README.md', ...[...further].filter(path => !path.includes('node_modules')).sort()])
+  pages.set(path, await readFile(join(root, path), 'utf8'))
+/** Those whose commands are run: the second goes on in the same shell where the first ends. */
+const conversation = ['README.md', 'src/sandbox/README.md']
 const packageJson = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
 const stepMs = 30_000
 
 interface Step {
+  page: string
   line: number
   code: string
   /** What the README shows of the output; undefined when it shows nothing. */
   shown?: string
 }
 
-/** The ```bash blocks, each with the ```text block that follows it directly. */
-function stepsOf(markdown: string): Step[] {
+/** The ```bash blocks of a page, each with the ```text block that follows it directly. */
+function stepsOf(page: string): Step[] {
+  const markdown = pages.get(page)!
   const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(match => ({
     kind: match[1],
     text: match[2]!,
@@ -32,7 +40,7 @@ function stepsOf(markdown: string): Step[] {
     const next = blocks[index + 1]
     const follows = next?.kind === 'text' && markdown.slice(block.end, next.at).trim() === ''
     const line = markdown.slice(0, block.at).split('\n').length
-    return [{ line, code: block.text, ...(follows && { shown: next.text }) }]
+    return [{ page, line, code: block.text, ...(follows && { shown: next.text }) }]
   })
 }
 
@@ -62,7 +70,11 @@ test('the comparison of shown and real output can fail', () => {
   expect(isShown('a …', 'b c\n')).toBe(false)
 })
 
-test('every command of the README does what it shows, restart included', async () => {
+test('no page has commands that are not run', () => {
+  expect([...pages.keys()].filter(page => stepsOf(page).length > 0)).toEqual(conversation)
+})
+
+test('every command does what it shows, restart included', async () => {
   const home = await mkdtemp(join(tmpdir(), 'svc-readme-'))
   // As on a fresh machine; curl and svc see none of the settings of whoever runs the tests.
   const env = { PATH: `${home}/bin:${process.env.PATH ?? ''}`, HOME: home, LANG: 'C.UTF-8' }
@@ -73,7 +85,7 @@ test('every command of the README does what it shows, restart included', async (
   let service: Started | undefined
   let [port, phonePort] = ['0', '0']
   try {
-    const steps = stepsOf(readme)
+    const steps = conversation.flatMap(stepsOf)
     expect(steps.length).toBeGreaterThan(10)
     for (const step of steps) {
       const here = (text: string) =>
@@ -97,7 +109,7 @@ test('every command of the README does what it shows, restart included', async (
       const shown = here(step.shown ?? '')
       if (!isShown(shown, output)) {
         throw new Error(
-          `README.md:${step.line} shows\n${shown}\nbut\n${step.code}\nprinted\n${output}\n${service?.errors() ?? ''}`,
+          `${step.page}:${step.line} shows\n${shown}\nbut\n${step.code}\nprinted\n${output}\n${service?.errors() ?? ''}`,
         )
       }
     }
@@ -178,9 +190,12 @@ function openShell(cwd: string, env: Record<string, string>) {
 }
 
 /** Rows of the table under the heading, cells without backticks. */
-function tableUnder(heading: string): string[][] {
-  const section = readme.split(/^## /m).find(part => part.startsWith(`${heading}\n`))
-  if (!section) throw new Error(`README.md has no section ${heading}`)
+function tableUnder(heading: string, page = 'README.md'): string[][] {
+  const section = pages
+    .get(page)
+    ?.split(/^##? /m)
+    .find(part => part.startsWith(`${heading}\n`))
+  if (!section) throw new Error(`${page} has no section ${heading}`)
   return section
     .split('\n')
     .filter(line => line.startsWith('| '))
@@ -201,7 +216,7 @@ test('the table of options is the one of the code', () => {
       option.shownDefault ?? (typeof option.default === 'string' ? option.default : ''),
       option.help,
     ])
-  expect(tableUnder('Options of `svc openapi`')).toEqual(expected)
+  expect(tableUnder('Options of `svc openapi`', 'src/config/README.md')).toEqual(expected)
 })
 
 test('the table of tools names every tool and argument, the required ones in bold', () => {
@@ -220,18 +235,48 @@ test('the table of tools names every tool and argument, the required ones in bol
 
 test('the table of dependencies is the one of package.json', () => {
   expect(
-    tableUnder('Dependencies')
+    tableUnder('Dependencies', 'src/README.md')
       .map(([name]) => name!)
       .sort(),
   ).toEqual(Object.keys(packageJson.dependencies).sort())
 })
 
-test('every script and file that the README names exists', async () => {
-  for (const [, script] of readme.matchAll(/npm run ([\w:-]+)/g))
-    expect(packageJson.scripts).toHaveProperty(script!)
-  const files = [...readme.matchAll(/\.\/(scripts\/\w+)|\]\((?!http|#)([^)]+)\)/g)].map(
-    match => match[1] ?? match[2]!,
-  )
-  expect(files.length).toBeGreaterThan(3)
-  for (const file of files) await access(join(root, file))
+test('every script, file and heading that a page names exists', async () => {
+  const headings = (markdown: string) =>
+    [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+      heading!
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    )
+  let links = 0
+  for (const [page, markdown] of pages) {
+    for (const [, script] of markdown.matchAll(/npm run ([\w:-]+)/g))
+      expect(packageJson.scripts).toHaveProperty(script!)
+    for (const [, script] of markdown.matchAll(/\.\/(scripts\/[\w.-]*\w)/g)) await access(join(root, script!))
+    for (const [, path, anchor] of markdown.matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
+      const target = path ? join(dirname(page), path) : page
+      await access(join(root, target))
+      if (anchor)
+        expect([target, headings(pages.get(target)!)]).toEqual([target, expect.arrayContaining([anchor])])
+      links++
+    }
+  }
+  expect(links).toBeGreaterThan(20)
+})
+
+test('every page is found from the front door', () => {
+  const found = new Set(['README.md'])
+  for (const page of found)
+    for (const [, path] of pages.get(page)!.matchAll(/\]\((?!http)([^)#]*README\.md)/g))
+      found.add(join(dirname(page), path!))
+  expect([...found].sort()).toEqual([...pages.keys()].sort())
+})
+
+test('every room of the house is on its map', async () => {
+  const rooms = tableUnder('Rooms', 'src/README.md').flatMap(([names]) => names!.split(', '))
+  const inSrc = (await readdir(join(root, 'src')))
+    .filter(name => !name.endsWith('.md'))
+    .map(name => name.replace(/\.ts$/, ''))
+  expect(rooms.sort()).toEqual([...new Set(inSrc)].sort())
 })
