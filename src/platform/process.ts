@@ -26,13 +26,20 @@ const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
  * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
  * process replaces itself once (same pid, same terminal, about 15 ms). To be called before anything is opened. Returns
  * where there is nothing to do: not Bun, already raised, or no execve (Windows).
+ *
+ * Where the system does not start this file a second time (it was replaced by a newer one just now, or an emulator runs
+ * it), the process goes on with the limit it has; svc doctor tells of that.
  */
 export function raiseFetchLimit(): void {
   if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+  try {
+    process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+  } catch {
+    // Nothing has changed then.
+  }
 }
 
 /** Requests to this machine (the sandbox) go past a proxy that the environment names; fetch would send even those to it. */

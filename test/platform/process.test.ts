@@ -48,6 +48,19 @@ test('the process starts itself anew once, with its pid, arguments and input, an
   expect(await child.exited).toBe(0)
 }, 20_000)
 
+test('a process whose program is no longer there goes on as it is', async () => {
+  const path = script(
+    'replaced',
+    `import { raiseFetchLimit } from ${JSON.stringify(room)}
+     process.execPath = ${JSON.stringify(join(folder, 'absent'))}
+     raiseFetchLimit()
+     console.log(process.execPath, process.env.BUN_CONFIG_MAX_HTTP_REQUESTS)`,
+  )
+  const child = run(path)
+  expect(await new Response(child.stdout).text()).toBe(`${join(folder, 'absent')} undefined\n`)
+  expect(await child.exited).toBe(0)
+}, 20_000)
+
 test('requests to this machine go past a proxy of the environment', async () => {
   const path = script(
     'proxy',
