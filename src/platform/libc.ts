@@ -9,16 +9,11 @@ export async function openLibc<const Symbols extends Functions>(
   symbols: Symbols,
 ): Promise<import('bun:ffi').Library<Symbols>['symbols'] | undefined> {
   const { dlopen } = await import('bun:ffi')
-  const libraries =
-    process.platform === 'darwin'
-      ? ['libSystem.B.dylib']
-      : ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
-  for (const library of libraries) {
-    try {
-      return dlopen(library, symbols).symbols
-    } catch {
-      // Another C library, then.
-    }
+  // musl's own file is called otherwise on each kind of machine, but it takes the name of glibc's for itself.
+  const library = process.platform === 'darwin' ? 'libSystem.B.dylib' : 'libc.so.6'
+  try {
+    return dlopen(library, symbols).symbols
+  } catch {
+    return undefined
   }
-  return undefined
 }
