@@ -10,6 +10,7 @@ import type { Stats } from 'node:fs'
 import {
   chmod,
   type FileHandle,
+  lchown,
   lstat,
   mkdir,
   open,
@@ -41,15 +42,31 @@ const isAbsent = (error: unknown) => errorCodeOf(error) === 'ENOENT'
  *   somebody removed that one, an empty one in its place would hide it
  */
 export async function ensurePrivateDir(path: string, options: { parents?: boolean } = {}): Promise<void> {
-  if (options.parents ?? true) await mkdir(path, { recursive: true, mode: privateDir })
-  else {
-    await mkdir(path, { mode: privateDir }).catch(error => {
-      if (errorCodeOf(error) !== 'EEXIST') throw error
-    })
-  }
+  const made = await mkdir(path, { recursive: options.parents ?? true, mode: privateDir }).then(
+    first => ((options.parents ?? true) ? first : path),
+    error => {
+      if (options.parents !== false || errorCodeOf(error) !== 'EEXIST') throw error
+    },
+  )
+  if (made !== undefined) await leaveFolders(made, path)
   if (process.platform === 'win32') return
   // Looking first: a folder of somebody else that is private already need not be changed.
   if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
+}
+
+/** Whom a new file in the folder is left to, if that is not who makes it: what root keeps, its owner could not read. */
+async function heirOf(folder: string): Promise<Pick<Stats, 'uid' | 'gid'> | undefined> {
+  if (process.geteuid?.() !== 0) return undefined
+  const owner = await stat(folder)
+  return owner.uid === 0 ? undefined : owner
+}
+
+/** The same for new folders, from the first that was made down to the last. */
+async function leaveFolders(first: string, last: string): Promise<void> {
+  const heir = await heirOf(dirname(first))
+  if (!heir) return
+  for (let folder = resolve(last); liesIn(resolve(first), folder); folder = dirname(folder))
+    await lchown(folder, heir.uid, heir.gid)
 }
 
 /** Takes group's and others' rights from an existing file; an absent one is fine. */
@@ -75,7 +92,8 @@ async function writeTemporary(path: string, text: string, like?: Stats): Promise
   const handle = await open(temporary, 'wx', privateFile)
   try {
     // The owner first: a change of owner may take rights away. Only root can give a file away, and only root need.
-    if (like && like.uid !== (await handle.stat()).uid) await handle.chown(like.uid, like.gid)
+    const owner = like ?? (await heirOf(dirname(path)))
+    if (owner && owner.uid !== (await handle.stat()).uid) await handle.chown(owner.uid, owner.gid)
     // The mode given to open passes the umask, which may take rights away, never add any.
     await handle.chmod(like ? like.mode & 0o7777 : privateFile)
     await handle.writeFile(text)
@@ -257,6 +275,8 @@ export async function createUnique(dir: string, name: string): Promise<{ path: s
     const path = join(dir, `${stem}${mark}${extension}`)
     try {
       const handle = await open(path, 'wx', privateFile)
+      const heir = await heirOf(dir)
+      if (heir) await handle.chown(heir.uid, heir.gid)
       await handle.chmod(privateFile)
       return { path, handle }
     } catch (error) {

@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import {
   chmodSync,
+  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -140,6 +141,27 @@ test('what is absent reads as undefined, other failures are told', async () => {
     ),
   ).toBe('EISDIR')
 })
+
+test.skipIf(process.geteuid?.() !== 0)(
+  'what root makes in a folder of somebody else is left to him (as root)',
+  async () => {
+    const theirs = folder()
+    chownSync(theirs, 4321, 4322)
+    await writeDurably(join(theirs, 'contexts.json'), '{}')
+    await ensurePrivateDir(join(theirs, 'media', 'uploads'))
+    const { path, handle } = await createUnique(join(theirs, 'media', 'uploads'), 'a.txt')
+    await handle.close()
+    await writeDurably(join(theirs, 'contexts.json'), '{"again":1}')
+    for (const made of [join(theirs, 'contexts.json'), join(theirs, 'media'), join(path, '..'), path]) {
+      const { uid, gid } = statSync(made)
+      expect([made, uid, gid]).toEqual([made, 4321, 4322])
+    }
+    expect([modeOf(join(theirs, 'contexts.json')), modeOf(path)]).toEqual(['600', '600'])
+    // His private folder, in which root made nothing, stays whose it is; and root's own stays root's.
+    await writeDurably(join(folder(), 'mine'), '')
+    expect(statSync(join(root, String(folders - 1), 'mine')).uid).toBe(0)
+  },
+)
 
 test('a damaged file is set aside under a name that nothing had', async () => {
   const dir = folder()
