@@ -1,9 +1,10 @@
 /** Puts a service in its place and takes it away: all of it, or nothing. */
 
+import type { Stats } from 'node:fs'
 import { chmod, chown, mkdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf, readText, replaceKeepingRights } from '../platform/files.ts'
+import { errorCodeOf, readText, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { Failed, type ServiceFile, type ServiceManager, type ServicePlan } from './plan.ts'
 
 /** What became of it. */
@@ -15,6 +16,7 @@ interface Before {
   /** Absent: there was none. */
   readonly text?: string
   readonly mode: ServiceFile['mode']
+  readonly owner?: Pick<Stats, 'uid' | 'gid'>
 }
 
 export interface InstallOptions {
@@ -42,24 +44,22 @@ export async function install(
   const wanted = new Set(files.map(({ path }) => path))
   const before: Before[] = []
   for (const { path, mode } of everyFile(manager)) {
-    const text = await readText(path)
-    before.push({ path, mode, ...(text !== undefined && { text }) })
+    const [text, owner] = [await readText(path), await statOf(path)]
+    before.push({ path, mode, ...(text !== undefined && { text }), ...(owner && { owner }) })
   }
   const isSame = before.every(({ path, text }) => text === files.find(file => file.path === path)?.text)
   if (isSame && (await isRunning())) return 'nothing'
+  const begun = Date.now()
   try {
     for (const file of files) await put(file)
     for (const { path } of before) if (!wanted.has(path)) await removed(path)
     await manager.start()
     await works()
   } catch (error) {
-    const words = error instanceof Failed ? await manager.lastWords().catch(() => []) : []
+    const said = error instanceof Failed ? await saidBy(manager, begun, error) : ''
     const left = await putBack(manager, before, was !== undefined)
     if (!(error instanceof Failed)) throw error
-    throw new SvcError('internal', [`the service does not start: ${error.message}`, ...words].join('\n'), {
-      hint: left,
-      cause: error,
-    })
+    throw new SvcError('internal', `the service does not start: ${said}`, { hint: left, cause: error })
   }
   return was === undefined ? 'installed' : isSame ? 'started' : 'changed'
 }
@@ -83,6 +83,13 @@ export async function uninstall(manager: ServiceManager, name: string): Promise<
   return true
 }
 
+/** What the service said before it ended; if nothing, what its manager says of that. */
+async function saidBy(manager: ServiceManager, begun: number, { message }: Failed): Promise<string> {
+  const words = await manager.lastWords(begun).catch(() => [])
+  // Started several times, it says the same several times.
+  return ([...new Set(words)].join(' / ') || message).replace(/\.$/, '')
+}
+
 /** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did */
 export async function ownText(manager: ServiceManager): Promise<string | undefined> {
   const text = await readText(manager.path)
@@ -104,7 +111,7 @@ const everyFile = (manager: ServiceManager): { path: string; mode: ServiceFile['
   { path: manager.path, mode: 0o644 },
 ]
 
-async function put({ path, text, mode, owner }: ServiceFile): Promise<void> {
+async function put({ path, text, mode, owner }: Before & { text: string }): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   await replaceKeepingRights(path, text)
   await chmod(path, mode)
@@ -124,9 +131,9 @@ async function putBack(
   wasThere: boolean,
 ): Promise<string> {
   if (!wasThere) await manager.stop().catch(() => {})
-  for (const { path, text, mode } of before) {
-    if (text === undefined) await removed(path)
-    else await put({ path, text, mode })
+  for (const { text, ...file } of before) {
+    if (text === undefined) await removed(file.path)
+    else await put({ ...file, text })
   }
   if (!wasThere) {
     await manager.forget().catch(() => {})

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { SvcError } from '../model/error.ts'
+import { statOf } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import { commandOfPlist, labelOf, plistText } from './launchd-plist.ts'
 import {
@@ -100,14 +101,11 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         ...(!running && /^-?[1-9]/.test(exit ?? '') && { ended: `status ${exit}` }),
       }
     },
-    async lastWords() {
+    async lastWords(since) {
+      const changed = (await statOf(logPath))?.mtimeMs ?? 0
+      if (changed < since) return []
       const text = await readFile(logPath, 'utf8').catch(() => '')
-      return text
-        .trimEnd()
-        .split('\n')
-        .filter(Boolean)
-        .slice(-8)
-        .map(line => `  ${line}`)
+      return text.trimEnd().split('\n').filter(Boolean).slice(-4)
     },
     advice: {
       logs: `tail -f ${logPath.replaceAll(' ', '\\ ')}`,

@@ -102,8 +102,8 @@ export interface ServiceManager {
   /** After the files are gone. */
   forget(): Promise<void>
   state(): Promise<ServiceState>
-  /** The last lines that the service wrote. */
-  lastWords(): Promise<string[]>
+  /** The last lines that the service wrote after `since`, Unix ms. */
+  lastWords(since: number): Promise<string[]>
   /** Commands for people. */
   readonly advice: { readonly logs: string; readonly restart: string }
 }

@@ -71,15 +71,15 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       await call('reset-failed', unit)
     },
     state: async () => stateOf(await properties(call, unit)),
-    async lastWords() {
+    async lastWords(since) {
+      // What the service wrote itself, and not what systemd says of it.
+      const args = ['-u', unit, '-t', name, '-n', '4', '--no-pager', '-o', 'cat']
+      await runProgram('journalctl', ['--sync'])
       const { stdout } = await runProgram('journalctl', [
-        ...scoped,
-        ...['-u', unit, '-n', '8', '--no-pager', '-o', 'cat', '--since', '-5min'],
+        ...[...scoped, ...args],
+        `--since=@${Math.floor(since / 1000)}`,
       ])
-      return stdout
-        .split('\n')
-        .filter(line => line.trim() !== '')
-        .map(line => `  ${line}`)
+      return stdout.split('\n').filter(line => line.trim() !== '')
     },
     advice: {
       logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
