@@ -1,0 +1,169 @@
+/**
+ * `./scripts/release VERSION|major|minor|patch`: makes a release of what is committed on main.
+ *
+ * All of it happens in a worktree; main, its tag and dist/release come last, when everything has passed. Nothing leaves
+ * this machine.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { planned, Refused } from './releasing/checks.ts'
+import { notesOf, type Tried } from './releasing/notes.ts'
+import { build, type Making, partNames, tryOut } from './releasing/parts.ts'
+import { Stopped, stop, tried } from './releasing/run.ts'
+import { sumUp } from './releasing/sums.ts'
+import {
+  closeWorkshop,
+  commitAndTag,
+  commitIn,
+  expectUnchanged,
+  handOver,
+  openWorkshop,
+} from './releasing/workshop.ts'
+
+const help = `./scripts/release VERSION|major|minor|patch [--dry-run] [--url ADDRESS] [--only PART,…]
+
+Sets the version, builds everything, tries it, runs the tests, writes the notes, and commits and tags when all of it has
+passed. The files are in dist/release then, and what is left to do is said at the end. When anything fails, nothing has
+changed.
+
+  --dry-run      neither commits nor tags; the files go to dist/release-dry-run
+  --skip-tests   not the tests; in a dry run only
+  --url ADDRESS  where the files will lie, for the installer and the notes
+  --only PART,…  not everything: ${partNames.join(', ')}`
+
+interface Wishes {
+  wanted: string
+  dryRun: boolean
+  skipTests: boolean
+  url: string | undefined
+  parts: readonly string[]
+}
+
+function wishes(): Wishes | undefined {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      'dry-run': { type: 'boolean', default: false },
+      'skip-tests': { type: 'boolean', default: false },
+      url: { type: 'string' },
+      only: { type: 'string', multiple: true },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  if (values.help) return undefined
+  const [wanted, ...more] = positionals
+  if (wanted === undefined || more.length > 0)
+    throw new Error('one version is needed, or major, minor or patch')
+  if (values['skip-tests'] && !values['dry-run']) {
+    throw new Error('--skip-tests is for a dry run; what is released has passed its tests')
+  }
+  if (values.url !== undefined && !/^https?:\/\/[^\s'\\]+$/.test(values.url)) {
+    throw new Error(`--url: expected an address like https://example.org/svc, got ${values.url}`)
+  }
+  const parts = values.only?.flatMap(names => names.split(',')) ?? partNames
+  const unknown = parts.filter(part => !partNames.includes(part))
+  if (unknown.length > 0) {
+    throw new Error(`there is no part ${unknown.join(', ')}; there are ${partNames.join(', ')}`)
+  }
+  return { wanted, dryRun: values['dry-run'], skipTests: values['skip-tests'], url: values.url, parts }
+}
+
+const started = performance.now()
+
+function say(line: string): void {
+  console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s  ${line}`)
+}
+
+/** Also names the tests that this machine could not run. */
+async function testsIn(folder: string): Promise<Tried[]> {
+  const { status, stdout, stderr } = await tried(['./scripts/test'], { cwd: folder, shown: true })
+  if (status !== 0) throw new Error('the tests fail; the lines above say which')
+  const passed = stdout.trimEnd().split('\n').at(-1) ?? ''
+  const skipped = new Set([...`${stdout}${stderr}`.matchAll(/^\(skip\) (.+)$/gm)].map(match => match[1]!))
+  return [
+    { what: 'types, lint and tests', how: passed, ran: true },
+    ...[...skipped].map(what => ({ what, how: 'a test that was skipped', ran: false })),
+  ]
+}
+
+async function release(root: string, { wanted, dryRun, skipTests, url, parts }: Wishes): Promise<void> {
+  const plan = await planned(root, wanted, new Date().toISOString().slice(0, 10))
+  const { version } = plan
+  say(`svc ${version}${dryRun ? ', a dry run' : ''}: the checks have passed`)
+  try {
+    const workshop = await openWorkshop(root, plan)
+    const { folder, output } = workshop
+    const commit = dryRun ? undefined : await commitIn(workshop, version)
+
+    const untested = { what: 'types, lint and tests', how: 'left out of this dry run', ran: false }
+    if (!skipTests) say('running the tests')
+    const tests = skipTests ? [untested] : await testsIn(folder)
+    say('building')
+    const making: Making = { folder, output, version, parts, url }
+    await build(making)
+    say('trying what was built')
+    const all = [...(await tryOut(making, say)), ...tests]
+    await expectUnchanged(workshop, commit === undefined ? ['package.json', 'CHANGELOG.md'] : [])
+
+    const notes = notesOf({ version, changes: plan.notes, files: await sumUp(output), tried: all, url })
+    const notesFile = join(output, 'NOTES.md')
+    await writeFile(notesFile, notes)
+
+    // From here on it is a matter of milliseconds, and half of it would be worse than a late stop.
+    for (const signal of signals) process.removeAllListeners(signal).on(signal, () => {})
+    const target = join(root, 'dist', dryRun ? 'release-dry-run' : 'release')
+    await mkdir(join(root, 'dist'), { recursive: true })
+    const takeBack = await handOver(workshop, target)
+    if (commit !== undefined) {
+      await commitAndTag(root, plan, commit, join(target, 'NOTES.md')).catch(async error => {
+        await takeBack()
+        throw error
+      })
+    }
+    say(commit === undefined ? 'done; nothing was committed or tagged' : `committed and tagged v${version}`)
+    console.log(whatIsLeft(version, target, commit !== undefined))
+  } finally {
+    await closeWorkshop(root)
+  }
+}
+
+function whatIsLeft(version: string, folder: string, committed: boolean): string {
+  if (!committed) return `\nThe files and NOTES.md are in ${folder}.`
+  return `
+Nothing has left this machine. What is left for you:
+  git push --follow-tags
+  upload what is in ${folder}; NOTES.md is the text to it
+  ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push
+To take it back before that:
+  git tag -d v${version} && git reset --keep HEAD~1`
+}
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+let chosen: Wishes | undefined
+try {
+  chosen = wishes()
+} catch (error) {
+  console.error(`error: ${(error as Error).message}\nhint: ./scripts/release --help`)
+  process.exit(2)
+}
+if (!chosen) {
+  console.log(help)
+  process.exit(0)
+}
+for (const signal of signals) process.on(signal, () => stop(signal))
+try {
+  await release(resolve(import.meta.dirname, '..'), chosen)
+} catch (error) {
+  if (error instanceof Refused) {
+    console.error('error: nothing was changed; first mend this:')
+    for (const problem of error.problems) console.error(`  - ${problem}`)
+  } else {
+    const why = error instanceof Error ? error.message : String(error)
+    console.error(`error: no release: ${why}`)
+    if (!(error instanceof Stopped)) console.error('hint: nothing was changed; mend it and begin again')
+  }
+  process.exitCode = 1
+}

@@ -1,0 +1,113 @@
+/** What has to be so before a release begins. Nothing is changed here. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Noted, noted } from './changelog.ts'
+import { gitIn, tried } from './run.ts'
+import { statedVersion, versionOf, versionOrder, withVersion } from './version.ts'
+
+export interface Planned extends Noted {
+  version: string
+  /** The commit it is made from. */
+  base: string
+  packageJson: string
+}
+
+/** All that stands in the way, each as `what; what to do`. */
+export class Refused extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'))
+    this.problems = problems
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+
+/** Lines `file:line:text` of what git follows that state the version a second time. */
+export async function statedElsewhere(root: string, version: string): Promise<string[]> {
+  const words = `(svc|version)[^[:alnum:]]{0,4}v?${version.replaceAll('.', '\\.')}([^0-9A-Za-z.-]|\\.?$)`
+  // The changelog is about versions, the other two list those of others, and tests make up their own.
+  const besides = ['CHANGELOG.md', 'package.json', 'bun.lock', 'test'].map(name => `:(exclude)${name}`)
+  const { status, stdout, stderr } = await tried(
+    ['git', 'grep', '--no-color', '-nIiE', '-e', words, '--', '.', ...besides],
+    { cwd: root },
+  )
+  if (status > 1) throw new Error(`git grep failed: ${stderr.trim()}`)
+  return stdout.split('\n').filter(line => line !== '')
+}
+
+async function treeProblems(root: string): Promise<string[]> {
+  const git = gitIn(root)
+  const problems: string[] = []
+  const branch = await git('branch', '--show-current')
+  if (branch !== 'main') {
+    problems.push(
+      `this is ${branch ? `the branch ${branch}` : 'no branch'}; releases come from main: git switch main`,
+    )
+  }
+  const changed = (await git('status', '--porcelain')).split('\n').filter(line => line !== '')
+  if (changed.length > 0) {
+    const shown = changed.slice(0, 5).map(line => line.slice(3))
+    const more = changed.length > 5 ? ` and ${changed.length - 5} more` : ''
+    problems.push(`not committed: ${shown.join(', ')}${more}; commit it, or put it away with git stash -u`)
+  }
+  // As far as the last fetch tells; a branch without a counterpart elsewhere has nothing to miss.
+  const behind = await tried(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
+  if (behind.status === 0 && Number(behind.stdout) > 0) {
+    problems.push(`${behind.stdout.trim()} commits of the other side are missing here; git pull --ff-only`)
+  }
+  const person = await tried(['git', 'var', 'GIT_COMMITTER_IDENT'], { cwd: root })
+  if (person.status !== 0) {
+    problems.push('git does not know who you are; git config user.name and git config user.email tell it')
+  }
+  if (!Bun.which('npm')) {
+    problems.push('npm is not on the PATH, which fetches runtimes and packs; install Node.js 20 or later')
+  }
+  return problems
+}
+
+/**
+ * Looks at everything and says what the release will be.
+ *
+ * @param wanted a version, or major, minor, patch
+ * @param day of the release, 2026-01-31
+ * @throws Refused with every problem at once
+ */
+export async function planned(root: string, wanted: string, day: string): Promise<Planned> {
+  const git = gitIn(root)
+  const read = (name: string) => readFile(join(root, name), 'utf8')
+  const problems = await treeProblems(root)
+  const packageJson = await read('package.json')
+  const present = statedVersion(packageJson)
+
+  let version: string | undefined
+  let about: Noted | undefined
+  try {
+    version = versionOf(wanted, present)
+  } catch (error) {
+    problems.push(messageOf(error))
+  }
+  if (version !== undefined) {
+    const isTagged = async (name: string) => (await git('tag', '--list', `v${name}`)) !== ''
+    const order = versionOrder(version, present)
+    if (await isTagged(version)) {
+      problems.push(
+        `the tag v${version} is there already; what is released stays as it is: take a higher version`,
+      )
+    } else if (order < 0) {
+      problems.push(`${version} is lower than ${present}, which package.json states; take a higher one`)
+    }
+    try {
+      about = noted(await read('CHANGELOG.md'), version, day)
+    } catch (error) {
+      problems.push(messageOf(error))
+    }
+  }
+  for (const place of await statedElsewhere(root, present)) {
+    problems.push(`the version stands a second time, at ${place.trim()}; take it from package.json there`)
+  }
+  if (problems.length > 0 || version === undefined || about === undefined) throw new Refused(problems)
+  const base = await git('rev-parse', 'HEAD')
+  return { version, base, packageJson: withVersion(packageJson, version), ...about }
+}

@@ -1,0 +1,114 @@
+/** The parts of a release: how each is built from a checkout, and how it is tried before anybody has it. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { type Target, targets } from '../build/targets.ts'
+import type { Tried } from './notes.ts'
+import { run } from './run.ts'
+import { ownMachine, ownTarget, type Trial, trialOf } from './trials.ts'
+
+const nameOf = (target: Target) => target.name.slice('bun-'.length)
+
+/** As `--only` takes them. */
+export const partNames: readonly string[] = [...targets.map(nameOf), 'deno', 'package']
+
+export interface Making {
+  /** The sources, with the version of the release in them. */
+  folder: string
+  output: string
+  version: string
+  parts: readonly string[]
+  url?: string | undefined
+}
+
+const bun = process.execPath
+
+/** Builds every part into `output`. */
+export async function build({ folder, output, parts, url }: Making): Promise<void> {
+  const inSources = { cwd: folder, shown: true }
+  const binaries = targets.filter(target => parts.includes(nameOf(target)))
+  if (binaries.length > 0) {
+    const chosen = binaries.map(({ name }) => `--target=${name}`)
+    const address = url === undefined ? [] : [`--url=${url}`]
+    await run([bun, 'scripts/build.ts', `--outdir=${output}`, ...chosen, ...address], inSources)
+  }
+  await mkdir(output, { recursive: true })
+  if (parts.includes('deno')) {
+    await run([bun, 'scripts/bundle.ts', `--outfile=${join(output, 'svc.mjs')}`], inSources)
+  }
+  if (parts.includes('package')) {
+    await run(['npm', 'pack', '--loglevel=error', `--pack-destination=${output}`], inSources)
+  }
+}
+
+/** A program that an installed package brings, in a project of its own. */
+async function installed(tarball: string, project: string): Promise<string> {
+  await mkdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true }\n')
+  await run([bun, 'add', tarball], { cwd: project, shown: true })
+  return join(project, 'node_modules/.bin/svc')
+}
+
+/** Every part, with the command that starts it where there is one. */
+async function trials({ folder, output, parts, version }: Making, workshop: string): Promise<Trial[]> {
+  const found = targets
+    .filter(target => parts.includes(nameOf(target)))
+    .map(target => trialOf(target, output))
+  if (parts.includes('deno')) {
+    const command = [
+      join(folder, 'node_modules/.bin/deno'),
+      'run',
+      '--allow-all',
+      '--no-config',
+      join(output, 'svc.mjs'),
+    ]
+    found.push({ file: 'svc.mjs', command, where: 'by Deno' })
+  }
+  if (parts.includes('package')) {
+    const file = `svc-${version}.tgz`
+    const program = await installed(join(output, file), join(workshop, 'project'))
+    found.push({ file, command: [program], where: `installed in an empty project, by Bun ${Bun.version}` })
+  }
+  return found
+}
+
+/**
+ * Walks the whole conversation with every part that starts here.
+ *
+ * @throws when one of them fails
+ */
+export async function tryOut(making: Making, say: (line: string) => void): Promise<Tried[]> {
+  const tried: Tried[] = []
+  const workshop = await mkdtemp(join(tmpdir(), 'svc-trial-'))
+  try {
+    for (const { file, command, where, env, patience = 1 } of await trials(making, workshop)) {
+      if (!command) {
+        tried.push({ what: file, how: where, ran: false })
+        continue
+      }
+      say(`${file}, ${where}`)
+      const options = [`--expect-version=${making.version}`, `--patience=${patience}`]
+      const said = await run([bun, 'scripts/smoke.ts', ...options, '--', ...command], {
+        cwd: making.folder,
+        shown: true,
+        ...(env && { env }),
+      })
+      const steps = said.split('\n').filter(line => line.startsWith('ok ')).length
+      tried.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })
+    }
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+  if (!ownTarget()) {
+    tried.push({ what: 'the binary of this machine', how: `there is none for ${ownMachine()}`, ran: false })
+  }
+  const absent = partNames.filter(part => !making.parts.includes(part))
+  tried.push({
+    what: 'the container image',
+    how: 'made from the same sources, by ./scripts/image',
+    ran: false,
+  })
+  if (absent.length > 0) tried.push({ what: absent.join(', '), how: 'not made this time', ran: false })
+  return tried
+}

@@ -1,0 +1,85 @@
+/** The commands of a release, one at a time, each to its end. */
+import process from 'node:process'
+
+export interface RunOptions {
+  cwd: string
+  env?: Record<string, string | undefined>
+  /** Shows what it says while it runs. */
+  shown?: boolean
+}
+
+export interface Result {
+  status: number
+  stdout: string
+  stderr: string
+}
+
+export class Stopped extends Error {}
+
+let current: { pid: number; isGroup: boolean } | undefined
+let stopped: NodeJS.Signals | undefined
+
+/** Ends what runs now, the second time by force, and lets nothing else begin, so that the caller can tidy up. */
+export function stop(signal: NodeJS.Signals): void {
+  const how = stopped ? 'SIGKILL' : 'SIGTERM'
+  stopped = signal
+  if (current) process.kill(current.isGroup ? -current.pid : current.pid, how)
+}
+
+const mayGoOn = () => {
+  if (stopped) throw new Stopped(`stopped by ${stopped}`)
+}
+
+async function read(
+  from: ReadableStream<Uint8Array<ArrayBuffer>>,
+  to?: NodeJS.WritableStream,
+): Promise<string> {
+  let text = ''
+  for await (const piece of from.pipeThrough(new TextDecoderStream())) {
+    text += piece
+    to?.write(piece)
+  }
+  return text
+}
+
+/** How it ended and what it said, whatever that is. */
+export async function tried(command: readonly string[], { cwd, env, shown }: RunOptions): Promise<Result> {
+  mayGoOn()
+  const child = Bun.spawn([...command], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    // What takes long starts programs of its own. What is short may want to ask a person, as for a signature.
+    detached: shown === true,
+  })
+  current = { pid: child.pid, isGroup: shown === true }
+  const [stdout, stderr, status] = await Promise.all([
+    // What commands say is no result of ours.
+    read(child.stdout, shown ? process.stderr : undefined),
+    read(child.stderr, shown ? process.stderr : undefined),
+    child.exited,
+  ])
+  current = undefined
+  mayGoOn()
+  return { status, stdout, stderr }
+}
+
+/**
+ * What it said on stdout, without the end of the last line.
+ *
+ * @throws when it fails
+ */
+export async function run(command: readonly string[], options: RunOptions): Promise<string> {
+  const { status, stdout, stderr } = await tried(command, options)
+  if (status === 0) return stdout.trimEnd()
+  const said = options.shown ? 'the lines above say why' : `${stdout}${stderr}`.trim()
+  throw new Error(`${command.join(' ')} failed with ${status}: ${said}`)
+}
+
+/** `git` in one folder. */
+export const gitIn =
+  (cwd: string) =>
+  (...args: string[]): Promise<string> =>
+    run(['git', ...args], { cwd })

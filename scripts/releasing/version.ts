@@ -1,0 +1,44 @@
+/** Which version comes next, and the one place where it stands. */
+
+// As semver.org gives it, without build metadata: neither tags nor npm keep that.
+const numbers = '(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)'
+const named = '(?:0|[1-9]\\d*|\\d*[a-zA-Z-][0-9a-zA-Z-]*)'
+const semver = new RegExp(`^${numbers}(?:-(${named}(?:\\.${named})*))?$`)
+
+export const isVersion = (text: string): boolean => semver.test(text)
+
+/**
+ * The version that `wanted` means: itself, or the next one after `present` for major, minor and patch.
+ *
+ * @throws when `wanted` is no version, with what to give instead
+ */
+export function versionOf(wanted: string, present: string): string {
+  if (isVersion(wanted)) return wanted
+  const step = ['major', 'minor', 'patch'].indexOf(wanted)
+  const [, ...parts] = semver.exec(present) ?? []
+  if (step < 0)
+    throw new Error(`${wanted} is no version; give one like 1.2.3 or 1.2.3-rc.1, or major, minor, patch`)
+  if (parts.length === 0 || parts[3] !== undefined) {
+    throw new Error(`${wanted} of ${present} could mean two versions; give the version itself`)
+  }
+  return parts
+    .slice(0, 3)
+    .map((part, index) => (index < step ? part : index === step ? Number(part) + 1 : 0))
+    .join('.')
+}
+
+/** Negative when `a` comes before `b`. */
+export const versionOrder = (a: string, b: string): number => Bun.semver.order(a, b)
+
+const stated = /^( {2}"version": ")([^"]*)(",?)$/m
+
+/** The version in the text of a package.json. */
+export function statedVersion(packageJson: string): string {
+  const version = stated.exec(packageJson)?.[2]
+  if (version === undefined) throw new Error('package.json has no line "version" of its own; add one')
+  return version
+}
+
+/** The text of a package.json with another version, else letter for letter the same. */
+export const withVersion = (packageJson: string, version: string): string =>
+  packageJson.replace(stated, (_line, before: string, _old, after: string) => `${before}${version}${after}`)

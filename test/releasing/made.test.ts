@@ -1,0 +1,202 @@
+/** Releases, made in repositories of their own that hold what lies here. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { appendFile, readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import pkg from '../../package.json' with { type: 'json' }
+import { statedElsewhere } from '../../scripts/releasing/checks.ts'
+import { ownTarget } from '../../scripts/releasing/trials.ts'
+import { ended } from '../support/ended.ts'
+import { type Repositories, repositories, root } from '../support/repository.ts'
+import { until } from '../support/until.ts'
+
+/** The part that this machine can run. */
+const own = ownTarget()?.name.slice('bun-'.length) ?? 'deno'
+
+describe.skipIf(!Bun.which('git'))('a release (skipped where there is no git)', () => {
+  let of: Repositories
+  beforeAll(async () => {
+    of = await repositories()
+  }, 30_000)
+  afterAll(() => of?.remove())
+
+  test('the version stands in package.json alone, and a second place is found', async () => {
+    const { path, commit } = await of.fresh('stated')
+    expect(await statedElsewhere(path, pkg.version)).toEqual([])
+    await commit('biome.json', `{ "version": "${pkg.version}" }\n`)
+    await commit('LICENSE', `svc v${pkg.version}.\nversion ${pkg.version}0\n`)
+    expect((await statedElsewhere(path, pkg.version)).map(line => line.split(':').slice(0, 2))).toEqual([
+      ['LICENSE', '1'],
+      ['biome.json', '1'],
+    ])
+  }, 30_000)
+
+  test('everything that stands in the way is said at once, with what to do, and nothing is changed', async () => {
+    const { path, git: inside, commit, release, state } = await of.fresh('refused')
+    await commit('CHANGELOG.md', '# Changes\n\n## Unreleased\n\n## 0.0.1\n\n- an egg\n')
+    await commit('LICENSE', `svc ${pkg.version}\n`)
+    await inside('switch', '--quiet', '--create', 'work')
+    await appendFile(join(path, 'README.md'), 'more\n')
+    await writeFile(join(path, 'left.txt'), '')
+    const before = await state()
+
+    const lower = await release('0.0.2')
+    expect([lower.status, lower.stdout]).toEqual([1, ''])
+    expect(lower.stderr.split('\n')).toEqual([
+      'error: nothing was changed; first mend this:',
+      '  - this is the branch work; releases come from main: git switch main',
+      '  - not committed: README.md, left.txt; commit it, or put it away with git stash -u',
+      `  - 0.0.2 is lower than ${pkg.version}, which package.json states; take a higher one`,
+      '  - CHANGELOG.md says nothing about 0.0.2; write under "## Unreleased" what you can do now, what breaks, what to run',
+      `  - the version stands a second time, at LICENSE:1:svc ${pkg.version}; take it from package.json there`,
+      '',
+    ])
+    expect((await release('next')).stderr).toContain('next is no version; give one like 1.2.3')
+    await inside('tag', 'v9.0.0')
+    expect((await release('9.0.0')).stderr).toContain('the tag v9.0.0 is there already')
+    await inside('tag', '--delete', 'v9.0.0')
+    expect(await state()).toEqual(before)
+  }, 30_000)
+
+  test('what makes no sense is wrong usage', async () => {
+    const { release, state } = await of.fresh('usage')
+    const before = await state()
+    for (const [args, said] of [
+      [[], 'one version is needed'],
+      [['1.0.0', '2.0.0'], 'one version is needed'],
+      [['1.0.0', '--skip-tests'], 'for a dry run'],
+      [['1.0.0', '--only', 'linux-x64,toaster'], 'there is no part toaster'],
+      [['1.0.0', '--url', "https://example.org/'"], 'expected an address'],
+      [['1.0.0', '--sing'], '--sing'],
+    ] as const) {
+      const { status, stderr } = await release(...args)
+      expect([status, stderr]).toEqual([2, expect.stringContaining(said)])
+    }
+    const { status, stdout } = await ended([join(root, 'scripts/release'), '--help'], {
+      cwd: tmpdir(),
+      env: of.env,
+    })
+    expect([status, stdout]).toEqual([0, expect.stringContaining('--dry-run')])
+    expect(await state()).toEqual(before)
+  }, 30_000)
+
+  for (const [what, part, file, broken, said] of [
+    [
+      'test',
+      'deno',
+      'scripts/test',
+      () => '#!/bin/sh\necho "3 passed, 1 failed"\nexit 1\n',
+      'the tests fail',
+    ],
+    ['build', own, 'src/main.ts', (text: string) => `${text}\nimport './absent.ts'\n`, 'absent.ts'],
+    // It starts, and says that it is another.
+    ['conversation', 'deno', 'src/version.ts', () => `export const version: string = '0.0.7'\n`, '0.0.7'],
+  ] as const) {
+    test(`a ${what} that fails leaves everything as it was`, async () => {
+      const { path, commit, release, state } = await of.fresh(`failing-${what}`)
+      await commit(file, broken(await readFile(join(path, file), 'utf8')))
+      const before = await state()
+      const failed = await release('0.2.0', '--only', part)
+      expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining(said)])
+      expect(failed.stderr).toEndWith('hint: nothing was changed; mend it and begin again\n')
+      expect(await state()).toEqual(before)
+    }, 120_000)
+  }
+
+  test('one that is killed, or told to stop, leaves everything as it was, and the next tidies up after it', async () => {
+    const { path, commit, state } = await of.fresh('killed')
+    const untouched = await state()
+    const begin = () =>
+      Bun.spawn([process.execPath, 'scripts/release.ts', '0.2.0', '--only', 'deno'], {
+        cwd: path,
+        env: of.env,
+        stdout: 'ignore',
+        stderr: 'ignore',
+        // A group of its own, so that all of it can be killed as when the power goes.
+        detached: true,
+      })
+    const workshopOf = (child: Bun.Subprocess) => join(path, 'dist', `.release-${child.pid}`)
+    const written = async (child: Bun.Subprocess) => {
+      const file = join(workshopOf(child), 'package.json')
+      await until('the version is written', 20_000, async () => {
+        const text = await readFile(file, 'utf8').catch(() => '')
+        return text.includes('"version": "0.2.0"')
+      })
+    }
+
+    const killed = begin()
+    await written(killed)
+    process.kill(-killed.pid, 'SIGKILL')
+    await killed.exited
+    const left = { worktrees: expect.stringContaining(workshopOf(killed)), dist: [`.release-${killed.pid}`] }
+    expect(await state()).toEqual({ ...untouched, ...left })
+
+    const diary = join(path, '..', 'diary')
+    const asleep = `(trap 'echo ended >>${diary}' TERM; echo begun >>${diary}; sleep 600 & wait) &\nwait\n`
+    await commit('scripts/test', `#!/bin/sh\n${asleep}`)
+    const { head, refs } = await state()
+    const read = () => readFile(diary, 'utf8').catch(() => '')
+    const told = begin()
+    await until('the tests run', 60_000, async () => (await read()) === 'begun\n')
+    expect(existsSync(workshopOf(killed))).toBe(false)
+    told.kill('SIGTERM')
+    expect(await told.exited).toBe(1)
+    await until('what it has started ends with it', 10_000, async () => (await read()) === 'begun\nended\n')
+    expect(await state()).toEqual({ ...untouched, head, refs })
+  }, 120_000)
+
+  test('a release: the version everywhere, files with their sums and notes, a commit and a tag', async () => {
+    const file = ownTarget()?.file
+    if (file === undefined) throw new Error('there is no binary for this machine')
+    const { path, git: inside, release } = await of.fresh('released')
+    const base = await inside('rev-parse', 'HEAD')
+
+    const done = await release('0.2.0', '--only', own, '--url', 'https://example.org/svc')
+    expect(done.status === 0 ? 0 : done.stderr).toBe(0)
+    expect(done.stdout).toContain('git push --follow-tags')
+
+    const out = join(path, 'dist/release')
+    expect(readdirSync(join(path, 'dist'))).toEqual(['release'])
+    expect(readdirSync(out).sort()).toEqual(['NOTES.md', 'SHA256SUMS', 'install.sh', file, `${file}.gz`])
+    const sums = await readFile(join(out, 'SHA256SUMS'), 'utf8')
+    const sumOf = (name: string) =>
+      new Bun.CryptoHasher('sha256').update(readFileSync(join(out, name))).digest('hex')
+    expect(sums).toBe(['install.sh', file, `${file}.gz`].map(name => `${sumOf(name)}  ${name}\n`).join(''))
+    expect((await ended([join(out, file), '--version'], { cwd: tmpdir(), env: of.env })).stdout).toContain(
+      '0.2.0',
+    )
+
+    expect(await inside('status', '--porcelain')).toBe('')
+    expect(await inside('log', '--format=%s', `${base}..main`)).toBe('release 0.2.0')
+    expect((await inside('diff', '--name-only', base)).split('\n')).toEqual(['CHANGELOG.md', 'package.json'])
+    expect(JSON.parse(await readFile(join(path, 'package.json'), 'utf8'))).toEqual({
+      ...pkg,
+      version: '0.2.0',
+    })
+    expect(await readFile(join(path, 'CHANGELOG.md'), 'utf8')).toMatch(
+      /^# Changes\n\n## 0\.2\.0 – \d{4}-\d\d-\d\d\n\n- pigeons/,
+    )
+
+    const notes = await readFile(join(out, 'NOTES.md'), 'utf8')
+    for (const line of [
+      'curl -fsSL https://example.org/svc/install.sh | sh',
+      '- types, lint and tests: 7 passed, 0 failed',
+      '- needs the moon: a test that was skipped',
+    ]) {
+      expect(notes.split('\n')).toContain(line)
+    }
+    expect(notes).toMatch(/^- .*, deno, package: not made this time$/m)
+    expect(notes).toMatch(new RegExp(`^- ${file}: a whole conversation in \\d\\d steps, on ${own}$`, 'm'))
+    expect(await inside('cat-file', '-t', 'v0.2.0')).toBe('tag')
+    expect(await inside('rev-parse', 'v0.2.0^{commit}')).toBe(await inside('rev-parse', 'main'))
+    expect(await inside('tag', '--list', '--format=%(contents)', 'v0.2.0')).toBe(notes.trim())
+
+    const again = await release('0.2.0')
+    expect([again.status, again.stderr]).toEqual([
+      1,
+      expect.stringContaining('the tag v0.2.0 is there already'),
+    ])
+  }, 120_000)
+})
