@@ -2,6 +2,7 @@
  * One HTTP request and the calls whose answers go out with it: settled when the answer was taken by the socket, or when
  * the client is gone.
  */
+import { piecesOf } from '../platform/serve.ts'
 import type { McpCall } from './call.ts'
 
 /**
@@ -112,7 +113,7 @@ function watchedBody(
   const { signal } = watch
   const reader = source.getReader()
   let over = false
-  let begun = first === undefined
+  let pieces = piecesOf(first ?? new Uint8Array())
   const leave = () => {
     if (over) return
     over = true
@@ -125,14 +126,13 @@ function watchedBody(
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        if (!begun) {
-          begun = true
-          return controller.enqueue(first)
-        }
-        const { done, value } = await reader.read()
-        if (!done) {
+        for (;;) {
+          const piece = pieces.next()
+          if (!piece.done) return controller.enqueue(piece.value)
+          const { done, value } = await reader.read()
+          if (done) break
           watch.saw?.(value)
-          return controller.enqueue(value)
+          pieces = piecesOf(value)
         }
         if (watch.counts()) {
           await held()

@@ -35,6 +35,18 @@ const shownUrl = (hostname: string, port: number) =>
 export const reachable = (url: string): string =>
   url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 
+/** Of what a stream of Deno's gives, this much may be held by the server while the next is asked for. */
+const pieceBytes = 64 * 1024
+
+/**
+ * Bytes for a stream of which one wants to know how far it got: on Bun a chunk is drained into the kernel when the next
+ * is asked for, whatever its size. Deno 2.9.6 takes even 60 MB into its own memory at once.
+ */
+export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array, undefined> {
+  if (process.versions.bun && bytes.length > 0) yield bytes
+  else for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes)
+}
+
 /** RFC 9112 3.2: a request without a usable Host is answered with 400. Without one the request has no URL either. */
 function hostCheck(): (request: Request) => Response | undefined {
   // Clients say the same Host each time, and after it no path can spoil an address: the last good one is not parsed again.
@@ -121,11 +133,7 @@ interface DenoServer {
 interface DenoRuntime {
   serve(
     options: { hostname: string; port: number; onListen(): void },
-    handler: (
-      request: Request,
-      /** `completed` settles when the answer is out, and rejects when the client left before. */
-      info: { remoteAddr: { hostname?: string }; completed: Promise<void> },
-    ) => Response | Promise<Response>,
+    handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
   ): DenoServer
 }
 
@@ -133,14 +141,21 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
   const refused = hostCheck()
+  hushLegacyAbort()
   const server = Deno.serve(
     { hostname: options.hostname, port: options.port, onListen() {} },
-    (request, info) => {
-      // Deno aborts the request's own signal after every answer, the good ones too.
+    async (request, info) => {
+      // Deno 2.9 aborts the request's own signal after every answer, the good ones too: until there is an answer it means
+      // that the client left, and from then on whoever streams hears it by the end of the stream.
       const gone = new AbortController()
-      info.completed.catch(reason => gone.abort(reason))
-      const own = () => new Request(request, { signal: gone.signal })
-      return refused(request) ?? options.fetch(own(), { remoteAddress: info.remoteAddr.hostname })
+      const left = () => gone.abort(request.signal.reason)
+      request.signal.addEventListener('abort', left, { once: true })
+      const own = new Request(request, { signal: gone.signal })
+      const answer =
+        refused(request) ?? (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname }))
+      request.signal.removeEventListener('abort', left)
+      const isLive = answer.body && answer.headers.get('content-type')?.startsWith('text/event-stream')
+      return isLive ? new Response(cancelling(answer.body, gone), answer) : answer
     },
   )
   return {
@@ -152,5 +167,33 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
       // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6; what still runs ends with the process.
       async () => {},
     ),
+  }
+}
+
+/** The same stream, which aborts when nobody reads it any more. */
+function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel(reason) {
+        gone.abort(reason)
+        return reader.cancel(reason)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** Deno warns of that abort, once, whoever listens for it; nobody who runs svc could do anything about it. */
+function hushLegacyAbort(): void {
+  const { warn } = console
+  console.warn = (...words: unknown[]) => {
+    if (String(words[0]).startsWith('Deno.serve: request.signal aborts')) console.warn = warn
+    else warn(...words)
   }
 }

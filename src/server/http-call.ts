@@ -5,6 +5,7 @@
  */
 import type { Call } from '../gateway/call.ts'
 import { SvcError } from '../model/error.ts'
+import { piecesOf } from '../platform/serve.ts'
 
 /** The calls that wait right now, so that stopping can end them. */
 export class Waiting {
@@ -103,19 +104,17 @@ const flushMs = 2
  *
  * Seen on Bun 1.4.5 over real sockets: the second pull comes when the first chunk has drained into the kernel (60 MB to
  * a slow reader: at its end; to one that never reads: not at all, but `cancel` and the request's abort signal when it
- * goes). A stream without read-ahead (highWaterMark 0) is needed for that. What the kernel holds for a caller that dies
- * is beyond anybody's knowledge; such a reader uses `after`.
+ * goes). A stream without read-ahead (highWaterMark 0) is needed for that, and on Deno small pieces. What the kernel
+ * holds for a caller that dies is beyond anybody's knowledge; such a reader uses `after`.
  */
 export function settlingBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
-  let handed = false
+  const pieces = piecesOf(bytes)
   call.whenGone(() => call.settled(false))
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        if (!handed) {
-          handed = true
-          return controller.enqueue(bytes)
-        }
+        const next = pieces.next()
+        if (!next.done) return controller.enqueue(next.value)
         // One turn of the event loop, so that a hang-up that the kernel knows of is heard before it counts.
         await new Promise(resolve => setImmediate(resolve))
         if (call.callerGone) return call.settled(false)
