@@ -95,11 +95,16 @@ const ownNames = new Set([
 const isShared = async (folder: string) =>
   process.platform !== 'win32' && ((await stat(folder)).mode & 0o077) !== 0
 
-const unusable = (what: string, option: string, error: unknown) =>
-  new SvcError('store_unavailable', `${what} cannot be used: ${troubleOf(error)}`, {
-    hint: `Choose a folder you may write to with ${option}.`,
+function unusable(what: string, option: string, error: unknown): SvcError {
+  const user = process.getuid?.()
+  // Whoever mounts a folder into a container knows that user by its number, if at all.
+  const isRefused = ['EACCES', 'EPERM'].includes((error as { code?: string }).code ?? '')
+  const or = isRefused && user !== undefined ? `, or give this one to the user ${user}` : ''
+  return new SvcError('store_unavailable', `${what} cannot be used: ${troubleOf(error)}`, {
+    hint: `Choose a folder you may write to with ${option}${or}.`,
     cause: error,
   })
+}
 
 const troubles: Readonly<Record<string, string>> = {
   EACCES: 'this user has no right to it',

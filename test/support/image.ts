@@ -1,0 +1,81 @@
+/** What the Dockerfile says, and which of the project's files an engine gets for it. */
+import { readdirSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+const root = join(import.meta.dir, '../..')
+const text = (name: string) => readFile(join(root, name), 'utf8')
+
+/** `RUN true` is `{ word: 'RUN', rest: 'true' }`; on one line, each gap one space. */
+export interface Instruction {
+  word: string
+  rest: string
+}
+
+/** From each FROM to the next; the last is the image. */
+export const stages: Instruction[][] = []
+for (const line of (await text('Dockerfile'))
+  .replace(/^#.*\n/gm, '')
+  .replace(/\\\n/g, ' ')
+  .split('\n')) {
+  const [, word, rest = ''] = /^(\S+)\s+(.*)$/.exec(line) ?? []
+  if (word === undefined) continue
+  if (word === 'FROM') stages.push([])
+  stages.at(-1)?.push({ word, rest: rest.replace(/\s+/g, ' ') })
+}
+const image = stages.at(-1) ?? []
+
+/** What stands behind each `word` of a stage; the image's by default. */
+export const linesOf = (word: string, stage = image): string[] =>
+  stage.filter(line => line.word === word).map(({ rest }) => rest)
+
+/** What stands behind a word that the image has once. @throws Error otherwise */
+export function lineOf(word: string): string {
+  const [line, more] = linesOf(word)
+  if (line !== undefined && more === undefined) return line
+  throw new Error(`Dockerfile: expected one ${word} in the last stage, found ${linesOf(word).length}`)
+}
+
+/** `a=1 b="two words"`. */
+export const pairsIn = (line: string): Record<string, string> =>
+  Object.fromEntries(
+    [...line.matchAll(/(\S+?)=("[^"]*"|\S+)/g)].map(([, name, value = '']) => [
+      name,
+      value.replaceAll('"', ''),
+    ]),
+  )
+
+/** As the engine reads it out of the image. */
+export const config = {
+  env: pairsIn(lineOf('ENV')),
+  user: Number(lineOf('USER').split(':')[0]),
+  start: [...JSON.parse(lineOf('ENTRYPOINT')), ...JSON.parse(lineOf('CMD'))] as string[],
+  health: JSON.parse(lineOf('HEALTHCHECK').replace(/^.* CMD /, '')) as string[],
+  ports: lineOf('EXPOSE').split(' '),
+}
+
+const rules = (await text('.dockerignore'))
+  .split('\n')
+  .filter(line => line !== '' && !line.startsWith('#'))
+  .map(line => ({ lets: line.startsWith('!'), pattern: line.replace('!', '') }))
+
+/** Whether the engine gets a file: of the rules for it or a folder above it, the last one counts. */
+function isSent(path: string): boolean {
+  const above = path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/'))
+  const fits = ({ pattern }: { pattern: string }) => above.some(part => new Bun.Glob(pattern).match(part))
+  return rules.findLast(fits)?.lets ?? true
+}
+
+/** Every file that the engine gets, by its path in the project. */
+export function sentFiles(): string[] {
+  // All is left out but what is named: nothing else need be looked through.
+  const tops = new Set(rules.filter(({ lets }) => lets).map(({ pattern }) => pattern.split('/')[0] ?? ''))
+  return [...tops].flatMap(top => [...filesBelow(top)]).filter(isSent)
+}
+
+function* filesBelow(path: string): Generator<string> {
+  if (statSync(join(root, path)).isFile()) return yield path
+  for (const name of readdirSync(join(root, path))) {
+    if (name !== 'node_modules') yield* filesBelow(`${path}/${name}`)
+  }
+}
