@@ -1,7 +1,9 @@
 import { expect, test } from 'bun:test'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type Config, type Flags, flagKey, optionTable, readConfig } from '../src/config.ts'
+import { Command } from 'commander'
+import { addConfigOptions, quiet } from '../src/cli/command.ts'
+import { type Config, type Flags, flagKey, optionTable, readConfig, spelledOut } from '../src/config.ts'
 import { isSvcError } from '../src/model/error.ts'
 
 const home = homedir()
@@ -171,4 +173,43 @@ test('a config cannot be changed', () => {
   expect(Object.isFrozen(config) && Object.isFrozen(config.allowHosts) && Object.isFrozen(config.pace)).toBe(
     true,
   )
+})
+
+test('options are spelled out again as they were given, by flags, and secrets are not', () => {
+  const env = {
+    ...{
+      SVC_PORT: ' 9000 ',
+      SVC_ALLOW_HOST: 'a.example, b.example',
+      SVC_SANDBOX: '1',
+      SVC_CONFIRM_SEND: '0',
+    },
+    ...{ SVC_TOKEN: 'hunter22', SVC_CHANNEL_VERSION: '2.4.8', SVC_TRANSPORT: 'http', SVC_LOG_LEVEL: '' },
+  }
+  const flags = { adminPort: '8080', mediaRoot: 'media', banner: false, pace: 'off' }
+  const config = readConfig(flags, env)
+  const spelled = spelledOut('openapi', flags, config, { env, without: ['pace'] })
+  expect(spelled).toEqual({
+    args: [
+      ...['--port', '9000', '--admin-port', '8080', '--no-banner'],
+      ...['--allow-host', 'a.example', '--allow-host', 'b.example'],
+      ...['--media-root', resolve('media'), '--sandbox'],
+    ],
+    variables: { SVC_CHANNEL_VERSION: '2.4.8' },
+    fromEnvironment: [
+      ...[
+        'SVC_PORT',
+        'SVC_TOKEN',
+        'SVC_ALLOW_HOST',
+        'SVC_CONFIRM_SEND',
+        'SVC_SANDBOX',
+        'SVC_CHANNEL_VERSION',
+      ],
+    ],
+  })
+  // The same again comes of it.
+  const command = addConfigOptions(quiet(new Command()), 'openapi')
+  command.parse(spelled.args, { from: 'user' })
+  const again = readConfig(command.opts(), spelled.variables)
+  const { token: _, transport: __, pace: ___, ...rest } = config
+  expect(again).toMatchObject(rest)
 })

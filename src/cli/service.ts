@@ -91,12 +91,12 @@ export async function runInstall(command: Command, typed: object): Promise<0 | 1
     works: () => untilItWorks(manager, url),
   })
   const words = {
-    installed: 'installed',
+    installed: 'installed and started',
     changed: 'changed and restarted',
-    started: 'started anew',
-    nothing: 'nothing to do: as it is already',
+    started: 'restarted',
+    nothing: 'nothing to do: it is so already,',
   }
-  print(`${words[did]}, ${named(service, manager)}`)
+  print(`${words[did]} ${named(service, manager)}`)
   const answer = await askHealth(url, askWithinMs)
   print(healthLine(answer, url))
   for (const line of await nextSteps(wanted, service, manager)) print(line)
@@ -110,10 +110,10 @@ export async function runUninstall(typed: object): Promise<void> {
   needRoot(service, 'uninstall')
   const served = await readServed(manager)
   if (!(await uninstall(manager, service.name))) {
-    print(`nothing to do: there is no ${named(service, manager)}`)
+    print(`nothing to do: there is no ${described(service, manager)}`)
     return
   }
-  print(`stopped and removed, ${named(service, manager)}`)
+  print(`stopped and removed ${named(service, manager)}`)
   if (await fileExists(`${manager.path}.d`)) print(`your own settings of it stay in ${manager.path}.d`)
   if (served && (await fileExists(served.config.basePath)))
     print(`its data, the logins among them, stay in ${served.config.basePath}`)
@@ -145,8 +145,8 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
     ...(answer?.kind === 'svc' && { health: answer.seen }),
   }
   if (flags.json) await writeOut(`${jsonLine(seen)}\n`)
-  else if (!state || !served)
-    print(`not installed: there is no ${named(service, manager)}. See svc service install --help`)
+  else if (!state)
+    print(`not installed: there is no ${described(service, manager)}; see svc service install --help`)
   else {
     const { dim, yellow } = colours
     print(`${dim('service')}    ${named(service, manager)}`)
@@ -154,7 +154,8 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
     print(
       `${dim('health')}     ${answer && url ? healthLine(answer, url) : `unhealthy: it does not run; see ${manager.advice.logs}`}`,
     )
-    print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
+    if (served) print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
+    else print(yellow('what it was told cannot be read: install it anew'))
     if (seen.outdated)
       print(
         yellow(
@@ -199,10 +200,11 @@ const isHealthy = (answer: HealthAnswer): boolean => answer.kind === 'svc' && an
 const healthLine = (answer: HealthAnswer, url: string): string =>
   `${isHealthy(answer) ? colours.green('healthy') : colours.red('unhealthy')}: ${oneLine(saidOfHealth(answer))} (${url})`
 
-const named = (
-  { name, scope }: ServiceName,
-  { title, path }: Pick<ServiceManager, 'title' | 'path'>,
-): string => `${scope === 'system' ? 'service' : 'your service'} ${name} of ${title}: ${path}`
+const described = ({ name }: ServiceName, { title, path }: ServiceManager): string =>
+  `service ${name} of ${title}, ${path}`
+
+const named = (service: ServiceName, manager: ServiceManager): string =>
+  `${service.scope === 'system' ? 'the' : 'your'} ${described(service, manager)}`
 
 function stateLine({ state, pid, since, restarts, enabled, ended }: ServiceState, scope: Scope): string {
   return [

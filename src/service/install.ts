@@ -1,7 +1,7 @@
 /** Puts a service in its place and takes it away: all of it, or nothing. */
 
 import type { Stats } from 'node:fs'
-import { chmod, chown, mkdir, unlink } from 'node:fs/promises'
+import { chmod, chown, mkdir, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf, readText, replaceKeepingRights, statOf } from '../platform/files.ts'
@@ -79,6 +79,8 @@ export async function uninstall(manager: ServiceManager, name: string): Promise<
   }
   await manager.stop()
   for (const { path } of everyFile(manager)) await removed(path)
+  // Of other services there may be more in it.
+  await rmdir(dirname(manager.tokenPath)).catch(() => {})
   await manager.forget()
   return true
 }
@@ -87,7 +89,7 @@ export async function uninstall(manager: ServiceManager, name: string): Promise<
 async function saidBy(manager: ServiceManager, begun: number, { message }: Failed): Promise<string> {
   const words = await manager.lastWords(begun).catch(() => [])
   // Started several times, it says the same several times.
-  return ([...new Set(words)].join(' / ') || message).replace(/\.$/, '')
+  return ([...new Set(words)].join(' / ') || message).replace(/^error: |\.$/g, '')
 }
 
 /** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did */
