@@ -1,9 +1,10 @@
 /**
  * One small database interface over bun:sqlite and node:sqlite (Deno, Node): the only place that knows which runs.
- * Integers that may exceed 2^53 are kept as TEXT by their owners, so neither engine's number limits matter.
+ * Errors have SQLite's codes (`SQLITE_BUSY` …). Integers that may exceed 2^53 are kept as TEXT by their owners, so neither engine's number limits matter.
  */
 import process from 'node:process'
 import { pathToFileURL } from 'node:url'
+import { errorCodeOf } from './files.ts'
 
 export type SqlValue = string | number | null | Uint8Array
 export type Row = Record<string, SqlValue>
@@ -72,23 +73,54 @@ async function openEngine(
     }
   }
   const { DatabaseSync } = await import('node:sqlite')
-  const db = immutable
-    ? new DatabaseSync(unchanging, { readOnly: true })
-    : new DatabaseSync(path, { readOnly: readonly })
+  const db = coded(() =>
+    immutable
+      ? new DatabaseSync(unchanging, { readOnly: true })
+      : new DatabaseSync(path, { readOnly: readonly }),
+  )
   return {
-    exec: sql => db.exec(sql),
+    exec: sql => coded(() => db.exec(sql)),
     prepare(sql) {
-      const statement = db.prepare(sql)
+      const statement = coded(() => db.prepare(sql))
       return {
-        all: (...params) => statement.all(...params) as Row[],
-        get: (...params) => statement.get(...params) as Row | undefined,
+        all: (...params) => coded(() => statement.all(...params) as Row[]),
+        get: (...params) => coded(() => statement.get(...params) as Row | undefined),
         run(...params) {
-          const { changes, lastInsertRowid } = statement.run(...params)
+          const { changes, lastInsertRowid } = coded(() => statement.run(...params))
           return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
         },
       }
     },
     close: () => db.close(),
+  }
+}
+
+/** What SQLite says of itself, of its disk and of other processes (sqlite3_errstr), by the names that Bun gives. */
+const sentences: readonly (readonly [string, string])[] = [
+  ['database is locked', 'BUSY'],
+  ['database table is locked', 'LOCKED'],
+  ['locking protocol', 'PROTOCOL'],
+  ['attempt to write a readonly database', 'READONLY'],
+  ['unable to open database file', 'CANTOPEN'],
+  ['access permission denied', 'PERM'],
+  ['authorization denied', 'AUTH'],
+  ['database or disk is full', 'FULL'],
+  ['disk I/O error', 'IOERR'],
+  ['out of memory', 'NOMEM'],
+  ['large file support is disabled', 'NOLFS'],
+  ['database schema has changed', 'SCHEMA'],
+  ['database disk image is malformed', 'CORRUPT'],
+  ['file is not a database', 'NOTADB'],
+]
+
+/** node:sqlite has one code for all errors, and in Deno 2.9.6 no number of SQLite's either: its words tell. */
+function coded<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof Error) || errorCodeOf(error) !== 'ERR_SQLITE_ERROR') throw error
+    const name = sentences.find(([sentence]) => error.message.startsWith(sentence))?.[1]
+    throw name === undefined ? error : Object.assign(error, { code: `SQLITE_${name}` })
   }
 }
 

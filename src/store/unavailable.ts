@@ -24,21 +24,8 @@ const hints: readonly (readonly [RegExp, string])[] = [
 
 /** `store_unavailable` for what the machine did; anything else is a bug and stays what it is. */
 export function unavailable(error: unknown, what: string): unknown {
-  const code = codeOf(error)
+  const code = errorCodeOf(error) ?? ''
   const hint = hints.find(([pattern]) => pattern.test(code))?.[1]
   if (hint === undefined) return error
   return new SvcError('store_unavailable', `${what} (${code})`, { hint, cause: error })
-}
-
-/** Names of SQLite's result codes, for engines that only give the number. */
-const names: Record<number, string> = {
-  ...{ 3: 'PERM', 5: 'BUSY', 6: 'LOCKED', 7: 'NOMEM', 8: 'READONLY', 10: 'IOERR', 11: 'CORRUPT', 13: 'FULL' },
-  ...{ 14: 'CANTOPEN', 15: 'PROTOCOL', 17: 'SCHEMA', 22: 'NOLFS', 23: 'AUTH', 26: 'NOTADB' },
-}
-
-function codeOf(error: unknown): string {
-  const code = errorCodeOf(error) ?? ''
-  if (code !== 'ERR_SQLITE_ERROR') return code
-  const { errcode } = error as { errcode?: unknown }
-  return typeof errcode === 'number' ? `SQLITE_${names[errcode & 0xff] ?? errcode}` : code
 }

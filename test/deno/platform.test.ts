@@ -152,3 +152,16 @@ onDeno(
   },
   30_000,
 )
+
+onDeno(
+  `${denoOrNone}: what a database refuses is named as on Bun`,
+  async () => {
+    const program = here('failing-database.ts')
+    const refusals = ['BUSY', 'BUSY', 'READONLY', 'FULL', 'NOTADB', 'CANTOPEN']
+    for (const runtime of [[process.execPath, program], denoRun(program)]) {
+      const { stdout, stderr } = await ended(runtime, { cwd: '/', env, withinMs: 30_000 })
+      expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([refusals.map(name => `SQLITE_${name}`), ''])
+    }
+  },
+  30_000,
+)
