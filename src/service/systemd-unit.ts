@@ -31,7 +31,8 @@ export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces
 [Unit]
 Description=svc: WeChat bot accounts as tools
 ${section(
-  isSystem && ['After=network-online.target', 'Wants=network-online.target'],
+  // It need not be online: without a network svc waits for one itself, and is reachable from the machine meanwhile.
+  isSystem && 'After=network.target',
   // What hinders it, a full disk or a port that is taken, passes: it is tried again for as long as it takes.
   'StartLimitIntervalSec=0',
 )}
