@@ -88,8 +88,10 @@ export async function uninstall(manager: ServiceManager, name: string): Promise<
 /** What the service said before it ended; if nothing, what its manager says of that. */
 async function saidBy(manager: ServiceManager, begun: number, { message }: Failed): Promise<string> {
   const words = await manager.lastWords(begun).catch(() => [])
+  const errors = words.filter(line => line.startsWith('error: '))
   // Started several times, it says the same several times.
-  return ([...new Set(words)].join(' / ') || message).replace(/^error: |\.$/g, '')
+  const told = [...new Set(errors.length > 0 ? errors : words)].join(' / ')
+  return (told || message).replace(/^error: |\.$/g, '')
 }
 
 /** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did */

@@ -77,14 +77,14 @@ test('is bootstrapped, is left alone when it is so already, and is booted out', 
   expect(await uninstall(manager, 'svc')).toBe(false)
 })
 
-test('what does not start is taken away again, with the last lines of its log', async () => {
+test('what does not start is taken away again, with the error of its log', async () => {
   await mkdir(join(home, 'Library', 'Logs'), { recursive: true })
   const works = async () => {
     await writeFile(join(home, 'Library', 'Logs', 'svc.log'), 'first\nerror: port 8000 is in use.\n')
     throw new Failed('it ended, status 1')
   }
   const failed = await install(plan, manager, { ...fine, works }).catch(error => error)
-  expect(failed.message).toBe('the service does not start: first / error: port 8000 is in use')
+  expect(failed.message).toBe('the service does not start: port 8000 is in use')
   expect(failed.hint).toStartWith('Nothing was installed.')
   expect([existsSync(manager.path), existsSync(join(home, 'loaded'))]).toEqual([false, false])
 })

@@ -94,7 +94,9 @@ test('the machine’s is locked in and has a user and a folder of its own; a use
         'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=60000',
       ]),
     )
-  expect(own!.filter(line => /^(User|StateDirectory|Protect|Private|After|Wants|Capab)/.test(line))).toEqual([])
+  expect(own!.filter(line => /^(User|StateDirectory|Protect|Private|After|Wants|Capab)/.test(line))).toEqual(
+    [],
+  )
   expect(own).toContain('WantedBy=default.target')
   // The runtime writes code.
   expect([...machines!, ...own!].join('\n')).not.toContain('MemoryDenyWriteExecute')

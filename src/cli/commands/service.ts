@@ -27,7 +27,7 @@ export function add(line: CommandLine): void {
     )
     .option(
       '--run-as <user>',
-      'of the machine: the user it runs as (on Linux svc, which is made; on macOS who called sudo)',
+      'of the machine: the user it runs as (Linux: svc, made for it, macOS: who called sudo)',
     )
     .option('--print', 'only show the unit or property list, and change nothing')
   addEpilogue(
