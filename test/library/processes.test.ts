@@ -5,15 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { SvcOptions } from '../../src/index.ts'
+import { deno, denoRun } from '../support/deno.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url))
-const modules = fileURLToPath(new URL('../../node_modules', import.meta.url))
-const deno = [...new Bun.Glob('@deno/*/deno').scanSync(modules)].map(path => join(modules, path))[0]
 const runtimes: Record<string, string[]> = {
-  Bun: [process.execPath],
-  ...(deno && { Deno: [deno, 'run', '-A', '--node-modules-dir=manual'] }),
+  Bun: [process.execPath, program],
+  ...(deno && { Deno: denoRun(program) }),
 }
 
 interface Program extends AsyncDisposable {
@@ -25,7 +24,7 @@ interface Program extends AsyncDisposable {
 }
 
 async function startProgram(runtime: string, options: SvcOptions, consumer = ''): Promise<Program> {
-  const child = Bun.spawn([...runtimes[runtime]!, program, JSON.stringify(options), consumer], {
+  const child = Bun.spawn([...runtimes[runtime]!, JSON.stringify(options), consumer], {
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'pipe',
