@@ -3,6 +3,7 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'no
 import { dirname, join, relative, resolve } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
+import { labelled } from './label.ts'
 import { type RuntimeSource, unpackRuntime } from './runtime.ts'
 import { signed } from './sign.ts'
 import type { Target } from './targets.ts'
@@ -42,7 +43,7 @@ export async function compile(options: CompileOptions): Promise<void> {
         outfile: built,
         ...(target && {
           target: target.name,
-          executablePath: await unpackRuntime(target.runtime, workshop, options.runtimes),
+          executablePath: await runtimeFor(target, workshop, options.runtimes),
         }),
         // What lies in the folder where svc is started is none of its business.
         autoloadDotenv: false,
@@ -67,6 +68,12 @@ export async function compile(options: CompileOptions): Promise<void> {
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
+}
+
+async function runtimeFor(target: Target, workshop: string, source?: RuntimeSource): Promise<string> {
+  const path = await unpackRuntime(target.runtime, workshop, source)
+  if (target.name.startsWith('bun-windows')) await writeFile(path, labelled(await readFile(path), pkg))
+  return path
 }
 
 /**

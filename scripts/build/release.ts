@@ -17,6 +17,8 @@ export interface ReleaseOptions {
   /** Where the files will be found; without one the installer takes them from the folder it lies in. */
   url?: string
   runtimes?: RuntimeSource
+  /** How hard to compress, from 0 (only packed) to 12. */
+  level?: number
   say(line: string): void
 }
 
@@ -24,6 +26,7 @@ export interface ReleaseOptions {
 export async function buildRelease(options: ReleaseOptions): Promise<void> {
   const { outdir, targets, say } = options
   await mustBeReplaceable(outdir)
+  const script = await installer(options.url)
   await mkdir(dirname(outdir), { recursive: true })
   const workshop = await mkdtemp(join(dirname(outdir), `.${basename(outdir)}-`))
   try {
@@ -38,11 +41,11 @@ export async function buildRelease(options: ReleaseOptions): Promise<void> {
       await compile({ outfile, panel, target, runtimes: options.runtimes })
       await chmod(outfile, 0o755)
       const content = await readFile(outfile)
-      const packed = compressed(content)
+      const packed = compressed(content, options.level)
       await put(`${outfile}.gz`, packed, 0o644)
       say(`${target.file} (${megabytes(content)} MB, compressed ${megabytes(packed)})`)
     }
-    await put(join(release, 'install.sh'), await installer(options.url), 0o755)
+    await put(join(release, 'install.sh'), script, 0o755)
     await put(join(release, sumsFile), await sums(release), 0o644)
     await replace(outdir, release, join(workshop, 'before'))
   } finally {
@@ -76,8 +79,8 @@ async function put(path: string, content: Uint8Array | string, mode: number): Pr
 }
 
 // Smaller than what zlib makes at its best, in a third of the time; no name and no time go into it.
-const compressed = (content: Uint8Array<ArrayBuffer>) =>
-  Bun.gzipSync(content, { library: 'libdeflate', level: 6 })
+const compressed = (content: Uint8Array<ArrayBuffer>, level = 6) =>
+  Bun.gzipSync(content, { library: 'libdeflate', level: level as 6 })
 
 const megabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
 

@@ -44,7 +44,8 @@ export async function unpackRuntime(
   throw new Error(`The package ${name} holds no program: ${[...files.keys()].join(', ')}`)
 }
 
-async function verifiedPackage(name: string, source: RuntimeSource): Promise<Uint8Array> {
+/** @returns the package, as npm made it */
+export async function verifiedPackage(name: string, source: RuntimeSource = {}): Promise<Uint8Array> {
   const { lock = join(root, 'bun.lock'), kept = join(root, '.bun/runtimes'), env = process.env } = source
   const { version, integrity } = await locked(lock, name)
   const path = join(kept, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`)

@@ -1,0 +1,348 @@
+/** scripts/install.sh, in the shells and with the tools that people have. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join, resolve } from 'node:path'
+import process from 'node:process'
+import pkg from '../../package.json' with { type: 'json' }
+import { type Ended, ended } from '../support/ended.ts'
+import { until } from '../support/until.ts'
+
+const script = resolve(import.meta.dir, '../../scripts/install.sh')
+const busybox = Bun.which('busybox')
+
+/** What the installer calls, without what fetches and what checks sums. */
+const plainTools =
+  'cat chmod cp dirname getconf grep gzip id ldd ls mkdir mktemp mv rm rmdir sed sh uname'.split(' ')
+
+/** How the server answers: as it should, cut off in the middle, or never to the end. */
+type Way = 'whole' | 'cut' | 'slow'
+
+export function installTests(release: string, folder: string): void {
+  const target = join(folder, 'bin')
+  let server: Server
+  let way: Way = 'whole'
+  let asked: string[] = []
+
+  const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/latest`
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      const name = /^\/latest\/([\w.-]+)$/.exec(request.url ?? '')?.[1] ?? ''
+      asked.push(name)
+      const path = join(release, name)
+      if (name === '' || !existsSync(path)) return response.writeHead(404).end()
+      const content = readFileSync(path)
+      response.writeHead(200, { 'content-length': content.length })
+      if (way === 'whole' || name === 'SHA256SUMS') return response.end(content)
+      const half = content.subarray(0, 1_000_000)
+      return way === 'cut' ? response.write(half, () => response.destroy()) : response.write(half)
+    })
+    await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening))
+  })
+  afterAll(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  /** A folder with these tools alone, and scripts in place of some. */
+  function toolbox(name: string, tools: readonly string[], stand: Record<string, string> = {}): string {
+    const box = join(folder, name)
+    rmSync(box, { recursive: true, force: true })
+    mkdirSync(box)
+    for (const tool of [...plainTools, ...tools]) {
+      const found = Bun.which(tool)
+      if (found && !(tool in stand)) symlinkSync(found, join(box, tool))
+    }
+    for (const [tool, code] of Object.entries(stand)) {
+      writeFileSync(join(box, tool), `#!/bin/sh\n${code}\n`, { mode: 0o755 })
+    }
+    return box
+  }
+
+  interface Run {
+    shell?: string[]
+    env?: Record<string, string>
+    script?: string
+    stdin?: string
+  }
+
+  function install(
+    args: readonly string[],
+    { shell = ['/bin/sh'], env = {}, script: path = script, stdin }: Run = {},
+  ) {
+    asked = []
+    const command = stdin === undefined ? [...shell, path, ...args] : [...shell, '-s', '--', ...args]
+    const all = { PATH: process.env.PATH!, HOME: join(folder, 'home'), NO_PROXY: '127.0.0.1', ...env }
+    return ended(command, { cwd: folder, env: all, stdin, withinMs: 60_000 })
+  }
+
+  /** Nothing came but the message; what was there is as it was. */
+  function expectUntouched(result: Ended, said: RegExp) {
+    expect(result.stderr).toMatch(said)
+    expect([result.status, result.stderr.match(/^error: /gm)?.length]).toEqual([1, 1])
+    expect(readdirSync(target)).toEqual(['svc'])
+    expect(readFileSync(join(target, 'svc'), 'utf8')).toBe('the one before')
+  }
+
+  function putOneBefore() {
+    rmSync(target, { recursive: true, force: true })
+    mkdirSync(target)
+    writeFileSync(join(target, 'svc'), 'the one before')
+  }
+
+  const shells: Record<string, string[] | null> = {
+    dash: Bun.which('dash') ? ['dash'] : null,
+    'busybox ash': busybox ? [busybox, 'ash'] : null,
+  }
+  for (const [name, shell] of Object.entries(shells)) {
+    test.skipIf(!shell)(
+      `from the folder it lies in, under ${name} (skipped where there is none)`,
+      async () => {
+        const to = join(folder, 'new', 'place')
+        const result = await install(['--to', to], {
+          shell: shell!,
+          script: join(release, 'install.sh'),
+          env: { SHELL: '/usr/bin/zsh' },
+        })
+        expect(result).toEqual({
+          status: 0,
+          stderr: '',
+          stdout: [
+            `svc ${pkg.version} is in ${to}/svc`,
+            `${to} is not on the PATH. To have it there in new terminals:`,
+            `  echo 'export PATH="${to}:$PATH"' >> ~/.zshrc`,
+            `Try it, with a pretend WeChat: ${to}/svc openapi --sandbox`,
+            '',
+          ].join('\n'),
+        })
+        expect(readdirSync(to)).toEqual(['svc'])
+        expect((statSync(join(to, 'svc')).mode & 0o777).toString(8)).toBe('755')
+        expect(readFileSync(join(to, 'svc')).equals(readFileSync(join(release, 'svc-linux-x64')))).toBe(true)
+        rmSync(join(folder, 'new'), { recursive: true })
+      },
+      30_000,
+    )
+  }
+
+  const ways: [name: string, tools: string[], stand?: Record<string, string>][] = [
+    ['curl and sha256sum', ['curl', 'sha256sum']],
+    ['wget and openssl', ['wget', 'openssl']],
+    ['busybox wget and shasum', ['shasum', 'perl'], { wget: `exec ${busybox} wget "$@"` }],
+  ]
+  for (const [name, tools, stand = {}] of ways) {
+    const here = tools.every(tool => Bun.which(tool)) && (busybox || !('wget' in stand))
+    test.skipIf(!here)(
+      `over HTTP with ${name}, read from a pipe (skipped without them)`,
+      async () => {
+        const box = toolbox('tools', tools, stand)
+        const env = { PATH: `${box}:${target}`, SVC_FROM: address() }
+        rmSync(target, { recursive: true, force: true })
+        const result = await install(['--to', `${target}/`], { env, stdin: readFileSync(script, 'utf8') })
+        expect([result.status, result.stdout.split('\n').slice(-3)]).toEqual([
+          0,
+          [
+            `svc ${pkg.version} is in ${target}/svc`,
+            'Try it, with a pretend WeChat: svc openapi --sandbox',
+            '',
+          ],
+        ])
+        expect(asked).toEqual(['SHA256SUMS', 'svc-linux-x64.gz'])
+        expect(readdirSync(target)).toEqual(['svc'])
+      },
+      30_000,
+    )
+  }
+
+  test('the address that a release was built with is where it comes from; without gzip it is the plain file', async () => {
+    const box = toolbox('tools', ['curl', 'sha256sum'])
+    rmSync(join(box, 'gzip'))
+    const own = join(folder, 'own.sh')
+    writeFileSync(own, readFileSync(script, 'utf8').replace("\naddress=''\n", `\naddress='${address()}'\n`))
+    const home = join(folder, 'home')
+    // Nobody's folder of programs for all may be written by this test.
+    writeFileSync(join(box, 'id'), '#!/bin/sh\necho 65532\n')
+    const result = await install([`--to=${home}/.local/bin`], {
+      script: own,
+      env: { PATH: box, SHELL: '/bin/bash' },
+    })
+    expect(asked).toEqual(['SHA256SUMS', 'svc-linux-x64'])
+    expect(result.stdout).toContain(`echo 'export PATH="$HOME/.local/bin:$PATH"' >> ~/.bashrc`)
+    expect([result.status, readdirSync(join(home, '.local/bin'))]).toEqual([0, ['svc']])
+    rmSync(home, { recursive: true })
+  }, 30_000)
+
+  test('an upgrade takes the place of a program that runs, which goes on', async () => {
+    rmSync(target, { recursive: true, force: true })
+    mkdirSync(target)
+    copyFileSync(join(release, 'svc-linux-x64'), join(target, 'svc'))
+    const before = statSync(join(target, 'svc')).ino
+    const args = [
+      'openapi',
+      '--sandbox',
+      '-p',
+      '0',
+      '--sandbox-port',
+      '0',
+      '-d',
+      join(folder, 'data'),
+      '--no-banner',
+    ]
+    const running = Bun.spawn([join(target, 'svc'), ...args], {
+      env: { HOME: folder },
+      stdout: 'pipe',
+      stderr: 'ignore',
+    })
+    try {
+      const reader = running.stdout.pipeThrough(new TextDecoderStream()).getReader()
+      let said = ''
+      const url = await until('it says where it listens', 20_000, async () => {
+        said += (await reader.read()).value ?? ''
+        return /^listening on (\S+)$/m.exec(said)?.[1]
+      })
+      expect((await install(['--from', release, '--to', target])).status).toBe(0)
+      expect(statSync(join(target, 'svc')).ino).not.toBe(before)
+      expect((await fetch(`${url}/healthz`)).status).toBe(200)
+    } finally {
+      running.kill('SIGTERM')
+      await running.exited
+    }
+  }, 40_000)
+
+  test('a wrong sum, a download cut off, a file that is missing, no room: nothing changes, and it says why', async () => {
+    putOneBefore()
+    const tampered = join(folder, 'tampered')
+    mkdirSync(tampered)
+    copyFileSync(join(release, 'SHA256SUMS'), join(tampered, 'SHA256SUMS'))
+    expectUntouched(
+      await install(['--from', tampered, '--to', target]),
+      /^error: there is no file svc-linux-x64.gz in /,
+    )
+    writeFileSync(join(tampered, 'svc-linux-x64'), 'something else')
+    expectUntouched(
+      await install(['--from', tampered, '--to', target]),
+      /^error: the sum of svc-linux-x64 is wrong, so it is not installed\nexpected [0-9a-f]{64}\ngot {6}[0-9a-f]{64}\n.*Nothing was changed/,
+    )
+    expectUntouched(
+      await install(['--from', `${address()}/none`, '--to', target]),
+      /none\/SHA256SUMS could not be downloaded/,
+    )
+    way = 'cut'
+    try {
+      for (const tool of ['curl', 'wget']) {
+        const env = { PATH: toolbox('tools', [tool, 'sha256sum']) }
+        expectUntouched(
+          await install(['--from', address(), '--to', target], { env }),
+          /svc-linux-x64\.gz could not be downloaded/,
+        )
+      }
+    } finally {
+      way = 'whole'
+    }
+    // A limit on the size of files stands for a full disk.
+    const narrow = ['/bin/sh', '-c', 'ulimit -f 20000; exec /bin/sh "$@"', 'sh']
+    expectUntouched(
+      await install(['--from', release, '--to', target], { shell: narrow }),
+      /svc-linux-x64 could not be copied/,
+    )
+  }, 60_000)
+
+  test('broken off in the middle of a download, it leaves nothing, nor the folders it made', async () => {
+    way = 'slow'
+    asked = []
+    const to = join(folder, 'deep', 'er')
+    const child = Bun.spawn(
+      [Bun.which('setsid') ?? 'setsid', '/bin/sh', script, '--from', address(), '--to', to],
+      {
+        env: { PATH: toolbox('tools', ['curl', 'sha256sum']), NO_PROXY: '127.0.0.1' },
+        stdout: 'ignore',
+        stderr: 'pipe',
+      },
+    )
+    try {
+      await until('the download is under way', 20_000, () => asked.includes('svc-linux-x64.gz'))
+      // As Ctrl-C does: to all of them.
+      process.kill(-child.pid, 'SIGINT')
+      expect(await child.exited).toBe(130)
+    } finally {
+      way = 'whole'
+      child.kill('SIGKILL')
+      server.closeAllConnections()
+    }
+    expect(existsSync(join(folder, 'deep'))).toBe(false)
+  }, 40_000)
+
+  const machines: [stand: Record<string, string>, said: RegExp][] = [
+    [
+      { uname: 'case $1 in -s) echo MINGW64_NT-10.0;; *) echo x86_64;; esac' },
+      /On Windows, download svc-windows-x64\.exe/,
+    ],
+    [{ uname: 'case $1 in -s) echo FreeBSD;; *) echo amd64;; esac' }, /there is no svc for FreeBSD/],
+    [{ uname: 'case $1 in -s) echo Linux;; *) echo riscv64;; esac' }, /there is no svc for riscv64/],
+    [{ getconf: 'echo 32' }, /svc needs a 64 bit system/],
+    [{ ldd: 'echo "musl libc (x86_64)" >&2; exit 1' }, /does not name svc-linux-x64-musl\n/],
+    [
+      {
+        ldd: 'echo "musl libc (aarch64)" >&2; exit 1',
+        uname: 'case $1 in -s) echo Linux;; *) echo aarch64;; esac',
+      },
+      /svc-linux-arm64-musl does not start here:\n[\s\S]*apk add libstdc\+\+/,
+    ],
+    [{ uname: 'case $1 in -s) echo Linux;; *) echo aarch64;; esac' }, /does not name svc-linux-arm64\n/],
+    // A shell that Rosetta translates is told of an Intel machine.
+    [
+      { uname: 'case $1 in -s) echo Darwin;; *) echo x86_64;; esac', sysctl: 'echo 1' },
+      /svc-darwin-arm64 does not start here:/,
+    ],
+    [
+      { uname: 'case $1 in -s) echo Darwin;; *) echo x86_64;; esac', sysctl: 'exit 1' },
+      /svc-darwin-x64 does not start here:/,
+    ],
+  ]
+  test('each machine gets its own file, or is told that there is none and what to do', async () => {
+    for (const [stand, said] of machines) {
+      putOneBefore()
+      const env = { PATH: toolbox('tools', ['sha256sum'], stand) }
+      expectUntouched(await install(['--from', release, '--to', target], { env }), said)
+    }
+  }, 60_000)
+
+  test('what it cannot go on without is named', async () => {
+    putOneBefore()
+    const bare = { PATH: toolbox('tools', []) }
+    expectUntouched(
+      await install(['--from', address(), '--to', target], { env: bare }),
+      /downloading needs curl or wget/,
+    )
+    expectUntouched(
+      await install(['--from', release, '--to', target], { env: bare }),
+      /needs sha256sum, shasum or openssl/,
+    )
+    expectUntouched(
+      await install(['--to', target], { stdin: readFileSync(script, 'utf8') }),
+      /where are the files of the release/,
+    )
+    expectUntouched(await install(['--from', '/nowhere', '--to', target]), /there is no folder \/nowhere/)
+    expectUntouched(await install(['--frm', release]), /unknown argument --frm\nusage: /)
+    expectUntouched(await install(['--to']), /--to needs a value/)
+    chmodSync(target, 0o755)
+  }, 30_000)
+
+  const checker = Bun.which('shellcheck')
+  test.skipIf(!checker)('shellcheck has nothing to say (skipped without it)', async () => {
+    const result = await ended([checker!, script], { cwd: folder, env: {} })
+    expect(result).toEqual({ status: 0, stdout: '', stderr: '' })
+  })
+}
