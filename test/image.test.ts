@@ -21,7 +21,7 @@ import { commands } from '../src/cli/commands.ts'
 import { optionTable } from '../src/config.ts'
 import { type Container, canContain, runIn, startIn } from './support/container.ts'
 import { type Ended, ended } from './support/ended.ts'
-import { end, innermost } from './support/family.ts'
+import { end, family, innermost } from './support/family.ts'
 import { config, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
 import { until } from './support/until.ts'
 
@@ -222,7 +222,7 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
         expect(await child.exited).toBe(0)
         await Promise.all(reading)
       } finally {
-        child.kill('SIGKILL')
+        for (const pid of family(child.pid)) end(pid, 'SIGKILL')
         await child.exited
       }
       const after = await run(startIn(here, config.health))

@@ -27,11 +27,14 @@ mount -t proc proc "$root/proc"
 mount -o remount,bind,ro "$root"
 exec "$@"`
 
-/** How to start a program as its process 1. That one and all that is mounted go with the process that is started here. */
+/**
+ * How to start a program as its process 1. All that is mounted goes with that one. It outlives the process that is
+ * started here, since it changes its user: to end it, end its whole family.
+ */
 export function startIn({ root, data, env, user }: Container, program: readonly string[]): string[] {
   const [unshare, , setpriv] = tools as string[]
   return [
-    ...[unshare!, '--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', mounted, 'sh', root, data],
+    ...[unshare!, '--mount', '--pid', '--fork', 'sh', '-c', mounted, 'sh', root, data],
     ...[setpriv!, '--no-new-privs', ...only(env)],
     ...[unshare!, `--root=${root}`, '--wd=/data', `--setgid=${user}`, `--setuid=${user}`, ...program],
   ]

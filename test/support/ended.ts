@@ -1,4 +1,5 @@
 /** A program run to its end: what it said, and how it ended. */
+import { end, family } from './family.ts'
 
 export interface Ended {
   status: number
@@ -12,7 +13,7 @@ export interface RunOptions {
   env: Record<string, string>
   /** What comes on stdin; nothing otherwise. */
   stdin?: string
-  /** One that goes on longer is killed and counts as failed. */
+  /** One that goes on longer is killed, with all that it started, and counts as failed. */
   withinMs?: number
 }
 
@@ -23,13 +24,15 @@ export async function ended(command: readonly string[], options: RunOptions): Pr
     stdin: options.stdin === undefined ? 'ignore' : new TextEncoder().encode(options.stdin),
     stdout: 'pipe',
     stderr: 'pipe',
-    timeout: options.withinMs ?? 20_000,
-    killSignal: 'SIGKILL',
   })
+  const timer = setTimeout(() => {
+    for (const pid of family(child.pid)) end(pid, 'SIGKILL')
+  }, options.withinMs ?? 20_000)
   const [stdout, stderr, status] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
     child.exited,
   ])
+  clearTimeout(timer)
   return { status, stdout, stderr }
 }
