@@ -3,7 +3,7 @@
 #
 # It is built for the platform that was asked for on the platform that builds: Bun compiles across, and nothing of the
 # other processor is ever run. So several platforms at once need no emulation:
-#   ./scripts/image --platform linux/amd64,linux/arm64 --push -t example.org/svc
+#   ./scripts/image --platform linux/amd64,linux/arm64 -t registry.example.org/svc --push
 
 FROM --platform=$BUILDPLATFORM node:24-bookworm-slim AS dependencies
 WORKDIR /svc

@@ -9,6 +9,7 @@ import {
   readdirSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -77,6 +78,28 @@ describe('the Dockerfile', () => {
     for (const name of ['Dockerfile', 'compose.yaml', 'scripts/image', 'scripts/image-root']) {
       const content = await text(name)
       for (const version of [pkg.version, pkg.devDependencies.bun]) expect(content).not.toContain(version)
+    }
+  })
+
+  test('is built by one script with each engine, in a format that has a health check', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-engine-'))
+    // Says how it was called.
+    const engine = async (name: string, ...args: string[]) => {
+      writeFileSync(join(folder, name), '#!/bin/sh\necho "$(basename "$0") $*"\n', { mode: 0o755 })
+      const env = { PATH: `${folder}:${process.env.PATH ?? ''}`, ENGINE: name }
+      return (await ended([join(root, 'scripts/image'), ...args], { cwd: folder, env })).stdout
+    }
+    try {
+      const version = `--build-arg VERSION=${pkg.version} .\n`
+      const tags = `--tag svc:${pkg.version} --tag svc:latest`
+      expect(await engine('docker')).toBe(`docker buildx build ${tags} ${version}`)
+      expect(await engine('podman')).toBe(`podman build --format docker ${tags} ${version}`)
+      // One would be pushed where nobody meant it.
+      expect(await engine('docker', '-t', 'a/b', '--push')).toBe(
+        `docker buildx build -t a/b --push ${version}`,
+      )
+    } finally {
+      rmSync(folder, { recursive: true })
     }
   })
 
