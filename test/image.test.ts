@@ -152,9 +152,10 @@ describe('compose.yaml', () => {
   test.skipIf(!client)(
     `is understood by compose${client ? '' : ' (skipped: it is not installed)'}`,
     async () => {
-      const env = { PATH: process.env.PATH ?? '', HOME: tmpdir() }
+      // It finds its own parts by the user's environment.
+      const env = { ...process.env } as Record<string, string>
       const checked = await ended([...client!, '--profile', 'try', 'config', '--quiet'], { cwd: root, env })
-      expect(checked).toMatchObject({ status: 0, stderr: '' })
+      expect(checked.status, checked.stderr).toBe(0)
     },
   )
 })
