@@ -154,6 +154,8 @@ if (!chosen) {
   process.exit(0)
 }
 for (const signal of signals) process.on(signal, () => stop(signal))
+// What goes out has the same rights in it, and so the same bytes, whoever makes it.
+process.umask(0o022)
 try {
   await release(resolve(import.meta.dirname, '..'), chosen)
 } catch (error) {

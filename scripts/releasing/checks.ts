@@ -55,7 +55,9 @@ async function treeProblems(root: string): Promise<string[]> {
   // As far as the last fetch tells; a branch without a counterpart elsewhere has nothing to miss.
   const behind = await tried(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
   if (behind.status === 0 && Number(behind.stdout) > 0) {
-    problems.push(`${behind.stdout.trim()} commits of the other side are missing here; git pull --ff-only`)
+    problems.push(
+      `the other side is ahead by ${behind.stdout.trim()}, as of the last fetch; git pull --ff-only`,
+    )
   }
   const person = await tried(['git', 'var', 'GIT_COMMITTER_IDENT'], { cwd: root })
   if (person.status !== 0) {

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { type Target, targets } from '../build/targets.ts'
 import type { Tried } from './notes.ts'
-import { run } from './run.ts'
-import { ownMachine, ownTarget, type Trial, trialOf } from './trials.ts'
+import { run, tried } from './run.ts'
+import { lookInto, ownMachine, ownTarget, type Trial, trialOf } from './trials.ts'
 
 const nameOf = (target: Target) => target.name.slice('bun-'.length)
 
@@ -56,14 +56,13 @@ async function trials({ folder, output, parts, version }: Making, workshop: stri
     .filter(target => parts.includes(nameOf(target)))
     .map(target => trialOf(target, output))
   if (parts.includes('deno')) {
-    const command = [
-      join(folder, 'node_modules/.bin/deno'),
-      'run',
-      '--allow-all',
-      '--no-config',
-      join(output, 'svc.mjs'),
-    ]
-    found.push({ file: 'svc.mjs', command, where: 'by Deno' })
+    const deno = join(folder, 'node_modules/.bin/deno')
+    // It has no program for every machine that Bun has one for.
+    const { status } = await tried([deno, '--version'], { cwd: folder })
+    const command = [deno, 'run', '--allow-all', '--no-config', join(output, 'svc.mjs')]
+    const where =
+      status === 0 ? { command, where: 'by Deno' } : { where: 'needs Deno, which does not run here' }
+    found.push({ file: 'svc.mjs', ...where })
   }
   if (parts.includes('package')) {
     const file = `svc-${version}.tgz`
@@ -79,12 +78,16 @@ async function trials({ folder, output, parts, version }: Making, workshop: stri
  * @throws when one of them fails
  */
 export async function tryOut(making: Making, say: (line: string) => void): Promise<Tried[]> {
-  const tried: Tried[] = []
+  const all: Tried[] = []
   const workshop = await mkdtemp(join(tmpdir(), 'svc-trial-'))
   try {
     for (const { file, command, where, env, patience = 1 } of await trials(making, workshop)) {
       if (!command) {
-        tried.push({ what: file, how: where, ran: false })
+        const target = targets.find(one => one.file === file)
+        const seen = target
+          ? `; seen from outside: ${await lookInto(target, making.output, making.version)}`
+          : ''
+        all.push({ what: file, how: `${where}${seen}`, ran: false })
         continue
       }
       say(`${file}, ${where}`)
@@ -95,20 +98,20 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
         ...(env && { env }),
       })
       const steps = said.split('\n').filter(line => line.startsWith('ok ')).length
-      tried.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })
+      all.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })
     }
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
   if (!ownTarget()) {
-    tried.push({ what: 'the binary of this machine', how: `there is none for ${ownMachine()}`, ran: false })
+    all.push({ what: 'the binary of this machine', how: `there is none for ${ownMachine()}`, ran: false })
   }
   const absent = partNames.filter(part => !making.parts.includes(part))
-  tried.push({
+  all.push({
     what: 'the container image',
     how: 'made from the same sources, by ./scripts/image',
     ran: false,
   })
-  if (absent.length > 0) tried.push({ what: absent.join(', '), how: 'not made this time', ran: false })
-  return tried
+  if (absent.length > 0) all.push({ what: absent.join(', '), how: 'not made this time', ran: false })
+  return all
 }

@@ -1,13 +1,15 @@
 /** Releases, made in repositories of their own that hold what lies here. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { appendFile, readFile, writeFile } from 'node:fs/promises'
+import { appendFile, link, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
-import { statedElsewhere } from '../../scripts/releasing/checks.ts'
-import { ownTarget } from '../../scripts/releasing/trials.ts'
+import { verifiedPackage } from '../../scripts/build/runtime.ts'
+import { targetNamed } from '../../scripts/build/targets.ts'
+import { planned, statedElsewhere } from '../../scripts/releasing/checks.ts'
+import { lookInto, ownTarget } from '../../scripts/releasing/trials.ts'
 import { ended } from '../support/ended.ts'
 import { type Repositories, repositories, root } from '../support/repository.ts'
 import { until } from '../support/until.ts'
@@ -15,7 +17,18 @@ import { until } from '../support/until.ts'
 /** The part that this machine can run. */
 const own = ownTarget()?.name.slice('bun-'.length) ?? 'deno'
 
-describe.skipIf(!Bun.which('git'))('a release (skipped where there is no git)', () => {
+const runtime = ownTarget()?.runtime
+// With neither network nor what an earlier build fetched there is nothing to build from.
+const env = { ...process.env, npm_config_fetch_retries: '0', npm_config_fetch_timeout: '60000' }
+const here =
+  Bun.which('git') !== null &&
+  runtime !== undefined &&
+  (await verifiedPackage(runtime, { env }).then(
+    () => true,
+    () => false,
+  ))
+
+describe.skipIf(!here)('a release (skipped without git, or without the runtime)', () => {
   let of: Repositories
   beforeAll(async () => {
     of = await repositories()
@@ -25,6 +38,11 @@ describe.skipIf(!Bun.which('git'))('a release (skipped where there is no git)', 
   test('the version stands in package.json alone, and a second place is found', async () => {
     const { path, commit } = await of.fresh('stated')
     expect(await statedElsewhere(path, pkg.version)).toEqual([])
+    // And that one may go out, as long as it has not.
+    expect(await planned(path, pkg.version, '2026-01-31')).toMatchObject({
+      version: pkg.version,
+      notes: '- pigeons carry messages too',
+    })
     await commit('biome.json', `{ "version": "${pkg.version}" }\n`)
     await commit('LICENSE', `svc v${pkg.version}.\nversion ${pkg.version}0\n`)
     expect((await statedElsewhere(path, pkg.version)).map(line => line.split(':').slice(0, 2))).toEqual([
@@ -148,8 +166,9 @@ describe.skipIf(!Bun.which('git'))('a release (skipped where there is no git)', 
   }, 120_000)
 
   test('a release: the version everywhere, files with their sums and notes, a commit and a tag', async () => {
-    const file = ownTarget()?.file
-    if (file === undefined) throw new Error('there is no binary for this machine')
+    const target = ownTarget()
+    if (!target) throw new Error('there is no binary for this machine')
+    const { file } = target
     const { path, git: inside, release } = await of.fresh('released')
     const base = await inside('rev-parse', 'HEAD')
 
@@ -167,6 +186,12 @@ describe.skipIf(!Bun.which('git'))('a release (skipped where there is no git)', 
     expect((await ended([join(out, file), '--version'], { cwd: tmpdir(), env: of.env })).stdout).toContain(
       '0.2.0',
     )
+    // What is said of those that only other machines can start.
+    expect(await lookInto(target, out, '0.2.0')).toEndWith('with svc 0.2.0 in it')
+    await expect(lookInto(target, out, '0.3.0')).rejects.toThrow('does not hold svc 0.3.0')
+    await link(join(out, file), join(path, 'dist/svc-windows-x64.exe'))
+    const windows = targetNamed('bun-windows-x64')
+    await expect(lookInto(windows, join(path, 'dist'), '0.2.0')).rejects.toThrow('svc-windows-x64.exe is ELF')
 
     expect(await inside('status', '--porcelain')).toBe('')
     expect(await inside('log', '--format=%s', `${base}..main`)).toBe('release 0.2.0')
