@@ -6,6 +6,7 @@ import process from 'node:process'
 import type { Config } from '../config.ts'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, fileExists } from '../platform/files.ts'
+import { refuseNewer } from '../store/migrations.ts'
 
 /** What the caller calls these options, for error texts. */
 interface Called {
@@ -20,7 +21,8 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
  * pretend tokens, or show a pretend user to a real bot. It is made when it is not there.
  *
  * @returns how many sessions it holds
- * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used
+ * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
+ *   version's
  */
 export async function claimDirectory(
   config: Pick<Config, 'basePath' | 'sandbox'>,
@@ -55,6 +57,7 @@ export async function claimDirectory(
         hint: `Add ${called.sandbox}, or choose another folder.`,
       })
     }
+    await refuseNewer(join(basePath, 'messages.db'))
     await ensurePrivateDir(basePath)
     if (sandbox) await ensurePrivateDir(join(basePath, 'sandbox'))
     return { sessions }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { ensurePrivateDir, makePrivate } from '../platform/files.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
+import { formOf } from '../platform/sqlite-form.ts'
 
 const schemaVersion = 1
 
@@ -66,18 +67,17 @@ export async function openWorldFile(dir: string): Promise<Database> {
 }
 
 async function openWorldAt(path: string): Promise<Database> {
+  if (((await formOf(path)) ?? 0) > schemaVersion) {
+    throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
+      hint: 'Use that version or a newer one, or another data directory.',
+    })
+  }
   const db = await openDatabase(path)
   try {
     db.exec('PRAGMA busy_timeout=5000')
     db.exec('PRAGMA journal_mode=WAL')
     db.exec('PRAGMA synchronous=NORMAL')
-    const found = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
-    if (found > schemaVersion) {
-      throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
-        hint: 'Use that version or a newer one, or another data directory.',
-      })
-    }
-    if (found === 0) {
+    if (Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0) === 0) {
       db.transaction(() => {
         db.exec(schema)
         db.exec(`PRAGMA user_version=${schemaVersion}`)

@@ -1,7 +1,12 @@
-/** The store's tables, as numbered steps that only go forward. `user_version` says how many were taken. */
-
+/**
+ * The store's tables, as numbered steps that only go forward. `user_version` says how many were taken.
+ *
+ * The number stands for the whole data directory: an older version that meets a higher one touches nothing in it. So a
+ * change of another file that older versions would misread is a step too, if need be an empty one.
+ */
 import { SvcError } from '../model/error.ts'
 import type { Database } from '../platform/sqlite.ts'
+import { formOf } from '../platform/sqlite-form.ts'
 import { createGramTable } from './grams.ts'
 
 const steps: readonly ((db: Database) => void)[] = [
@@ -151,21 +156,34 @@ const steps: readonly ((db: Database) => void)[] = [
 export const newestForm: number = steps.length
 
 /**
+ * To be asked before a store, or anything in its data directory, is opened: what a newer version wrote is left as it is,
+ * to the byte.
+ *
+ * @throws SvcError `store_unavailable` for the messages.db of a newer version
+ */
+export async function refuseNewer(path: string): Promise<void> {
+  refuseForm((await formOf(path)) ?? 0)
+}
+
+function refuseForm(form: number): void {
+  if (form <= steps.length) return
+  throw new SvcError(
+    'store_unavailable',
+    `messages.db was written by a newer version of svc (form ${form})`,
+    {
+      hint: 'Use that version or a newer one, or another data directory.',
+    },
+  )
+}
+
+/**
  * Brings the tables to the newest form.
  *
- * @throws SvcError `store_unavailable` for a store that a newer version wrote; it is left as it is
+ * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
 export function migrate(db: Database): void {
   const version = () => Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
-  if (version() > steps.length) {
-    throw new SvcError(
-      'store_unavailable',
-      `messages.db was written by a newer version of svc (form ${version()})`,
-      {
-        hint: 'Use that version or a newer one, or another data directory.',
-      },
-    )
-  }
+  refuseForm(version())
   for (let taken = version(); taken < steps.length; taken = version()) {
     db.transaction(() => {
       // Another process may have taken the step while we waited for the lock.

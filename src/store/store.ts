@@ -18,7 +18,7 @@ import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Idempotency } from './idempotency.ts'
 import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
-import { migrate } from './migrations.ts'
+import { migrate, refuseNewer } from './migrations.ts'
 import { Outbox } from './outbox.ts'
 import { Owner } from './owner.ts'
 import { Past } from './past.ts'
@@ -103,10 +103,11 @@ export class Store {
     const { path } = options
     let db: Database | undefined
     try {
+      if (path !== inMemory) await refuseNewer(path)
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
-      // Of a new file only: of another it is a write, and a store of a newer version is to be left as it is.
+      // Of a new file only: of another it is a write.
       if (db.prepare('PRAGMA page_count').get()?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
       db.exec('PRAGMA synchronous = FULL')
