@@ -73,7 +73,10 @@ function installation({ version, files, url }: NotesOptions): string {
         )
       : undefined,
     has(packed)
-      ? paragraphs('In a program that [Bun](https://bun.sh) runs:', code(`bun add ${at(packed)}`))
+      ? paragraphs(
+          'In a program that [Bun](https://bun.sh) runs:',
+          code(`bun add ${url === undefined ? `./${packed}` : at(packed)}`),
+        )
       : undefined,
   )
 }

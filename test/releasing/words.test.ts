@@ -103,5 +103,6 @@ test('notes tell what changed, how to have it, what the files are, and what nobo
 
   const local = notesOf(options).split('\n')
   expect(local).toContain('sh install.sh')
+  expect(local).toContain('bun add ./svc-0.2.0.tgz')
   expect(notesOf({ ...options, files: [], tried: [] })).toEndWith('Not run:\n\n- nothing\n')
 })
