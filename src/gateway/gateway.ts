@@ -17,6 +17,7 @@ import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
 import { Changes } from './changes.ts'
+import { CommitsUnderWay } from './commits-under-way.ts'
 import { Conversations } from './conversations.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Health, PanelGateway } from './face.ts'
@@ -111,12 +112,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const api = createApi({ fetch: apiFetch, channelVersion: config.channelVersion, version })
   const cdn = createCdn({ fetch: apiFetch, trusted })
 
+  const commits = new CommitsUnderWay()
   const poller = new Poller({
     api,
     sessions,
     store,
     commit: async batch => {
-      const committed = await commitBatch(batch)
+      const committed = await commits.add(commitBatch(batch))
       if (batch.inbound.length > 0) outbox.wake()
       return committed
     },
@@ -191,7 +193,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     closing: stop.signal,
   })
   const sender = new Sender({
-    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, account, clock },
+    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, account, clock, commits },
     log: log.child('sender'),
     closing: stop.signal,
   })

@@ -19,6 +19,7 @@ import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { Accounts } from './accounts.ts'
 import type { Call } from './call.ts'
+import type { CommitsUnderWay } from './commits-under-way.ts'
 import type { SendRequest } from './face.ts'
 import { type HandOver, type Outcome, stopped } from './hand-over.ts'
 import type { HomeFile } from './home-file.ts'
@@ -42,6 +43,7 @@ export interface SenderPorts {
   pace: Turnstile
   handOver: HandOver
   account(bot: BotInfo): Account
+  commits: CommitsUnderWay
   clock: Clock
   log: Log
   /** Aborts when the service stops. */
@@ -106,11 +108,13 @@ export class Sender {
   }
 
   async #send(request: SendRequest, call: Caller): Promise<SendResult> {
-    const { clock, contexts, media, outbox, pace, store } = this.#ports
+    const { clock, commits, contexts, media, outbox, pace, store } = this.#ports
     const queues = request.when_closed === 'queue'
     if (queues && !store.durable) {
       throw new SvcError('invalid_arguments', 'when_closed: queue needs the message store, which is off')
     }
+    // The message that is answered may have come this moment.
+    await commits.ended()
     const route = await routeTo(this.#ports, request.to, request.session)
     const texts = request.text === undefined || request.text === '' ? [] : splitText(request.text)
     const count = texts.length + request.media.length

@@ -54,6 +54,20 @@ describe('which session sends', () => {
     await expect(t.send({ to, text: '4' })).rejects.toMatchObject({ code: 'not_connected' })
   })
 
+  test('who answers a first message in the moment it comes answers by the session that got it', async () => {
+    await using t = await withGateway({
+      ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse', burst: 'off' } },
+    })
+    for (let round = 0; round < 5; round++) {
+      const user = await t.sandbox.addUser(`stranger ${round}`)
+      const heard = t.receive(1)
+      await t.sandbox.say('hi', { from: user, to: t.bots.get('second')!.bot_id })
+      const [message] = await heard
+      const sent = await t.send({ to: message!.from_user, text: 'hello' })
+      expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
+    }
+  })
+
   test('an expired one says so and asks nothing of upstream', async () => {
     await using t = await withTalk()
     const { token } = t.bots.get('default')!
