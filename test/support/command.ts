@@ -1,6 +1,7 @@
 /** The commands of svc as a user runs them: processes of their own, on pipes or on a real pseudo-terminal. */
 import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from './ended.ts'
+import { svcProgram } from './svc-program.ts'
 
 export type { Ended } from './ended.ts'
 
@@ -17,7 +18,7 @@ export interface CommandOptions {
 
 /** Runs a command to its end; one that goes on is killed and counts as failed. */
 export async function svc(args: readonly string[], options: CommandOptions): Promise<Ended> {
-  return ended([process.execPath, svcMain, ...args], {
+  return ended([...svcProgram, ...args], {
     cwd: options.home,
     env: { PATH: process.env.PATH ?? '', HOME: options.home, TZ: 'Asia/Shanghai', ...options.env },
     ...(options.stdin !== undefined && { stdin: options.stdin }),
@@ -49,7 +50,7 @@ export function svcOnTerminal(
 ): OnTerminal {
   let screen = ''
   const decoder = new TextDecoder()
-  const child = Bun.spawn([...(options.command ?? [process.execPath, svcMain]), ...args], {
+  const child = Bun.spawn([...(options.command ?? svcProgram), ...args], {
     cwd: options.home,
     env: {
       PATH: process.env.PATH ?? '',
@@ -99,10 +100,11 @@ export interface AloneSandbox extends AsyncDisposable {
 
 /** `svc sandbox` on a folder, until it is disposed. */
 export async function sandboxAlone(folder: string, home: string): Promise<AloneSandbox> {
-  const child = Bun.spawn(
-    [process.execPath, svcMain, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder],
-    { env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'ignore' },
-  )
+  const child = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', folder], {
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+    stdout: 'pipe',
+    stderr: 'ignore',
+  })
   const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
   let out = ''
   while (!/^phone on (\S+)\n/m.test(out)) {

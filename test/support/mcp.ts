@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
 import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
@@ -11,8 +10,7 @@ import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { TestSandbox } from './sandbox.ts'
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+import { svcProgram } from './svc-program.ts'
 
 /** The clients: the 2.x one in the revision of 2026 and in that of 2025, and the 1.x SDK. */
 export type ClientKind = '2026' | '2025' | 'sdk1'
@@ -123,7 +121,7 @@ const environment = (dir: string) => ({ PATH: process.env.PATH ?? '', HOME: dir 
 /** Starts `svc mcp` as a client does, and connects over its standard input and output. */
 export async function connectStdio(options: ProcessOptions): Promise<McpClient> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-mcp-')))
-  const [command, ...first] = options.command ?? [process.execPath, main]
+  const [command, ...first] = options.command ?? svcProgram
   const Stdio = options.kind === 'sdk1' ? Stdio1 : Stdio2
   const transport = new Stdio({
     command: command!,
@@ -168,7 +166,7 @@ export async function startMcp(
   const words = transport === 'openapi' ? ['openapi'] : ['mcp', '-t', transport]
   const child = Bun.spawn(
     [
-      ...(options.command ?? [process.execPath, main]),
+      ...(options.command ?? svcProgram),
       ...[...words, '--no-banner', '--port', '0', '-d', dir],
       ...[...upstream(options.sandbox), ...(options.args ?? [])],
     ],

@@ -3,10 +3,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { end, family, innermost } from './family.ts'
-
-const root = fileURLToPath(new URL('../..', import.meta.url))
+import { svcProgram } from './svc-program.ts'
 
 export interface ServiceOptions {
   /** An existing data directory; a temporary one, removed at the end, otherwise. */
@@ -51,7 +49,7 @@ export type Json = any
 /** Starts `svc openapi` on free ports and waits for its ready lines. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-')))
-  const command = options.command ?? [process.execPath, join(root, 'src/main.ts')]
+  const command = options.command ?? svcProgram
   const sandboxed = options.sandbox !== false
   const dirInside = options.dirInside ?? dir
   const child = Bun.spawn(

@@ -2,13 +2,11 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from '../../support/ended.ts'
 import type { Json } from '../../support/service.ts'
+import { svcProgram } from '../../support/svc-program.ts'
 
 export { until } from '../../support/until.ts'
-
-const root = fileURLToPath(new URL('../../..', import.meta.url))
 
 export interface Answer<T = Json> {
   status: number
@@ -44,7 +42,7 @@ export interface ProgramOptions {
 
 /** Starts `svc <args>`; does not wait. */
 export function runSvc(args: readonly string[], options: ProgramOptions = {}): Program {
-  const command = options.command ?? [process.execPath, join(root, 'src/main.ts')]
+  const command = options.command ?? svcProgram
   const child = Bun.spawn([...(options.prefix ?? []), ...command, ...args], {
     cwd: options.cwd ?? '/',
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
@@ -119,7 +117,7 @@ export function runSvc(args: readonly string[], options: ProgramOptions = {}): P
 
 /** A command that does one thing and ends. */
 export const runOnce = (args: readonly string[]): Promise<Ended> =>
-  ended([process.execPath, join(root, 'src/main.ts'), ...args], {
+  ended([...svcProgram, ...args], {
     cwd: '/',
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
     withinMs: 60_000,
