@@ -13,6 +13,7 @@ import { notesOf, type Tried } from './releasing/notes.ts'
 import { build, type Making, partNames, tryOut } from './releasing/parts.ts'
 import { Stopped, stop, tried } from './releasing/run.ts'
 import { sumUp } from './releasing/sums.ts'
+import { ownTarget } from './releasing/trials.ts'
 import {
   closeWorkshop,
   commitAndTag,
@@ -136,6 +137,8 @@ Nothing has left this machine. What is left for you:
   git push --follow-tags
   upload what is in ${folder}; NOTES.md is the text to it
   ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push
+  bun test/upgrade/make-fixture.ts ${version} ${join(folder, ownTarget()?.file ?? 'svc')}
+    and commit what it makes: every later version is tried on the data of this one
 To take it back before that:
   git tag -d v${version} && git reset --keep HEAD~1`
 }
