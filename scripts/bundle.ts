@@ -34,18 +34,44 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
       target: 'node',
       format: 'esm',
       minify: true,
-      plugins: [packing(files)],
+      // It may be run from an address of the web, and then lies in no folder; nor does it look into one.
+      define: { 'import.meta.dirname': '"/dev/null"' },
+      plugins: [packing(files), asModules],
     })
     for (const message of result.logs) console.error(message)
     const [output, ...more] = result.outputs
     if (!result.success || !output || more.length > 0)
       throw new Error('src/main.ts does not become one file.')
     const built = join(workshop, 'with its first line')
-    await writeFile(built, `${firstLine}\n${withoutFirstLines(await output.text())}`, { mode: 0o755 })
+    await writeFile(built, `${firstLine}\n${withoutPlace(withoutFirstLines(await output.text()))}`, {
+      mode: 0o755,
+    })
     await rename(built, outfile)
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
+}
+
+/** jsonc-parser names its modules in a field that is passed over for Node; its other form asks for files of its own. */
+const asModules: Bun.BunPlugin = {
+  name: 'modules',
+  setup(build) {
+    build.onResolve({ filter: /^jsonc-parser$/ }, () => ({
+      path: join(root, 'node_modules/jsonc-parser/lib/esm/main.js'),
+    }))
+  },
+}
+
+/**
+ * Packages that are no modules ask for parts of the runtime. Bun finds them by the file that asks, of which there is none
+ * when the program is run from an address of the web.
+ */
+function withoutPlace(text: string): string {
+  const name = /\bimport\{createRequire as ([\w$]+)\}from"node:module";/.exec(text)?.[1]
+  const call = `${name}(import.meta.url)`
+  if (!name || text.split(call).length !== 2)
+    throw new Error('the bundle asks for parts of the runtime in another way')
+  return text.replace(call, () => '(name=>process.getBuiltinModule(name))')
 }
 
 /** So that it can be started by its name alone. */

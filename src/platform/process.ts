@@ -2,9 +2,13 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
+import { fileURLToPath } from 'node:url'
 
 interface BunRuntime {
   isStandaloneExecutable?: boolean
+}
+interface DenoRuntime {
+  mainModule: string
 }
 
 /** Whether this is the compiled binary. */
@@ -16,8 +20,12 @@ export const commandArguments = (): string[] => process.argv.slice(2)
 /** How to start this program again from anywhere: the program and its first arguments, with absolute paths. */
 export function ownCommand(): string[] {
   if (isCompiled) return [process.execPath]
-  const script = resolve(process.argv[1] ?? '')
-  return 'Deno' in globalThis ? [process.execPath, 'run', '--allow-all', script] : [process.execPath, script]
+  const { Deno } = globalThis as { Deno?: DenoRuntime }
+  if (!Deno) return [process.execPath, resolve(process.argv[1] ?? '')]
+  const { mainModule } = Deno
+  // One that was run from an address is run from there again; Deno keeps a copy.
+  const script = mainModule.startsWith('file:') ? fileURLToPath(mainModule) : mainModule
+  return [process.execPath, 'run', '--allow-all', script]
 }
 
 const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'

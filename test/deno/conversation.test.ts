@@ -9,6 +9,7 @@ import { bundle } from '../../scripts/bundle.ts'
 import { buildPanel } from '../../scripts/panel.ts'
 import { smoke } from '../../scripts/smoke.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
+import { ended } from '../support/ended.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** What README names for those who do not allow everything. */
@@ -46,14 +47,51 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
       expect((await stat(file())).mode & 0o111).toBe(0o111)
     }, 60_000)
 
-    test('holds the whole conversation where nothing else lies', async () => {
-      await smoke({
-        command: denoRun(file()),
-        data: join(folder, 'bundled'),
-        env: denoEnv,
-        cwd: empty(),
-        version: pkg.version,
+    test('holds the whole conversation where nothing else lies, and when it comes from an address', async () => {
+      const env = { DENO_DIR: join(folder, 'cache') }
+      const headers = { 'content-type': 'text/javascript' }
+      using web = Bun.serve({
+        port: 0,
+        hostname: '127.0.0.1',
+        fetch: () => new Response(Bun.file(file()), { headers }),
       })
+      await smoke({
+        ...{ command: denoRun(file()), again: denoRun(`${web.url}svc.mjs`) },
+        ...{ data: join(folder, 'bundled'), cwd: empty(), env, version: pkg.version },
+      })
+      const { stdout } = await run(denoRun(`${web.url}svc.mjs`), 'setup', 'cursor', '--print')
+      expect(stdout).toContain(`["run", "--allow-all", "${web.url}svc.mjs", "mcp", "-t", "stdio"]`)
     }, 60_000)
+
+    const run = (command: string[], ...args: string[]) =>
+      ended([...command, ...args], {
+        ...{ cwd: empty(), env: { PATH: '/nowhere', HOME: join(folder, 'home'), ...denoEnv } },
+        stdin: `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: hello })}\n`,
+        withinMs: 20_000,
+      })
+    const hello = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    }
+
+    test.each([
+      [['setup', 'cursor', '--print'], /"run", "--allow-all", ".*svc\.mjs", "mcp"/],
+      [['setup', 'codex', '--print'], /args = \["run", "--allow-all", ".*svc\.mjs", "mcp"/],
+      [['completion', 'bash'], /complete .*svc/],
+      [['sessions', '--sandbox'], /^$/],
+      [['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '0'], /"serverInfo":\{"name":"svc"/],
+    ])(
+      'svc %p needs nothing beside it',
+      async (args, answer) => {
+        const { status, stdout, stderr } = await run(denoRun(file()), ...args)
+        expect([status, stdout, stderr]).toEqual([
+          0,
+          expect.stringMatching(answer),
+          expect.not.stringMatching(/bug in svc|Cannot find/),
+        ])
+      },
+      30_000,
+    )
   })
 })
