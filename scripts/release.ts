@@ -8,11 +8,11 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { sumUp } from './build/sums.ts'
 import { planned, Refused } from './releasing/checks.ts'
 import { notesOf, type Tried } from './releasing/notes.ts'
 import { build, type Making, partNames, tryOut } from './releasing/parts.ts'
 import { Stopped, stop, tried } from './releasing/run.ts'
-import { sumUp } from './releasing/sums.ts'
 import { ownTarget } from './releasing/trials.ts'
 import {
   closeWorkshop,

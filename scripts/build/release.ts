@@ -1,15 +1,14 @@
 /** The folder of a release: binaries, each of them compressed too, the installer, and the sums of all of it. */
-import { createHash } from 'node:crypto'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { buildPanel } from '../panel.ts'
 import { compile } from './compile.ts'
 import type { RuntimeSource } from './runtime.ts'
+import { sumsFile, sumUp } from './sums.ts'
 import type { Target } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const sumsFile = 'SHA256SUMS'
 
 export interface ReleaseOptions {
   outdir: string
@@ -46,7 +45,7 @@ export async function buildRelease(options: ReleaseOptions): Promise<void> {
       say(`${target.file} (${megabytes(content)} MB, compressed ${megabytes(packed)})`)
     }
     await put(join(release, 'install.sh'), script, 0o755)
-    await put(join(release, sumsFile), await sums(release), 0o644)
+    await sumUp(release)
     await replace(outdir, release, join(workshop, 'before'))
   } finally {
     await rm(workshop, { recursive: true, force: true })
@@ -83,18 +82,6 @@ const compressed = (content: Uint8Array<ArrayBuffer>, level = 6) =>
   Bun.gzipSync(content, { library: 'libdeflate', level: level as 6 })
 
 const megabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
-
-/** As `sha256sum -c` reads it. */
-async function sums(folder: string): Promise<string> {
-  const names = (await readdir(folder)).sort()
-  const lines = await Promise.all(
-    names.map(async name => {
-      const sum = createHash('sha256').update(await readFile(join(folder, name)))
-      return `${sum.digest('hex')}  ${name}\n`
-    }),
-  )
-  return lines.join('')
-}
 
 /** The installer, with what it can know of this release written into its first lines. */
 async function installer(url = ''): Promise<string> {

@@ -1,5 +1,5 @@
 /** What is told about a release: what changed, how to have it, what the files are, and what was tried with them. */
-import type { ReleasedFile } from './sums.ts'
+import type { ReleasedFile } from '../build/sums.ts'
 
 export interface Tried {
   what: string

@@ -1,7 +1,7 @@
 /** The files of a release and their sums. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { readdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
@@ -11,7 +11,8 @@ export interface ReleasedFile {
   sha256: string
 }
 
-const sumsFile = 'SHA256SUMS'
+/** It lies in every release, and in nothing else. */
+export const sumsFile = 'SHA256SUMS'
 
 /** Puts one list over all files in `folder`, as `sha256sum --check` reads it, and gives what is in it. */
 export async function sumUp(folder: string): Promise<ReleasedFile[]> {
@@ -22,6 +23,9 @@ export async function sumUp(folder: string): Promise<ReleasedFile[]> {
     await pipeline(createReadStream(join(folder, name)), hash)
     files.push({ name, bytes: (await stat(join(folder, name))).size, sha256: hash.digest('hex') })
   }
-  await writeFile(join(folder, sumsFile), files.map(({ name, sha256 }) => `${sha256}  ${name}\n`).join(''))
+  const path = join(folder, sumsFile)
+  await writeFile(path, files.map(({ name, sha256 }) => `${sha256}  ${name}\n`).join(''))
+  // Else the list of who builds with a tight umask could not be read by a web server.
+  await chmod(path, 0o644)
   return files
 }
