@@ -4,7 +4,10 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pkg from '../package.json' with { type: 'json' }
+import { smoke } from '../scripts/smoke.ts'
+import { canContain, startIn } from './support/container.ts'
 import { ended } from './support/ended.ts'
+import { librariesOf, makeRoot } from './support/root.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-build-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -60,3 +63,27 @@ test('it serves tools, docs and the phone out of itself, and stops when told', a
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)
 }, 30_000)
+
+const can = canContain && Bun.which('ldd') !== null
+const skipped = can ? '' : ' (skipped: needs root that may mount, unshare and setpriv, and ldd)'
+
+test.skipIf(!can)(
+  `a whole conversation with no shell, no /etc and no device, but the loader and four libraries${skipped}`,
+  async () => {
+    using root = makeRoot()
+    root.add('/svc', binary)
+    for (const path of librariesOf(binary)) root.add(path)
+    const files = readdirSync(root.root, { recursive: true, withFileTypes: true }).filter(file =>
+      file.isFile(),
+    )
+    const names = files.map(file => file.name.replace(/^ld-linux-.*/, 'the loader')).sort()
+    expect(names).toEqual(['libc.so.6', 'libdl.so.2', 'libm.so.6', 'libpthread.so.0', 'svc', 'the loader'])
+    await smoke({
+      command: startIn(root, ['/svc']),
+      data: root.data,
+      dataInside: '/data',
+      version: pkg.version,
+    })
+  },
+  60_000,
+)

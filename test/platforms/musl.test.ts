@@ -9,8 +9,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { smoke } from '../../scripts/smoke.ts'
-import { canMount } from '../faults/support/mounts.ts'
 import { type Binary, buildBinary } from '../support/binary.ts'
+import { canContain, startIn } from '../support/container.ts'
 import { makeRoot } from '../support/root.ts'
 
 const loader = '/lib/ld-musl-x86_64.so.1'
@@ -18,10 +18,12 @@ const [archive] = new Bun.Glob('*/libstdc++_pic.a').scanSync({
   cwd: '/usr/lib/gcc/x86_64-linux-gnu',
   absolute: true,
 })
-const programs = ['gcc', 'nm', 'readelf', 'unshare']
-const can = canMount && existsSync(loader) && archive !== undefined && programs.every(one => Bun.which(one))
+const programs = ['gcc', 'nm', 'readelf']
+const can = canContain && existsSync(loader) && archive !== undefined && programs.every(one => Bun.which(one))
 const name = (text: string) =>
-  can ? text : `${text} (skipped: needs root that may mount, gcc, musl and libstdc++-12-pic)`
+  can
+    ? text
+    : `${text} (skipped: needs root that may mount, unshare and setpriv, gcc, musl and libstdc++-12-pic)`
 
 let binary: Binary
 beforeAll(async () => {
@@ -37,7 +39,7 @@ test.skipIf(!can)(
     root.add('/svc', binary.path)
     root.add('/usr/lib/libstdc++.so.6', linkLibrary())
     await smoke({
-      command: root.command('/svc'),
+      command: startIn(root, ['/svc']),
       data: root.data,
       dataInside: '/data',
       version: pkg.version,
