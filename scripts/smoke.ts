@@ -69,7 +69,8 @@ export async function smoke(options: SmokeOptions): Promise<void> {
       dir: data,
       dirInside: dataInside,
       command: [...program],
-      args: ['--admin-port', '0'],
+      // At the ordinary pace each send waits for a second.
+      args: ['--admin-port', '0', '--pace', '10/s'],
       // It says more about a start that takes too long than the step does.
       readyWithinMs: stepMs * patience * 0.9,
       signal: giveUp.signal,
@@ -77,6 +78,7 @@ export async function smoke(options: SmokeOptions): Promise<void> {
       ...(options.cwd !== undefined && { cwd: options.cwd }),
     })
     service = await starting
+    await service.phone('switches', { burst: 'off' })
     return { service, data, dataInside, step }
   }
 
