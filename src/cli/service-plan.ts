@@ -19,9 +19,19 @@ import { isCompiled, ownCommand } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
 import { givenToken } from '../server/token.ts'
-import { barrier, ensureAccount, ensureFolderOf, findAccount, ordinary, ownUser } from '../service/account.ts'
+import {
+  accountFor,
+  barrier,
+  ensureFolderOf,
+  findAccount,
+  madeAccount,
+  notOfAnother,
+  ordinary,
+  ownUser,
+} from '../service/account.ts'
 import type { Account, ServiceFolders, ServiceManager, ServiceName, ServicePlan } from '../service/plan.ts'
-import { isUnspeakable } from '../service/systemd-words.ts'
+import { isStateFolder } from '../service/systemd-unit.ts'
+import { isUnspeakable, isUnstartable } from '../service/systemd-words.ts'
 import { lastingCommand } from '../setup/setup.ts'
 import { configFrom } from './command.ts'
 
@@ -78,7 +88,7 @@ export async function intended(
       '--run-as: expected for a service of the machine',
       'Your own runs as you: leave the option out.',
     )
-  const account = isSystem ? await accountFor(flags, isLinux, join(folders.lib, ownUser)) : undefined
+  const account = isSystem ? await accountOf(flags, isLinux, join(folders.lib, ownUser)) : undefined
   const again = spelledOut('openapi', command.opts() as Flags, given, {
     without: ['basePath', 'banner', 'token'],
   })
@@ -98,7 +108,7 @@ export async function intended(
   const writes = liesIn(config.basePath, config.mediaRoot) ? [] : [config.mediaRoot]
   // What is only shown may be put in place on another machine.
   const network = flags.print ? {} : networkEnvironment()
-  const plan: ServicePlan = {
+  let plan: ServicePlan = {
     ...service,
     command: [
       ...program,
@@ -122,11 +132,18 @@ export async function intended(
         `a service cannot be told of ${JSON.stringify(word)}, which has a control character in it`,
         'Rename it.',
       )
-  const warnings = await doubtsOf(plan, program, isLinux)
+  if (isLinux && isUnstartable(program[0]!))
+    throw wrong(
+      `systemd starts no program with a quote or a backslash in its path, as in ${program[0]}`,
+      'Put it elsewhere.',
+    )
+  const warnings = await doubtsOf(plan, program, isLinux && !flags.print)
   if (isSystem && account && !flags.print) {
     if (warnings[0] !== undefined) throw new SvcError('forbidden', warnings[0], { hint: placeIt(flags) })
-    const own = [config.basePath, ...writes].filter(path => !isLinux || !isStateFolder(path, folders))
-    for (const path of own) await ensureFolderOf(account, path)
+    // From here on something is made.
+    await manager.check()
+    plan = { ...plan, account: await madeAccount(account) }
+    await makeFolders(plan, isLinux ? folders.lib : undefined)
   }
   return {
     plan,
@@ -137,16 +154,17 @@ export async function intended(
   }
 }
 
-/** systemd makes it, and gives it to the user. */
-const isStateFolder = (path: string, { lib }: ServiceFolders) => join(path, '..') === lib
+/** @param lib where systemd makes the data directory, and gives it to the user with all that is in it */
+async function makeFolders({ account, dataDir, writes }: ServicePlan, lib?: string): Promise<void> {
+  const [user, all] = [account!, [dataDir, ...writes]]
+  for (const path of all) await notOfAnother(user, path)
+  for (const path of all)
+    if (lib === undefined || path !== dataDir || !isStateFolder(path, lib)) await ensureFolderOf(user, path)
+}
 
 /** Whom a service of the machine runs as. */
-async function accountFor({ runAs, print }: InstallFlags, isLinux: boolean, home: string): Promise<Account> {
-  if (isLinux) {
-    // What is only shown needs no user yet.
-    if (print) return { name: runAs ?? ownUser, uid: -1, gid: -1, home }
-    return ensureAccount(runAs, home)
-  }
+async function accountOf({ runAs, print }: InstallFlags, isLinux: boolean, home: string): Promise<Account> {
+  if (isLinux) return accountFor(runAs, home, !print)
   const name = runAs ?? calledBySudo()
   if (name === undefined)
     throw wrong('--run-as: expected the user whom the service runs as', 'Nobody called this by sudo.')
@@ -157,14 +175,14 @@ async function accountFor({ runAs, print }: InstallFlags, isLinux: boolean, home
 async function doubtsOf(
   { account, scope }: ServicePlan,
   program: readonly string[],
-  isLinux: boolean,
+  isForSystemd: boolean,
 ): Promise<string[]> {
   const files = program.filter(word => isAbsolute(word))
   const real = await Promise.all(files.map(path => realpath(path).catch(() => path)))
   const temporary = ['/tmp', '/var/tmp', '/dev/shm', tmpdir()]
   const fleeting = real.find(path => temporary.some(folder => liesIn(folder, path)))
   if (fleeting !== undefined) return [`${fleeting} lies in a folder for temporary files`]
-  if (scope === 'user' || !account || account.uid < 0 || !isLinux) return []
+  if (scope === 'user' || !account || !isForSystemd) return []
   for (const [at, path] of real.entries()) {
     const stopped = await barrier(account, path, at === 0)
     if (stopped !== undefined)

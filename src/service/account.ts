@@ -26,28 +26,48 @@ export async function findAccount(name: string, platform: NodeJS.Platform): Prom
   return { name, uid, gid, home }
 }
 
+/** What may stand in a unit as it is. */
+const isUserName = (name: string) => /^[\p{L}_][\p{L}\p{N}_.@\\-]*\$?$/u.test(name)
+
+/** Nobody's yet: of a user that is not there, or is not looked for. */
+const unknown = -1
+
 /**
- * The user `wanted`, or svc's own, which is made when it is not there.
+ * The user `wanted`, or svc's own, whom `madeAccount` makes when he is not there.
  *
+ * @param isLookedFor else one is taken to be there
  * @throws SvcError when there is none, or it is somebody's
  */
-export async function ensureAccount(wanted: string | undefined, home: string): Promise<Account> {
-  const found = await findAccount(wanted ?? ownUser, 'linux')
+export async function accountFor(
+  wanted: string | undefined,
+  home: string,
+  isLookedFor: boolean,
+): Promise<Account> {
+  const name = wanted ?? ownUser
+  const nobody = { name, uid: unknown, gid: unknown, home }
+  if (!isUserName(name)) return ordinary(name, undefined)
+  if (!isLookedFor) return ordinary(name, name === 'root' ? { ...nobody, uid: 0 } : nobody)
+  const found = await findAccount(name, 'linux')
   if (wanted !== undefined) return ordinary(wanted, found)
-  if (found && found.uid < firstPerson) return ordinary(ownUser, found)
-  if (found)
-    throw new SvcError('forbidden', `the user ${ownUser} of this machine is somebody’s, not a service’s`, {
-      hint: `Name whom svc is to run as with --run-as, or --run-as ${ownUser} if that is right.`,
-    })
+  if (!found) return nobody
+  if (found.uid < firstPerson) return ordinary(ownUser, found)
+  throw new SvcError('forbidden', `the user ${ownUser} of this machine is somebody’s, not a service’s`, {
+    hint: `Name whom svc is to run as with --run-as, or --run-as ${ownUser} if that is right.`,
+  })
+}
+
+/** @throws SvcError when the user cannot be made */
+export async function madeAccount(account: Account): Promise<Account> {
+  if (account.uid !== unknown) return account
   const { status, stderr } = await runProgram('useradd', [
-    ...['--system', '--user-group', '--no-create-home', '--home-dir', home],
-    ...['--shell', '/usr/sbin/nologin', '--comment', 'svc service', ownUser],
+    ...['--system', '--user-group', '--no-create-home', '--home-dir', account.home],
+    ...['--shell', '/usr/sbin/nologin', '--comment', 'svc service', account.name],
   ])
-  const made = status === 0 ? await findAccount(ownUser, 'linux') : undefined
+  const made = status === 0 ? await findAccount(account.name, 'linux') : undefined
   if (made) return made
   throw new SvcError(
     'internal',
-    `the user ${ownUser} cannot be made: ${stderr.trim() || 'no useradd here'}`,
+    `the user ${account.name} cannot be made: ${stderr.trim() || 'no useradd here'}`,
     {
       hint: `Make it as this system does, or name an existing one with --run-as.`,
     },
@@ -68,21 +88,32 @@ export function ordinary(name: string, found: Account | undefined): Account {
 }
 
 /**
- * Makes a folder for the user, if it is not there.
+ * To be asked of what systemd is told to keep for a user too: it gives him all that is in there, whosever it was.
  *
+ * @returns whether the folder is there
  * @throws SvcError `forbidden` when it is another user's
  */
-export async function ensureFolderOf({ name, uid, gid }: Account, path: string): Promise<void> {
+export async function notOfAnother({ name, uid }: Account, path: string): Promise<boolean> {
   const found = await statOf(path)
   if (found && found.uid !== uid && process.geteuid?.() === 0)
     throw new SvcError(
       'forbidden',
       `${path} belongs to another user than ${name}, as whom the service runs`,
       {
-        hint: `Give it away with chown -R ${name}: ${path}, or name its owner with --run-as.`,
+        hint: `Choose another folder, name its owner with --run-as, or, if it holds svc’s data, give it away: chown -R ${name}: ${path}`,
       },
     )
-  if (found) return
+  return found !== undefined
+}
+
+/**
+ * Makes a folder for the user, if it is not there.
+ *
+ * @throws SvcError `forbidden` when it is another user's
+ */
+export async function ensureFolderOf(account: Account, path: string): Promise<void> {
+  if (await notOfAnother(account, path)) return
+  const { uid, gid } = account
   // The way to it is open to all, as everywhere on the machine.
   await mkdir(dirname(path), { recursive: true })
   await mkdir(path, { mode: 0o700 })

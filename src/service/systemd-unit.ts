@@ -10,6 +10,10 @@ export const unitMark = '# Written by svc service install'
 /** Folders that the service does not see, unless something of it lies there. */
 const homes = /^\/(home|root|run\/user)(\/|$)/
 
+/** Whether a data directory is systemd's to make: of `StateDirectory=`, which takes no name in quotes. */
+export const isStateFolder = (path: string, lib: string): boolean =>
+  dirname(path) === lib && /^[a-z0-9][\w.-]*$/i.test(basename(path))
+
 /** What the parts of a unit depend on. */
 interface UnitPlaces {
   /** `/var/lib`: a data directory there is systemd's to make. */
@@ -22,7 +26,7 @@ interface UnitPlaces {
 export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces): string {
   const { name, scope, account, command, dataDir, writes, notifies } = plan
   const isSystem = scope === 'system'
-  const inLib = isSystem && dirname(dataDir) === lib
+  const inLib = isSystem && isStateFolder(dataDir, lib)
   const outside = [...(inLib ? [] : [dataDir]), ...writes]
   const systemctl = isSystem ? 'systemctl' : 'systemctl --user'
   return `${unitMark}, which writes it anew each time.

@@ -218,6 +218,20 @@ test.skipIf(!onLinux)(named('without systemd: what to do instead, and nothing is
   expect(existsSync(join(home, 'conf ig'))).toBe(false)
 })
 
+const asRoot = onLinux && process.geteuid?.() === 0
+test.skipIf(!asRoot)(
+  `where systemd does not run, no user is made for the service${asRoot ? '' : ' (Linux and root only)'}`,
+  async () => {
+    await writeFile(join(home, 'state', 'system'), 'offline')
+    await script('getent', 'exit 2')
+    await script('useradd', `echo made >> ${join(home, 'state', 'useradd')}`)
+    const { status, stdout, stderr } = await service(['install', '--system', '-d', join(home, 'data')])
+    expect([status, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^error: (systemd does not run|.* lies in a folder for temp|the user svc may not)/)
+    expect([await kept('useradd'), existsSync(join(home, 'data'))]).toEqual(['', false])
+  },
+)
+
 test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing'), async () => {
   const { stdout, stderr, status, asked } = await service(
     ['install', '--system', '--print', '--sandbox', '--token', 'hunter22'],
@@ -242,6 +256,9 @@ test.skipIf(!onLinux)(named('wrong options are refused now, and not when the ser
     [['install', '--token-file', '/not/there'], /^error: --token-file: \/not\/there is not there/],
     [['install', '--user', '--system'], /^error: --system: expected without --user/],
     [['install', '--user', '--run-as', 'daemon'], /^error: --run-as: expected for a service of the machine/],
+    [['install', '--system', '--print', '--run-as', 'root'], /^error: --run-as: svc needs no rights of root/],
+    [['install', '--system', '--print', '--run-as', 'a\nUser=b'], /^error: --run-as: there is no user a/],
+    [['install', '--system', '--print', '--run-as', '0'], /^error: --run-as: there is no user 0/],
     [['install', '--user', '-d', 'a\nb'], /^error: a service cannot be told of .*control character/],
     [['status', '--name', '../x'], /^error: --name: expected a letter/],
     [[], /^error: service: expected install, uninstall or status/],

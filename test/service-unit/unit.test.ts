@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import { unitText } from '../../src/service/systemd-unit.ts'
+import { pathWord } from '../../src/service/systemd-words.ts'
 import { ended } from '../support/ended.ts'
 
 const found = Bun.which('systemd-analyze')
@@ -34,6 +35,7 @@ const units: Readonly<Record<string, ServicePlan>> = {
   'folders elsewhere': plan({ dataDir: '/srv/my data 100%', writes: ['/srv/media'] }),
   'a data directory in a home': plan({ dataDir: '/home/bob/.svc' }),
   'a low port': plan({ lowPort: true }),
+  'a folder that systemd does not make by its name': plan({ dataDir: '/var/lib/my "data"' }),
   'without a word to systemd': plan({ notifies: false }),
 }
 
@@ -123,4 +125,10 @@ test('what lies elsewhere may be written to, and a home is seen when something o
     'CapabilityBoundingSet=CAP_NET_BIND_SERVICE',
   ])
   expect(linesOf(plan({ notifies: false }))[0]).toBe('Type=exec')
+  // StateDirectory= would take two words for two folders, and knows no quotes.
+  for (const name of ['a b', 'a%b', 'a:b', '-a', '"a"', '机器人']) {
+    const lines = linesOf(plan({ dataDir: `/var/lib/${name}` }))
+    expect([name, lines.filter(line => line.startsWith('StateD'))]).toEqual([name, []])
+    expect(lines.join()).toContain(`ReadWritePaths=${pathWord(`/var/lib/${name}`)},`)
+  }
 })
