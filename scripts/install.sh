@@ -32,10 +32,12 @@ main() {
   to=''
   while [ $# -gt 0 ]; do
     case $1 in
+      # An empty one, of a variable that is not set, is nobody's wish for the usual place.
+      --from= | --to=) fail "$1 needs a value" "$(usage)" ;;
       --from=*) from=${1#*=} ;;
       --to=*) to=${1#*=} ;;
       --from | --to)
-        [ $# -gt 1 ] || fail "$1 needs a value" "$(usage)"
+        [ -n "${2:-}" ] || fail "$1 needs a value" "$(usage)"
         if [ "$1" = --from ]; then from=$2; else to=$2; fi
         shift
         ;;

@@ -336,7 +336,9 @@ export function installTests(release: string, folder: string): void {
     )
     expectUntouched(await install(['--from', '/nowhere', '--to', target]), /there is no folder \/nowhere/)
     expectUntouched(await install(['--frm', release]), /unknown argument --frm\nusage: /)
-    expectUntouched(await install(['--to']), /--to needs a value/)
+    for (const none of [['--to'], ['--to', ''], ['--to='], ['--from=', '--to', target]]) {
+      expectUntouched(await install(none), /--(to|from)=? needs a value\nusage: /)
+    }
     chmodSync(target, 0o755)
   }, 30_000)
 
