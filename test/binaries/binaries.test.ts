@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { buildRelease } from '../../scripts/build/release.ts'
-import { verifiedPackage } from '../../scripts/build/runtime.ts'
 import { targetNamed } from '../../scripts/build/targets.ts'
+import { canBuild } from '../support/binary.ts'
 import { buildTests } from './again.ts'
 import { fileTests } from './files.ts'
 import { installTests } from './installing.ts'
@@ -24,12 +24,7 @@ const targets = [
   'bun-windows-x64',
 ].map(targetNamed)
 
-// With neither network nor what an earlier build fetched there is nothing to build from.
-const env = { ...process.env, npm_config_fetch_retries: '0', npm_config_fetch_timeout: '60000' }
-const there = await Promise.all(targets.map(target => verifiedPackage(target.runtime, { env }))).then(
-  () => true,
-  () => false,
-)
+const there = await canBuild(targets)
 const here = process.platform === 'linux' && process.arch === 'x64'
 
 describe.skipIf(!there || !here)('a release (skipped without the runtimes, or off Linux x64)', () => {

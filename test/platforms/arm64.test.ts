@@ -5,18 +5,23 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { smoke } from '../../scripts/smoke.ts'
-import { type Binary, buildBinary } from '../support/binary.ts'
+import { type Binary, buildBinary, canBuildFor } from '../support/binary.ts'
 
 /** Where Debian's libc6-arm64-cross puts it. */
 const system = '/usr/aarch64-linux-gnu'
 const emulator = Bun.which('qemu-aarch64-static') ?? Bun.which('qemu-aarch64')
-const can = process.arch !== 'arm64' && emulator !== null && existsSync(join(system, 'lib/libc.so.6'))
+const target = 'bun-linux-arm64'
+const can =
+  process.arch !== 'arm64' &&
+  emulator !== null &&
+  existsSync(join(system, 'lib/libc.so.6')) &&
+  (await canBuildFor(target))
 const name = (text: string) =>
-  can ? text : `${text} (skipped: needs qemu-user-static and libc6-arm64-cross)`
+  can ? text : `${text} (skipped: needs qemu-user-static, libc6-arm64-cross and the runtime)`
 
 let binary: Binary
 beforeAll(async () => {
-  if (can) binary = await buildBinary('bun-linux-arm64')
+  if (can) binary = await buildBinary(target)
 }, 150_000)
 afterAll(() => binary?.[Symbol.dispose]())
 

@@ -9,7 +9,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { smoke } from '../../scripts/smoke.ts'
-import { type Binary, buildBinary } from '../support/binary.ts'
+import { type Binary, buildBinary, canBuildFor } from '../support/binary.ts'
 import { canContain, startIn } from '../support/container.ts'
 import { makeRoot } from '../support/root.ts'
 
@@ -19,15 +19,21 @@ const [archive] = new Bun.Glob('*/libstdc++_pic.a').scanSync({
   absolute: true,
 })
 const programs = ['gcc', 'nm', 'readelf']
-const can = canContain && existsSync(loader) && archive !== undefined && programs.every(one => Bun.which(one))
+const target = 'bun-linux-x64-musl'
+const can =
+  canContain &&
+  existsSync(loader) &&
+  archive !== undefined &&
+  programs.every(one => Bun.which(one)) &&
+  (await canBuildFor(target))
 const name = (text: string) =>
   can
     ? text
-    : `${text} (skipped: needs root that may mount, unshare and setpriv, gcc, musl and libstdc++-12-pic)`
+    : `${text} (skipped: needs root that may mount, unshare and setpriv, gcc, musl, libstdc++-12-pic and the runtime)`
 
 let binary: Binary
 beforeAll(async () => {
-  if (can) binary = await buildBinary('bun-linux-x64-musl')
+  if (can) binary = await buildBinary(target)
 }, 150_000)
 afterAll(() => binary?.[Symbol.dispose]())
 

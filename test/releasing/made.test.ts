@@ -6,34 +6,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
-import { verifiedPackage } from '../../scripts/build/runtime.ts'
 import { targetNamed } from '../../scripts/build/targets.ts'
 import { planned, statedElsewhere } from '../../scripts/releasing/checks.ts'
 import { lookInto, ownTarget } from '../../scripts/releasing/trials.ts'
+import { canBuild } from '../support/binary.ts'
 import { ended } from '../support/ended.ts'
 import { type Repositories, repositories, root } from '../support/repository.ts'
 import { until } from '../support/until.ts'
 
+const target = ownTarget()
 /** The part that this machine can run. */
-const own = ownTarget()?.name.slice('bun-'.length) ?? 'deno'
-
-const runtime = ownTarget()?.runtime
-// With neither network nor what an earlier build fetched there is nothing to build from.
-const env = { ...process.env, npm_config_fetch_retries: '0', npm_config_fetch_timeout: '60000' }
-const here =
-  Bun.which('git') !== null &&
-  runtime !== undefined &&
-  (await verifiedPackage(runtime, { env }).then(
-    () => true,
-    () => false,
-  ))
+const own = target?.name.slice('bun-'.length) ?? 'deno'
+const here = Bun.which('git') !== null && target !== undefined && (await canBuild([target]))
 
 describe.skipIf(!here)('a release (skipped without git, or without the runtime)', () => {
   let of: Repositories
   beforeAll(async () => {
     of = await repositories()
   }, 30_000)
-  afterAll(() => of?.remove())
+  // Several sets of installed packages: tens of thousands of files.
+  afterAll(() => of?.remove(), 60_000)
 
   test('the version stands in package.json alone, and a second place is found', async () => {
     const { path, commit } = await of.fresh('stated')
@@ -166,7 +158,6 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
   }, 120_000)
 
   test('a release: the version everywhere, files with their sums and notes, a commit and a tag', async () => {
-    const target = ownTarget()
     if (!target) throw new Error('there is no binary for this machine')
     const { file } = target
     const { path, git: inside, release } = await of.fresh('released')

@@ -1,11 +1,25 @@
-/** The compiled svc. */
+/** The compiled svc, for machines of another kind than this. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
+import { verifiedPackage } from '../../scripts/build/runtime.ts'
+import { type Target, targetNamed } from '../../scripts/build/targets.ts'
 import { ended } from './ended.ts'
 
 const script = join(import.meta.dir, '../../scripts/build.ts')
+
+/** Whether there is something to build from: the network, or what an earlier build fetched. */
+export function canBuild(targets: readonly Target[]): Promise<boolean> {
+  const env = { ...process.env, npm_config_fetch_retries: '0', npm_config_fetch_timeout: '60000' }
+  return Promise.all(targets.map(({ runtime }) => verifiedPackage(runtime, { env }))).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The same for one, by its name. */
+export const canBuildFor = (target: string): Promise<boolean> => canBuild([targetNamed(target)])
 
 export interface Binary extends Disposable {
   readonly path: string
@@ -13,17 +27,15 @@ export interface Binary extends Disposable {
   readonly folder: string
 }
 
-/** Builds it as a release does, for this machine or for `target`; takes some seconds. */
-export async function buildBinary(target?: string): Promise<Binary> {
+/** Builds it as a release does; takes some seconds. */
+export async function buildBinary(target: string): Promise<Binary> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-binary-'))
   const path = join(folder, 'svc')
   const remove = () => rmSync(folder, { recursive: true, force: true })
-  const built = await ended(
-    [process.execPath, script, `--outfile=${path}`, ...(target === undefined ? [] : [`--target=${target}`])],
-    // The network may be slow: the first build for another target fetches its runtime.
-    { cwd: folder, env: { ...process.env } as Record<string, string>, withinMs: 120_000 },
-  )
+  const built = await ended([process.execPath, script, `--outfile=${path}`, `--target=${target}`], {
+    ...{ cwd: folder, env: { ...process.env } as Record<string, string>, withinMs: 120_000 },
+  })
   if (built.status === 0) return { path, folder, [Symbol.dispose]: remove }
   remove()
-  throw new Error(`no binary for ${target ?? 'this machine'}:\n${built.stdout}${built.stderr}`)
+  throw new Error(`no binary for ${target}:\n${built.stdout}${built.stderr}`)
 }
