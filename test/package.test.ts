@@ -32,7 +32,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     for (const [index, text] of examples.entries())
       await writeFile(join(project, `example-${index}.ts`), text)
   }, 180_000)
-  afterAll(() => rm(folder, { recursive: true, force: true }))
+  afterAll(() => rm(folder, { recursive: true, force: true }), 60_000)
 
   test('it holds what runs, its sources, and nothing else', async () => {
     expect(tarball).toEndWith(`/svc-${ours.version}.tgz`)

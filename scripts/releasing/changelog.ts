@@ -3,7 +3,7 @@
  * Unreleased goes out with the next release, which gives it its version and day.
  */
 
-export interface Section {
+interface Section {
   title: string
   /** Without blank lines around it. */
   body: string
@@ -11,7 +11,7 @@ export interface Section {
 
 const heading = /^## +(.+?) *$/gm
 
-export function sectionsOf(changelog: string): Section[] {
+function sectionsOf(changelog: string): Section[] {
   const found = [...changelog.matchAll(heading)]
   return found.map((match, index) => ({
     title: match[1]!,

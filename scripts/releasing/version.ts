@@ -5,7 +5,7 @@ const numbers = '(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)'
 const named = '(?:0|[1-9]\\d*|\\d*[a-zA-Z-][0-9a-zA-Z-]*)'
 const semver = new RegExp(`^${numbers}(?:-(${named}(?:\\.${named})*))?$`)
 
-export const isVersion = (text: string): boolean => semver.test(text)
+const isVersion = (text: string): boolean => semver.test(text)
 
 /**
  * The version that `wanted` means: itself, or the next one after `present` for major, minor and patch.

@@ -1,8 +1,7 @@
 /** The C library of the system, under Bun. */
+import process from 'node:process'
 
 type Functions = Parameters<typeof import('bun:ffi').dlopen>[1]
-
-import process from 'node:process'
 
 /** Its functions; undefined where there is none that we know. */
 export async function openLibc<const Symbols extends Functions>(

@@ -3,7 +3,7 @@
 import type { ServicePlan } from './plan.ts'
 
 /** In its first lines: a list without it is somebody else's. */
-export const plistMark = '<!-- Written by svc service install, which writes it anew each time. -->'
+const plistMark = '<!-- Written by svc service install, which writes it anew each time. -->'
 
 /** The label by which launchd knows the service. */
 export const labelOf = (name: string): string => `local.${name}`

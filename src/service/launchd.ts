@@ -28,6 +28,7 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
   const path = join(base, isSystem ? 'LaunchDaemons' : 'LaunchAgents', `${label}.plist`)
   const logPath = join(base, 'Logs', `${name}.log`)
   const own = join(base, 'Application Support', 'svc')
+  const tokenPath = join(own, `${name}.token`)
   const domain = isSystem ? 'system' : `gui/${process.geteuid?.()}`
   const target = `${domain}/${label}`
   const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
@@ -46,7 +47,7 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
   return {
     title: 'launchd',
     path,
-    tokenPath: join(own, `${name}.token`),
+    tokenPath,
     environmentPath: join(own, `${name}.env`),
     commandOf: commandOfPlist,
     files(plan: ServicePlan) {
@@ -57,7 +58,7 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
           ? []
           : [
               {
-                path: join(own, `${name}.token`),
+                path: tokenPath,
                 text: `${token}\n`,
                 mode: 0o600 as const,
                 ...(account && { owner: account }),

@@ -5,7 +5,7 @@ import type { ServicePlan } from './plan.ts'
 import { execLine, pathWord, readExecLine, restOfLine } from './systemd-words.ts'
 
 /** The first line: a unit without it is somebody else's. */
-export const unitMark = '# Written by svc service install'
+const unitMark = '# Written by svc service install'
 
 /** Folders that the service does not see, unless something of it lies there. */
 const homes = /^\/(home|root|run\/user)(\/|$)/
