@@ -36,6 +36,9 @@ const script = (name: string, text: string) =>
   writeFile(join(home, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
 const kept = (name: string) => readFile(join(home, 'state', name), 'utf8').catch(() => '')
 
+/** Said besides where this checkout itself lies in such a folder. */
+const checkoutIsFleeting = `warning: ${svcMain} lies in a folder for temporary files\n`
+
 /** `svc service …` of this user, and what was asked of systemctl meanwhile. */
 async function service(args: readonly string[], env: Record<string, string> = {}) {
   const before = (await kept('calls')).length
@@ -48,7 +51,11 @@ async function service(args: readonly string[], env: Record<string, string> = {}
     },
   })
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
-  return { ...ended, asked: calls.map(call => call.replace('--user --no-pager ', '')) }
+  return {
+    ...ended,
+    stderr: ended.stderr.replace(checkoutIsFleeting, ''),
+    asked: calls.map(call => call.replace('--user --no-pager ', '')),
+  }
 }
 
 /** One that nobody has now. */
