@@ -4,7 +4,7 @@ import { lookAtStore } from '../store/look.ts'
 import { lookAround } from './place.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
 import { lookAtSessions } from './session-look.ts'
-import { troubleOf } from './words.ts'
+import { newerStore, troubleOf } from './words.ts'
 
 export interface SessionGlance {
   name: string
@@ -61,11 +61,14 @@ export async function glance(options: {
   }
   const place = await lookAround(basePath, sandbox)
   if (place.state === 'unreadable') told(basePath)(place.error)
-  const [polling, sight, store] = await Promise.all([
+  const [polling, sight, seen] = await Promise.all([
     lookAtPolling(basePath, clock).catch(told('.poll.lock')),
     lookAtSessions(place).catch(told('sessions')),
     lookAtStore(basePath).catch(told('messages.db')),
   ])
+  if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
+  // Of its messages nothing is known.
+  const store = seen && seen.form > seen.newest ? undefined : seen
   const sessions = (sight?.sessions ?? []).map((session, at): SessionGlance => {
     const { name, status, bot, users } = session
     return {

@@ -7,7 +7,7 @@ import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { bytes, counted, listed, moment, span, svcCommand } from './words.ts'
+import { bytes, counted, listed, moment, newerStore, span, svcCommand } from './words.ts'
 
 /** journal_size_limit of the store: beyond it somebody keeps the file from being written back. */
 const largeWalBytes = 2 * 64 * 1024 * 1024
@@ -33,13 +33,7 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
     return [bad('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAside(dir))]
   }
   if (sight.form > sight.newest) {
-    return [
-      bad(
-        'form',
-        `messages.db was written by a newer version of svc (form ${sight.form}; this one knows ${sight.newest})`,
-        'Use that version or a newer one, or another data directory.',
-      ),
-    ]
+    return [bad('form', newerStore(sight), 'Use that version or a newer one, or another data directory.')]
   }
   const found: Found[] = [
     ok(

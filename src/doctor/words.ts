@@ -20,6 +20,10 @@ export function svcCommand(
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }
 
+/** What is wrong with a store of a form that this version does not know. */
+export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
+  `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
+
 /** `a`, `b` and 3 more. */
 export function listed(names: readonly string[], most = 4): string {
   if (names.length === 0) return ''

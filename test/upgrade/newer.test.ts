@@ -59,6 +59,8 @@ const commands = [
   ['sessions'],
   ['hook-poll'],
   ['doctor'],
+  ['status'],
+  ['status', '--json'],
 ]
 
 const run = (dir: string, args: readonly string[], sandbox = true) =>
