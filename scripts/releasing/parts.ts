@@ -81,7 +81,7 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
   const all: Tried[] = []
   const workshop = await mkdtemp(join(tmpdir(), 'svc-trial-'))
   try {
-    for (const { file, command, where, env, patience = 1 } of await trials(making, workshop)) {
+    for (const { file, command, where, patience = 1 } of await trials(making, workshop)) {
       if (!command) {
         const target = targets.find(one => one.file === file)
         const seen = target
@@ -95,7 +95,6 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
       const said = await run([bun, 'scripts/smoke.ts', ...options, '--', ...command], {
         cwd: making.folder,
         shown: true,
-        ...(env && { env }),
       })
       const steps = said.split('\n').filter(line => line.startsWith('ok ')).length
       all.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })

@@ -12,7 +12,6 @@ export interface Trial {
   command?: string[]
   /** Where it is started, or why it is not. */
   where: string
-  env?: Record<string, string>
   /** How many times slower than on its own machine it may be. */
   patience?: number
 }
@@ -56,8 +55,6 @@ export function trialOf(target: Target, folder: string): Trial {
     file,
     command: [emulator, '-L', armLibraries(), path],
     where: 'emulated by qemu-aarch64',
-    // The process would replace itself by a program that only the emulator can start.
-    env: { BUN_CONFIG_MAX_HTTP_REQUESTS: '60000' },
     patience: 10,
   }
 }

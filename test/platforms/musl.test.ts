@@ -8,8 +8,9 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
+import { targetNamed } from '../../scripts/build/targets.ts'
 import { smoke } from '../../scripts/smoke.ts'
-import { type Binary, buildBinary, canBuildFor } from '../support/binary.ts'
+import { type Binary, buildBinary, canBuild } from '../support/binary.ts'
 import { canContain, startIn } from '../support/container.ts'
 import { makeRoot } from '../support/root.ts'
 
@@ -19,13 +20,13 @@ const [archive] = new Bun.Glob('*/libstdc++_pic.a').scanSync({
   absolute: true,
 })
 const programs = ['gcc', 'nm', 'readelf']
-const target = 'bun-linux-x64-musl'
+const target = targetNamed('bun-linux-x64-musl')
 const can =
   canContain &&
   existsSync(loader) &&
   archive !== undefined &&
   programs.every(one => Bun.which(one)) &&
-  (await canBuildFor(target))
+  (await canBuild([target]))
 const name = (text: string) =>
   can
     ? text

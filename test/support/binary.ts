@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { verifiedPackage } from '../../scripts/build/runtime.ts'
-import { type Target, targetNamed } from '../../scripts/build/targets.ts'
+import type { Target } from '../../scripts/build/targets.ts'
 import { ended } from './ended.ts'
 
 const script = join(import.meta.dir, '../../scripts/build.ts')
@@ -18,24 +18,21 @@ export function canBuild(targets: readonly Target[]): Promise<boolean> {
   )
 }
 
-/** The same for one, by its name. */
-export const canBuildFor = (target: string): Promise<boolean> => canBuild([targetNamed(target)])
-
 export interface Binary extends Disposable {
   readonly path: string
-  /** Where it lies, alone; goes with it. */
+  /** Where it lies alone, under the name that it has in a release; goes with it. */
   readonly folder: string
 }
 
 /** Builds it as a release does; takes some seconds. */
-export async function buildBinary(target: string): Promise<Binary> {
+export async function buildBinary({ name, file }: Target): Promise<Binary> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-binary-'))
-  const path = join(folder, 'svc')
+  const path = join(folder, file)
   const remove = () => rmSync(folder, { recursive: true, force: true })
-  const built = await ended([process.execPath, script, `--outfile=${path}`, `--target=${target}`], {
+  const built = await ended([process.execPath, script, `--outfile=${path}`, `--target=${name}`], {
     ...{ cwd: folder, env: { ...process.env } as Record<string, string>, withinMs: 120_000 },
   })
   if (built.status === 0) return { path, folder, [Symbol.dispose]: remove }
   remove()
-  throw new Error(`no binary for ${target}:\n${built.stdout}${built.stderr}`)
+  throw new Error(`no binary for ${name}:\n${built.stdout}${built.stderr}`)
 }
