@@ -79,8 +79,7 @@ export async function uninstall(manager: ServiceManager, name: string): Promise<
   }
   await manager.stop()
   for (const { path } of everyFile(manager)) await removed(path)
-  // Of other services there may be more in it.
-  await rmdir(dirname(manager.tokenPath)).catch(() => {})
+  await withoutFolder(manager)
   await manager.forget()
   return true
 }
@@ -128,6 +127,9 @@ async function removed(path: string): Promise<void> {
   })
 }
 
+/** Of other services there may be more in it. */
+const withoutFolder = (manager: ServiceManager) => rmdir(dirname(manager.tokenPath)).catch(() => {})
+
 /** @returns what is there now, for people */
 async function putBack(
   manager: ServiceManager,
@@ -140,6 +142,7 @@ async function putBack(
     else await put({ ...file, text })
   }
   if (!wasThere) {
+    await withoutFolder(manager)
     await manager.forget().catch(() => {})
     return 'Nothing was installed. Mend that, then install again.'
   }

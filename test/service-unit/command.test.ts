@@ -168,7 +168,7 @@ test.skipIf(!onLinux)(
       expect(first.stderr).toBe(
         `error: the service does not start: port ${busy} on 127.0.0.1 is in use. Choose another with --port, or 0 for a free one. Nothing was installed. Mend that, then install again.\n`,
       )
-      expect([unit, join(home, 'conf ig', 'svc', 'svc.token')].filter(path => existsSync(path))).toEqual([])
+      expect([unit, join(home, 'conf ig', 'svc')].filter(path => existsSync(path))).toEqual([])
       expect(first.asked.slice(-3)).toEqual([
         ...['disable --quiet --now svc.service', 'daemon-reload', 'reset-failed svc.service'],
       ])
