@@ -204,7 +204,10 @@ get() {
 
 download() {
   if has curl; then
-    if [ -t 2 ]; then curl -fL --progress-bar -o "$2" "$1"; else curl -fsSL -o "$2" "$1"; fi
+    # What begins with encryption is led nowhere without it.
+    case $1 in https:*) only='=https' ;; *) only='=http,https' ;; esac
+    if [ -t 2 ]; then quiet=--progress-bar; else quiet=-sS; fi
+    curl -fL $quiet --proto-redir "$only" -o "$2" "$1"
   elif wget --version 2>/dev/null | grep -q GNU; then
     wget -nv --tries=3 -O "$2" "$1"
   else

@@ -342,6 +342,14 @@ export function installTests(release: string, folder: string): void {
     chmodSync(target, 0o755)
   }, 30_000)
 
+  test('what begins with encryption is led nowhere without it', async () => {
+    putOneBefore()
+    const env = { PATH: toolbox('tools', ['sha256sum'], { curl: 'echo "curl $*" >&2; exit 1' }) }
+    const from = (address: string) => install(['--from', address, '--to', target], { env })
+    expectUntouched(await from('https://example.org/svc'), /^curl .*--proto-redir =https -o .*SHA256SUMS/)
+    expectUntouched(await from(address()), /^curl .*--proto-redir =http,https -o /)
+  })
+
   const checker = Bun.which('shellcheck')
   test.skipIf(!checker)('shellcheck has nothing to say (skipped without it)', async () => {
     const result = await ended([checker!, script], { cwd: folder, env: {} })
