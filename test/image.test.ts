@@ -12,7 +12,6 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
@@ -24,6 +23,7 @@ import { type Container, canContain, runIn, startIn } from './support/container.
 import { type Ended, ended } from './support/ended.ts'
 import { end, family, innermost } from './support/family.ts'
 import { config, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
+import { freePort } from './support/port.ts'
 import { until } from './support/until.ts'
 
 const root = join(import.meta.dir, '..')
@@ -209,7 +209,7 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
   test.skipIf(!can)(
     named('starts as it is, is healthy, tells its token, and ends on SIGTERM'),
     async () => {
-      const port = await freePort()
+      const port = freePort('0.0.0.0')
       // A machine that runs tests may have something on the usual ports.
       const here = withData(config.user, { SVC_PORT: String(port), SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '0' })
       const start = config.start.map((word, index, words) =>
@@ -278,11 +278,3 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
     60_000,
   )
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(ready => server.listen(0, '0.0.0.0', ready))
-  const { port } = server.address() as { port: number }
-  await new Promise(closed => server.close(closed))
-  return port
-}

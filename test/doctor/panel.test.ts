@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from 'bun:test'
 import { networkInterfaces } from 'node:os'
+import { freePort } from '../support/port.ts'
 import { startService } from '../support/service.ts'
 import { withWard } from './support.ts'
 
@@ -7,13 +8,6 @@ const ward = await withWard()
 afterAll(() => ward[Symbol.asyncDispose]())
 const token = 'kX3vQ9tLw0pZbN7rYd2c'
 
-/** A port that was free a moment ago. */
-function freePort(): number {
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
-  const { port } = server
-  server.stop(true)
-  return port!
-}
 const adminPort = (stdout: string) => Number(/^admin on \S+:(\d+)$/m.exec(stdout)?.[1])
 
 test('without --admin-port nothing is said of a panel; with one that is free, so much', async () => {

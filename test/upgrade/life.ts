@@ -20,11 +20,11 @@ export interface Left {
   file: string
 }
 
-export const picture = Buffer.from(
+const picture = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
   'base64',
 )
-export const report = Buffer.from('三季度:一切顺利\r\n')
+const report = Buffer.from('三季度:一切顺利\r\n')
 
 /** Two accounts, every kind of message, readers at different places, an outbox where this build has one. */
 export async function live(service: Service): Promise<Left> {
