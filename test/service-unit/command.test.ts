@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
 import { svc, svcMain } from '../support/command.ts'
+import { freePort } from '../support/port.ts'
 
 const standIn = fileURLToPath(new URL('systemctl.ts', import.meta.url))
 const onLinux = process.platform === 'linux'
@@ -58,19 +59,10 @@ async function service(args: readonly string[], env: Record<string, string> = {}
   }
 }
 
-/** One that nobody has now. */
-const freePort = () =>
-  new Promise<string>(resolve => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(String(port)))
-    })
-  })
-
 test.skipIf(!onLinux)(
   named('install, again, with other options, status, uninstall'),
   async () => {
-    const port = await freePort()
+    const port = String(freePort())
     const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
     const first = await service(['install', ...options])
     expect(first.stderr).toBe('')
@@ -158,8 +150,8 @@ test.skipIf(!onLinux)(
 test.skipIf(!onLinux)(
   named('what does not start leaves all as it was, and is told in its own words'),
   async () => {
-    const port = await freePort()
-    const taken = createServer().listen(Number(await freePort()), '127.0.0.1')
+    const port = String(freePort())
+    const taken = createServer().listen(freePort(), '127.0.0.1')
     const busy = String((taken.address() as { port: number }).port)
     const sandbox = ['--user', '--sandbox', '--sandbox-port', '0']
     try {
