@@ -167,13 +167,12 @@ export function installTests(release: string, folder: string): void {
   }
 
   test('the address that a release was built with is where it comes from; without gzip it is the plain file', async () => {
-    const box = toolbox('tools', ['curl', 'sha256sum'])
+    // Nobody's folder of programs for all may be written by this test.
+    const box = toolbox('tools', ['curl', 'sha256sum'], { id: 'echo 65532' })
     rmSync(join(box, 'gzip'))
     const own = join(folder, 'own.sh')
     writeFileSync(own, readFileSync(script, 'utf8').replace("\naddress=''\n", `\naddress='${address()}'\n`))
     const home = join(folder, 'home')
-    // Nobody's folder of programs for all may be written by this test.
-    writeFileSync(join(box, 'id'), '#!/bin/sh\necho 65532\n')
     const result = await install([`--to=${home}/.local/bin`], {
       script: own,
       env: { PATH: box, SHELL: '/bin/bash' },
