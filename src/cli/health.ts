@@ -15,6 +15,8 @@ export interface HealthFlags {
   host?: string
   port?: string
   url?: string
+  /** Whoever tries svc out adds it to every command: the answer is asked for alike. */
+  sandbox?: boolean
   json?: boolean
 }
 
@@ -33,8 +35,9 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   return healthy ? 0 : 1
 }
 
-function configured({ host, port }: HealthFlags): string {
-  const config = readConfig({ ...(host !== undefined && { host }), ...(port !== undefined && { port }) })
+function configured({ host, port, sandbox }: HealthFlags): string {
+  // Whatever the port of the phone: it is not asked, so it cannot be in the way.
+  const config = readConfig({ host, port, sandbox, sandboxPort: '0' })
   if (config.port === 0) {
     throw new SvcError('invalid_arguments', '--port: expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',

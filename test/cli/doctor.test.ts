@@ -336,6 +336,10 @@ describe('svc health', () => {
       svc(['health'], { SVC_PORT: port, SVC_HOST: '0.0.0.0' }),
       svc(['health', '--url', service.url]),
       svc(['health', '-p', port], { HTTP_PROXY: 'http://127.0.0.1:9' }),
+      svc(['health', '-p', port, '--sandbox']),
+      svc(['--sandbox', 'health', '-p', port]),
+      // The phone of such a service has a port of its own, which nobody asks here.
+      svc(['health', '-p', port, '--sandbox'], { SVC_SANDBOX_PORT: port }),
     ])
     for (const ended of all) expect(ended).toEqual({ status: 0, stdout: line, stderr: '' })
     const { stdout } = await svc(['health', '-p', port, '--json'])

@@ -49,6 +49,14 @@ test('a word behind them that is no command is told from the one that was meant'
   })
 })
 
+test('--sandbox is taken by svc sandbox too, where it says what is so already', async () => {
+  const { status, stderr } = await svc(['sandbox', '--sandbox', '--port', '9'], { home })
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: expect.stringContaining("unknown option '--port'"),
+  })
+})
+
 test('svc sandbox says of its own options what holds for it', async () => {
   const { stdout } = await svc(['sandbox', '--help'], { home })
   const text = stdout.replace(/\s+/g, ' ')

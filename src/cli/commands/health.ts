@@ -1,4 +1,5 @@
 import { addEpilogue, type CommandLine, subcommand } from '../command.ts'
+import type { HealthFlags } from '../health.ts'
 
 /** `svc health`. */
 export function add(line: CommandLine): void {
@@ -9,6 +10,7 @@ export function add(line: CommandLine): void {
     .option('--host <address>', 'address the service is bound to (127.0.0.1) [SVC_HOST]')
     .option('-p, --port <port>', 'its port (8000) [SVC_PORT]')
     .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
+    .option('--sandbox', 'for a service with the pretend WeChat, which answers like any other [SVC_SANDBOX]')
     .option('--json', 'print one JSON object')
   addEpilogue(command, [
     ['svc health', 'on this machine'],
@@ -18,7 +20,7 @@ export function add(line: CommandLine): void {
     'after',
     'Here 0 means that it works, 1 that it does not or does not answer. An account that is not connected is said and\nstill 0: a restart would not help it.',
   )
-  command.action(async (flags: { host?: string; port?: string; url?: string; json?: boolean }) => {
+  command.action(async (flags: HealthFlags) => {
     const { runHealth } = await import('../health.ts')
     line.status = await runHealth(flags)
   })

@@ -19,7 +19,9 @@ export function add({ program }: CommandLine): void {
       'svc sandbox --host 0.0.0.0',
       'then, on other machines: svc openapi --upstream-url http://HERE:8001 --cdn-url http://HERE:8001/c2c',
     ],
-  ]).action(async () => {
+  ])
+  command.option('--sandbox', 'changes nothing here; it may stand in every command')
+  command.action(async () => {
     // Its directory is a sandbox's by default too, and it has no service port that could clash with its own.
     const config = configFrom(command, { sandbox: true, port: '0' })
     const { serveSandbox } = await import('../serve.ts')
