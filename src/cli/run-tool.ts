@@ -37,6 +37,7 @@ export async function readToolRun(run: ToolRun): Promise<{
     const input = await flags.input(command, readStdin)
     // Before anything is opened or made: wrong usage leaves no trace.
     tool.parse(input)
+    refuseUnasked(run, input)
     return { config, input, json: command.opts().json === true }
   } catch (error) {
     throw error instanceof SvcError ? flags.told(error) : error
@@ -99,6 +100,24 @@ const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
 export const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>
   (await gateway.accounts.list()).some(({ connected }) => connected)
 
+/** Whether somebody sees a question and can answer it. */
+const canAsk = (): boolean => terminal.in && terminal.err
+
+/**
+ * What takes something away, and asks nobody first, must have been told what: a script is not to hit the default one
+ * by a word too few.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+function refuseUnasked({ command, tool }: ToolRun, input: Readonly<Record<string, unknown>>): void {
+  const { path, positionals, question } = tool.cli
+  const [key = ''] = positionals
+  if (!question || input[key] || command.opts().yes === true || canAsk()) return
+  throw new SvcError('invalid_arguments', `${key}: expected a name, since there is no terminal to ask on`, {
+    hint: `Say which, as in svc ${path.join(' ')} NAME, or give --yes.`,
+  })
+}
+
 /**
  * What takes something away asks the person at the terminal first, if there is one.
  *
@@ -110,7 +129,7 @@ async function confirmed(
   input: Readonly<Record<string, unknown>>,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!tool.cli.question || command.opts().yes === true || !terminal.in || !terminal.err) return
+  if (!tool.cli.question || command.opts().yes === true || !canAsk()) return
   const question = await tool.cli.question(gateway, tool.parse(input) as Record<string, unknown>)
   if (await agreed(oneLine(question), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')

@@ -384,6 +384,30 @@ describe('what fails ends with 1 and says what to do', () => {
     expect((await run(['logout', 'second', '--yes'])).stdout).toBe('logged out: second\n')
   })
 
+  test('logout where nobody can be asked wants a name or --yes, before anything is opened or made', async () => {
+    const nowhere = join(home, 'nowhere')
+    for (const [args, options] of [
+      [['logout', '-d', nowhere], undefined],
+      [['logout', '-d', nowhere], { stdin: 'y\n' }],
+      [['logout', '', '-d', nowhere], undefined],
+    ] as const) {
+      expect(await svc(args, { home, ...options })).toEqual({
+        status: 2,
+        stdout: '',
+        stderr: `error: --session: expected a name, since there is no terminal to ask on. Say which, as in svc logout -d ${nowhere} NAME, or give --yes.\n`,
+      })
+    }
+    expect(await readdir(home)).not.toContain('nowhere')
+    const ended = await run(['logout', '--json'])
+    expect(ended).toMatchObject({ status: 2, stdout: '' })
+    expect(JSON.parse(ended.stderr)).toMatchObject({ code: 'invalid_arguments' })
+    expect((await json('sessions')).map((one: Json) => one.name)).toContain('default')
+    const named = await svc(['logout', 'nobody', '-d', join(home, 'empty')], { home })
+    expect(named.stderr).toStartWith('error: there is no session named "nobody"')
+    const agreed = await svc(['logout', '--yes', '-d', join(home, 'empty')], { home })
+    expect(agreed.stderr).toStartWith('error: there is no session named "default"')
+  })
+
   test('a directory of the sandbox without --sandbox', async () => {
     const ended = await svc(['recv', '-d', dir], { home })
     expect(ended).toMatchObject({ status: 2, stdout: '' })

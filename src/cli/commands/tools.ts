@@ -25,7 +25,10 @@ function addTool(line: CommandLine, tool: Tool): void {
   if (tool.name === 'recv')
     command.option('-f, --follow', 'Go on printing messages as they come, until Ctrl-C or --limit.')
   if (tool.cli.question)
-    command.option('-y, --yes', 'Do it without asking; nothing is asked where there is no terminal.')
+    command.option(
+      '-y, --yes',
+      'Do it without asking; where there is no terminal to ask on: without a name too.',
+    )
   command.option('--json', jsonHelp[tool.name] ?? 'Print the result as one JSON value.')
   addEpilogue(addConfigOptions(command, 'tool'), exampleLines(tool))
   command.action(async () => {
