@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
-import { readExecutable } from '../../test/support/executable.ts'
+import { readExecutable } from '../build/executable.ts'
 import { type Target, targets } from '../build/targets.ts'
 
 export interface Trial {

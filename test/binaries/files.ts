@@ -4,9 +4,9 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import pkg from '../../package.json' with { type: 'json' }
+import { type Executable, readExecutable } from '../../scripts/build/executable.ts'
 import type { Target } from '../../scripts/build/targets.ts'
 import { ended } from '../support/ended.ts'
-import { type Executable, readExecutable } from '../support/executable.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const source = (path: string) => readFileSync(join(root, path), 'utf8')
