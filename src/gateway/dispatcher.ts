@@ -92,6 +92,8 @@ export class Dispatcher {
 
   async #run(polling: boolean): Promise<void> {
     const { signal } = this.#stop
+    /** Why the lock cannot be tried, as it was logged. */
+    let told: string | undefined
     for (let locked = polling; !signal.aborted; ) {
       if (locked) {
         this.#role = 'poller'
@@ -103,10 +105,14 @@ export class Dispatcher {
       if (signal.aborted) return
       try {
         locked = await this.#lock.tryLock()
+        if (told !== undefined) this.#log.info('poll lock can be tried again')
+        told = undefined
         if (locked) this.#log.info('the poller is gone; polling from here')
         else await this.#watch()
       } catch (error) {
         locked = false
+        if (told === String(error)) continue
+        told = String(error)
         this.#log.error('poll lock cannot be tried', { error })
       }
     }
