@@ -94,6 +94,8 @@ export interface Health {
   sessions: number
   connected: number
   store: 'ok' | 'unavailable'
+  /** Of a store that is unavailable: what is wrong and what to do; names no paths. */
+  trouble?: { message: string; hint: string }
 }
 
 export interface Cancelled {

@@ -229,17 +229,20 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     }),
     async health(): Promise<Health> {
       // A directory that cannot be read is trouble to report, not a reason to fail.
-      const found = await Promise.all([accounts.connected(), sessions.list()]).catch(() => undefined)
-      const [listed, all] = found ?? [[], []]
-      const storeOk = found !== undefined && store.works() && !poller.stuck
+      const found = await Promise.all([accounts.connected(), sessions.list()]).catch(error => ({ error }))
+      const [listed, all] = 'error' in found ? [[], []] : found
+      const trouble =
+        store.trouble() ?? ('error' in found ? unreadable(found.error) : poller.stuck ? stuck() : undefined)
       return {
-        status: storeOk && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
+        status: !trouble && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
         version,
         role: dispatcher.role,
         stalled: dispatcher.stalled,
         sessions: all.length,
         connected: listed.length,
-        store: storeOk ? 'ok' : 'unavailable',
+        ...(trouble
+          ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
+          : { store: 'ok' }),
       }
     },
     async start() {
@@ -278,3 +281,12 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   }
   return gateway
 }
+
+// Only what is put into words for callers: other errors may name paths, and anybody may ask for the health.
+const unreadable = (error: unknown): SvcError =>
+  error instanceof SvcError ? error : new SvcError('store_unavailable', 'the data directory cannot be read')
+
+const stuck = (): SvcError =>
+  new SvcError('store_unavailable', 'messages that were received cannot be stored', {
+    hint: 'Look at the log of svc for why; it tries again by itself.',
+  })

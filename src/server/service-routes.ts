@@ -127,5 +127,11 @@ const health: JsonSchema = {
     sessions: { type: 'integer' },
     connected: { type: 'integer' },
     store: { type: 'string', enum: ['ok', 'unavailable'] },
+    trouble: {
+      type: 'object',
+      description: 'Only with a store that is unavailable: what is wrong and what to do.',
+      required: ['message', 'hint'],
+      properties: { message: { type: 'string' }, hint: { type: 'string' } },
+    },
   },
 }

@@ -9,13 +9,16 @@ const lookEveryMs = 50
 export class Commits {
   readonly #db: Database
   readonly #log: Log
+  readonly #lost: () => boolean
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
   #version = 0
 
-  constructor(db: Database, log: Log) {
+  /** `lost`: what is waited for can no longer come, which ends the waits; asked with every look. */
+  constructor(db: Database, log: Log, lost: () => boolean) {
     this.#db = db
     this.#log = log
+    this.#lost = lost
   }
 
   /** Resolves with the next commit, when `ms` have passed or the signal aborts. */
@@ -50,7 +53,7 @@ export class Commits {
     return setInterval(() => {
       try {
         const now = version()
-        if (now === this.#version) return
+        if (now === this.#version && !this.#lost()) return
         this.#version = now
         this.wake()
       } catch (error) {

@@ -4,7 +4,7 @@
  * What must not be lost (received and sent rows) is committed with synchronous=FULL; positions of readers need not
  * be, since losing one means reading again.
  */
-import { chmodSync, statSync } from 'node:fs'
+import { chmodSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -19,6 +19,7 @@ import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Idempotency } from './idempotency.ts'
 import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
+import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { Owner } from './owner.ts'
 import { Past } from './past.ts'
@@ -68,8 +69,7 @@ export class Store {
   readonly #turns: Turns
   readonly #options: StoreOptions
   readonly #calendar: Calendar
-  /** Which file this is, whatever lies at its path later. */
-  readonly #file: string | undefined
+  readonly #file: OpenedFile
   readonly #commits: Commits
   /** The last try to work failed, and no batch was stored since. */
   #failing = false
@@ -80,8 +80,8 @@ export class Store {
   private constructor(db: Database, options: StoreOptions) {
     this.#db = db
     this.#options = options
-    this.#file = fileAt(options.path)
-    this.#commits = new Commits(db, options.log)
+    this.#file = new OpenedFile(options.path, options.clock)
+    this.#commits = new Commits(db, options.log, () => this.#file.lost)
     const owner = new Owner()
     this.#messages = new Messages(db, options.clock, options.log, owner)
     this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
@@ -137,7 +137,7 @@ export class Store {
     batch: readonly ReceivedMessage[],
   ): (number | 'duplicate')[] {
     const results = this.#guarded(() => {
-      this.#refuseWhenReplaced()
+      this.#file.refuseLostNow()
       return this.#messages.insertReceived(session, botId, batch)
     })
     this.#failing = false
@@ -153,7 +153,7 @@ export class Store {
    */
   insertSent(session: string, botId: string, message: SentMessage, key?: string): number {
     return this.#told(() => {
-      this.#refuseWhenReplaced()
+      this.#file.refuseLostNow()
       return this.#db.transaction(() => {
         const id = this.#messages.insertSent(session, botId, message)
         if (key !== undefined) this.#keys.handedOver(key, id)
@@ -211,7 +211,7 @@ export class Store {
   /** What other programs received and sent before: history that no reader is given. */
   past<T>(work: (past: Past) => T): T {
     return this.#guarded(() => {
-      this.#refuseWhenReplaced()
+      this.#file.refuseLostNow()
       return work(this.#past)
     })
   }
@@ -267,6 +267,7 @@ export class Store {
    */
   async history(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     try {
+      this.#file.refuseLost()
       return await this.#history.page(filter, signal)
     } catch (error) {
       throw this.#errorOf(error)
@@ -306,7 +307,7 @@ export class Store {
 
   /**
    * Resolves when there is a row after `seen`, something was committed here or by another process, `ms` have passed or
-   * the signal aborts; and every second while rows are leased, since a lease lapses, and an owner dies, without a word.
+   * the signal aborts; when the file is lost; and every second while rows are leased, since a lease lapses, and an owner dies, without a word.
    */
   waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
     if (signal.aborted || this.lastId() > seen) return Promise.resolve()
@@ -337,10 +338,10 @@ export class Store {
     }
   }
 
-  /** Whether the store can be written to now. */
-  works(): boolean {
+  /** Why the store cannot be written to now, as callers are told; undefined when it can. */
+  trouble(): SvcError | undefined {
     try {
-      this.#refuseWhenReplaced()
+      this.#file.refuseLostNow()
       this.#db.exec('PRAGMA busy_timeout = 0')
       try {
         this.#db.transaction(() => {
@@ -350,10 +351,14 @@ export class Store {
       } finally {
         this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       }
-      return true
+      return undefined
     } catch (error) {
       // Somebody else writes at this moment: it works.
-      return String((error as { code?: unknown }).code).startsWith('SQLITE_BUSY')
+      if (String((error as { code?: unknown }).code).startsWith('SQLITE_BUSY')) return undefined
+      const told = this.#errorOf(error)
+      return told instanceof SvcError
+        ? told
+        : new SvcError('store_unavailable', 'the message store does not work', { cause: error })
     }
   }
 
@@ -362,14 +367,6 @@ export class Store {
     this.#closed = true
     this.#commits.wake()
     this.#db.close()
-  }
-
-  /** A file that was deleted or moved away still takes rows, and loses them when it is closed. */
-  #refuseWhenReplaced(): void {
-    if (fileAt(this.#options.path) === this.#file) return
-    throw new SvcError('store_unavailable', 'messages.db was removed or replaced while svc runs', {
-      hint: 'Restart svc: it goes on with the file that lies there then, or with a new one.',
-    })
   }
 
   #form(): number {
@@ -397,6 +394,7 @@ export class Store {
   #guarded<T>(work: () => T): T {
     if (this.#closed) throw new SvcError('shutting_down', 'the message store is closed')
     try {
+      this.#file.refuseLost()
       return work()
     } catch (error) {
       throw this.#errorOf(error)
@@ -411,10 +409,4 @@ export class Store {
     if (told instanceof SvcError) this.#failing = true
     return told
   }
-}
-
-/** What tells one file from another, with what stands at that path now; undefined for nothing. */
-function fileAt(path: string): string | undefined {
-  const info = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return info && `${info.dev}:${info.ino}`
 }

@@ -4,11 +4,16 @@ import { existsSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync 
 import { join } from 'node:path'
 import { cursorsIn } from './support/log-file.ts'
 import { until } from './support/program.ts'
-import { openSite, type Site } from './support/upstream.ts'
+import { openSite, roleOf, type Site } from './support/upstream.ts'
 
 const calls = (site: Site) =>
   [
     ['sessions', {}],
+    ['recv', { timeout: 0 }],
+    ['recv', { timeout: 30 }],
+    ['recv', { timeout: 0, session: 's' }],
+    ['history', {}],
+    ['download', { message_id: '1' }],
     ['send', { to: site.user, text: 'x' }],
     ['send', { to: site.user, text: 'x', when_closed: 'queue' }],
     ['send', { to: site.user, media: [{ kind: 'file', data: 'eHh4', file_name: 'a' }] }],
@@ -17,6 +22,8 @@ const calls = (site: Site) =>
     ['rename_session', { old_name: 's', new_name: 't' }],
     ['set_default', { session_name: 's' }],
   ] as const
+
+const untried = 'poll lock cannot be tried'
 
 describe('the data directory', () => {
   for (const how of ['deleted', 'moved away'] as const) {
@@ -28,25 +35,46 @@ describe('the data directory', () => {
       await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
       await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
       const aside = `${site.dir}-aside`
+      await service.call('recv', { timeout: 0 })
+      const waiting = service.call('recv', { timeout: 60 })
+      const waits = (await Promise.race([waiting, Bun.sleep(300)])) === undefined
       try {
+        expect(waits).toBe(true)
         if (how === 'deleted') rmSync(site.dir, { recursive: true })
         else renameSync(site.dir, aside)
+        const lostAt = performance.now()
+        // Nobody writes meanwhile.
+        expect(await waiting).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
+        expect(performance.now() - lostAt).toBeLessThan(5000)
         await site.say('two')
         await until('it is told', 5000, () => service.log().includes('removed or replaced'))
         expect(await service.get('/healthz')).toMatchObject({
           status: 503,
-          body: { status: 'degraded', store: 'unavailable' },
+          body: {
+            ...{ status: 'degraded', store: 'unavailable' },
+            trouble: {
+              message: expect.stringMatching(/removed|cannot be read/),
+              hint: expect.stringMatching(/[Rr]estart svc/),
+            },
+          },
         })
+        expect(JSON.stringify(await service.get('/healthz'))).not.toContain(site.dir)
         for (const [tool, input] of calls(site)) {
           const { status, body } = await service.call(tool, input)
           expect({ tool, status, code: body.code }).toEqual({ tool, status: 503, code: 'store_unavailable' })
           expect(body.hint).toMatch(/removed or moved|Restart svc/)
         }
+        expect((await fetch(`${service.url}/outbox`)).status).toBe(503)
         const upload = await fetch(`${service.url}/media?file_name=a`, { method: 'POST', body: 'xxx' })
         expect(upload.status).toBe(503)
         expect(site.requests('sendmessage')).toBe(0)
         expect(existsSync(site.dir)).toBe(false)
         expect(service.log()).not.toContain('unexpected error')
+        await until('the lock is tried', 5000, () => service.log().includes(untried))
+        const told = service.log().split(untried).length
+        await Bun.sleep(2500)
+        // Tried every second.
+        expect(service.log().split(untried).length).toBe(told)
         expect(await service.kill('SIGTERM')).toBe(0)
         if (how === 'moved away') {
           // Put back and started again, as the hint says: nothing is lost.
@@ -59,6 +87,30 @@ describe('the data directory', () => {
       }
     }, 30_000)
   }
+
+  test('moved away and put back while running: it goes on by itself, and the log says each once', async () => {
+    await using site = await openSite()
+    const service = await site.start()
+    await site.say('one')
+    await site.stored(1)
+    const aside = `${site.dir}-aside`
+    try {
+      renameSync(site.dir, aside)
+      await until('the lock is tried', 10_000, () => service.log().includes(untried))
+      await until('reading fails', 5000, async () => (await service.call('history')).status === 503)
+      renameSync(aside, site.dir)
+      await until('it polls again', 10_000, async () => (await roleOf(service)) === 'poller')
+      await site.say('two')
+      expect(await site.stored(2)).toEqual(['one', 'two'])
+      await until('reading works', 5000, async () => (await service.call('history')).status === 200)
+      expect((await service.get('/healthz')).body).not.toHaveProperty('trouble')
+      for (const words of [untried, 'poll lock can be tried again']) {
+        expect({ words, times: service.log().split(words).length - 1 }).toEqual({ words, times: 1 })
+      }
+    } finally {
+      rmSync(aside, { recursive: true, force: true })
+    }
+  }, 30_000)
 
   test('with half-written files of dead writers: old ones go at the start, a new one stays', async () => {
     await using site = await openSite()

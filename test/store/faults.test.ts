@@ -101,7 +101,7 @@ test('while another process holds the store for writing: store_unavailable, then
   const reader = child.stdout.getReader()
   try {
     await reader.read()
-    expect(t.store.works()).toBe(true)
+    expect(t.store.trouble()).toBeUndefined()
     expect(() => t.store.insertReceived('s', 'b', batch)).toThrow(
       expect.objectContaining({
         code: 'store_unavailable',
@@ -114,7 +114,7 @@ test('while another process holds the store for writing: store_unavailable, then
     child.stdin.flush()
     await child.exited
     expect(t.store.insertReceived('s', 'b', batch)).toEqual([1, 2])
-    expect(t.store.works()).toBe(true)
+    expect(t.store.trouble()).toBeUndefined()
   } finally {
     child.kill('SIGKILL')
     await child.exited
@@ -157,12 +157,12 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     const filler = join(dir, 'filler')
     await writeFile(filler, Buffer.alloc(4_000_000)).catch(() => {})
     let probes = 0
-    while (store.works() && probes < 5000) probes++
-    expect(store.works()).toBe(false)
+    while (!store.trouble() && probes < 5000) probes++
+    expect(store.trouble()).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
     expect(store.after(0, { limit: 10_000 }).map(row => row.message_id)).toEqual(stored)
     await rm(filler)
     expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
-    expect(store.works()).toBe(true)
+    expect(store.trouble()).toBeUndefined()
     const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
     store.insertReceived('s', 'b', more)
     expect(store.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
