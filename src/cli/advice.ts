@@ -14,7 +14,7 @@ export function againFlags(command: Command): string {
 
 // Those that work on a data directory; what `--help` shows is the same everywhere.
 const proposed =
-  /\bsvc (outbox cancel|sessions|history|users|outbox|login|logout|recv|send|status|doctor|openapi)\b(?!(?: [\w-]+)* --help)/g
+  /\bsvc (outbox cancel|sessions|history|users|outbox|login|logout|recv|send|download|status|doctor|openapi)\b(?!(?: [\w-]+)* --help)/g
 
 /** A hint with `again`, as of `againFlags`, in each command that it proposes. */
 export const withFlags = (hint: string, again: string): string =>

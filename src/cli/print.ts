@@ -2,6 +2,7 @@
 
 import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
+import { shellWord } from '../platform/shell.ts'
 import { problemOf } from '../server/errors.ts'
 import { saidLocally } from '../tools/wording.ts'
 import { colours, errColours } from './terminal.ts'
@@ -36,6 +37,8 @@ const hints: Partial<Record<ErrorCode, string>> = {
 
 /** What to do next, in the words of the command line. */
 export function hintOf(error: SvcError): string {
+  if (error.code === 'message_not_found' && error.details?.message_id !== undefined)
+    return `Meant is svc download ${shellWord(String(error.details.message_id))}.`
   if (error.hint !== errorKind(error.code).hint) return saidLocally(error.hint)
   if (error.code === 'rate_limited' && error.retryAfter !== undefined)
     return `Try again in ${error.retryAfter} s; --pace sets how fast one may send.`

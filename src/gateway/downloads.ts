@@ -104,7 +104,7 @@ export class Downloads {
 
   #find(messageId: string, item: number): MediaReference {
     const row = this.#ports.store.byMessageId(messageId)
-    if (!row) throw new SvcError('message_not_found', `there is no message ${messageId}`)
+    if (!row) throw this.#unknown(messageId)
     const found = mediaOf(row.raw, item)
     if (found) return found
     const count = viewOf(this.#ports.store, row).items.filter(part => part.has_media).length
@@ -114,6 +114,18 @@ export class Downloads {
         ? 'this message has no media'
         : `this message has ${count} media, counted from 0; there is no ${item}`,
     )
+  }
+
+  /** Every message shows its row id before its `message_id`: whoever took the wrong one is told the right one. */
+  #unknown(messageId: string): SvcError {
+    const none = `there is no message ${messageId}`
+    const meant = /^\d{1,15}$/.test(messageId) ? this.#ports.store.byId(Number(messageId)) : undefined
+    if (!meant) return new SvcError('message_not_found', none)
+    const { message_id } = meant
+    return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
+      hint: `Use its message_id, ${message_id}.`,
+      details: { message_id },
+    })
   }
 
   /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */

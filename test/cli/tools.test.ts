@@ -314,7 +314,7 @@ describe('what fails ends with 1 and says what to do', () => {
   test('as one line, with --json as one object', async () => {
     const cases: [args: string[], code: string, line: string][] = [
       [['send', 'a@b', 'hi', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
-      [['download', '1'], 'message_not_found', 'svc history shows the ids.'],
+      [['download', '999999'], 'message_not_found', 'svc history shows the ids.'],
       [['sessions', 'default', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['recv', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['recv', '--follow', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
@@ -329,6 +329,16 @@ describe('what fails ends with 1 and says what to do', () => {
       expect(asJson).toMatchObject({ status: 1, stdout: '' })
       expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint })
     }
+  })
+
+  test('a row id where a message_id belongs: the line that was meant', async () => {
+    const { id, message_id } = await said('a row and an id')
+    const ended = await run(['download', String(id)])
+    expect(ended).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `error: there is no message ${id}; that is the row id of message ${message_id}. Meant is svc download --sandbox -d ${dir} ${message_id}.\n`,
+    })
   })
 
   test('a file that is not there is named by its flag', async () => {

@@ -181,7 +181,18 @@ describe('download', () => {
     const said = await t.sandbox.say('only words')
     await t.recv()
     await expect(download(t, { message_id: said.message_id })).rejects.toMatchObject({ code: 'no_media' })
-    await expect(download(t, { message_id: '12345' })).rejects.toMatchObject({ code: 'message_not_found' })
+    await expect(download(t, { message_id: '12345' })).rejects.toMatchObject({
+      code: 'message_not_found',
+      message: 'there is no message 12345',
+      details: undefined,
+    })
+    // The number that stands first in every message is not the one that is asked for.
+    const [row] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
+    await expect(download(t, { message_id: String(row!.id) })).rejects.toMatchObject({
+      code: 'message_not_found',
+      message: `there is no message ${row!.id}; that is the row id of message ${said.message_id}`,
+      hint: `Use its message_id, ${said.message_id}.`,
+    })
     await expect(
       t.gateway.media.open({ message_id: '12345', item: 0 }, new AbortController().signal),
     ).rejects.toMatchObject({ code: 'message_not_found' })
