@@ -105,8 +105,11 @@ function drawnCode(text: string, colours: Colours): string {
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 
-/** Why a login that did not end well did not. */
-export const loginFailure = (status: LoginStatus): { code: ErrorCode; detail: string; hint: string } => ({
+/** Why a login that did not end well did not; `pretended`: on the simulated phone. */
+export const loginFailure = (
+  status: LoginStatus,
+  pretended: boolean,
+): { code: ErrorCode; detail: string; hint: string } => ({
   code: status.status === 'waiting' || status.status === 'scaned' ? 'upstream_timeout' : 'not_connected',
   detail:
     status.status === 'need_verifycode'
@@ -117,5 +120,7 @@ export const loginFailure = (status: LoginStatus): { code: ErrorCode; detail: st
   hint:
     status.status === 'need_verifycode'
       ? 'Run svc login again in a terminal and type it there, or write it to the standard input, left open, when it asks.'
-      : 'Run svc login again for a new code.',
+      : status.status === 'already_bound' && pretended
+        ? 'On the phone press Add under People, then run svc login again and scan as that person.'
+        : 'Run svc login again for a new code.',
 })

@@ -66,7 +66,8 @@ async function beginner(serving: Serving, again: string): Promise<void> {
     {},
     loginPrinter({ write, colours }, phoneUrl),
   ).then(
-    status => (status.status === 'confirmed' ? undefined : loginFailure(status).detail),
+    status =>
+      status.status === 'confirmed' ? undefined : loginFailure(status, phoneUrl !== undefined).detail,
     (error: Error) => error.message,
   )
   if (stopping.aborted) return

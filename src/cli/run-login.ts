@@ -44,10 +44,10 @@ export async function runLogin(run: ToolRun): Promise<void> {
       },
     )
     if (status.status === 'confirmed') {
-      if (!json) await writeErr(next(status, againFlags(command), colours.dim))
+      if (!json) await writeErr(next(status, againFlags(command), phoneUrl !== undefined))
     } else if (!call.cutBy) {
       line.status = 1
-      const { code, detail, hint: said } = loginFailure(status)
+      const { code, detail, hint: said } = loginFailure(status, phoneUrl !== undefined)
       const hint = withFlags(said, againFlags(command))
       if (json) printProblem(new SvcError(code, detail, { hint }))
       else printError(detail, hint)
@@ -58,7 +58,10 @@ export async function runLogin(run: ToolRun): Promise<void> {
   if (call.cutBy) line.cutBy = call.cutBy
 }
 
-const next = (status: LoginStatus, again: string, dim: (text: string) => string) =>
-  status.message.includes('Pass force')
-    ? `${dim('It was connected already; --force logs it in again.')}\n`
-    : `${dim(`Next: svc recv --follow${again}, then write to the bot in WeChat.`)}\n`
+function next(status: LoginStatus, again: string, pretended: boolean): string {
+  const where = pretended ? 'on the phone' : 'in WeChat'
+  const said = status.message.includes('Pass force')
+    ? 'It was connected already; --force logs it in again.'
+    : `Next: svc recv --follow${again}, then write to the bot ${where}.`
+  return `${colours.dim(said)}\n`
+}

@@ -12,6 +12,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { openLock } from '../platform/lock.ts'
+import { holdOf } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
@@ -141,6 +142,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     clock,
     log: log.child('logins'),
     loginUrl: upstreamUrl,
+    pretended: sandboxUrl !== undefined,
     record,
     tokens: async except => {
       const records = (await sessions.list()).filter(record => record.name !== except)
@@ -233,11 +235,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const [listed, all] = 'error' in found ? [[], []] : found
       const trouble =
         store.trouble() ?? ('error' in found ? unreadable(found.error) : poller.stuck ? stuck() : undefined)
+      const pollId = await holdOf(join(config.basePath, '.poll.lock')).catch(() => undefined)
       return {
         status: !trouble && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
         version,
         role: dispatcher.role,
         stalled: dispatcher.stalled,
+        ...(pollId !== undefined && { poll_id: pollId }),
         sessions: all.length,
         connected: listed.length,
         ...(trouble

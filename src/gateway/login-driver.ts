@@ -15,6 +15,8 @@ export interface DriverPorts {
   log: Log
   /** The fixed host that every login goes to. */
   loginUrl: string
+  /** Whether that is the sandbox, where there may be as many people as one likes. */
+  pretended: boolean
   /** Bot tokens we hold, newest first: upstream then tells when the scanned bot is one of them. */
   known: readonly string[]
   /** Stores what a confirmed login brought. @returns false when nobody wants it any more */
@@ -123,8 +125,13 @@ export class LoginDriver {
       session: this.name,
       ...(shown !== undefined && { qr_url: shown, qr_text: await qrText(shown) }),
       ...(this.#botId !== undefined && { bot_id: this.#botId }),
-      message: this.#note ?? advice[this.#status],
+      message: this.#note ?? this.#advice(),
     }
+  }
+
+  #advice(): string {
+    const said = advice[this.#status]
+    return this.#status === 'already_bound' && this.#ports.pretended ? `${said} ${anotherPerson}` : said
   }
 
   async #run(first: LoginFlow): Promise<void> {
@@ -252,6 +259,9 @@ const advice: Record<LoginState, string> = {
   already_bound: 'The scanned account is connected here already, under another session; nothing was changed.',
   confirmed: 'Connected. Let the user write to the bot first, then call recv to read it.',
 }
+
+const anotherPerson =
+  'In the sandbox: press Add under People on the phone, call login again, and scan as that person.'
 
 /** Loaded on use: drawing codes is rare, starting is not. */
 async function qrText(content: string): Promise<string> {

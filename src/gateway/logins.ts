@@ -29,6 +29,8 @@ export interface LoginPorts {
   log: Log
   /** The fixed host that every login goes to. */
   loginUrl: string
+  /** Whether that is the sandbox. */
+  pretended: boolean
   record(name: string): Promise<SessionRecord | undefined>
   /** Bot tokens of the sessions but one, newest first. */
   tokens(except: string | undefined): Promise<string[]>
@@ -199,12 +201,12 @@ export class Logins {
   }
 
   async #start(name: string, force: boolean): Promise<Entry> {
-    const { api, clock, log, loginUrl, save, tokens } = this.#ports
+    const { api, clock, log, loginUrl, pretended, save, tokens } = this.#ports
     const known = await tokens(force ? name : undefined)
     if (this.#closed) throw stopping()
     const key = sessionKey(name)
     const driver: LoginDriver = new LoginDriver(name, {
-      ...{ api, clock, log, loginUrl, known },
+      ...{ api, clock, log, loginUrl, pretended, known },
       save: ({ bot_id, token, base_url, user_id }) =>
         save(
           name,

@@ -47,7 +47,9 @@ describe('login', () => {
     screen.type(`${wrong}\n`)
     await screen.until(/That number was not taken\. Type the one that the phone shows now\./)
     screen.type(`\n${seen.verify_code}\n`)
-    await screen.until(/connected: session work, bot \S+@im\.bot\nNext: svc recv --follow --sandbox/)
+    await screen.until(
+      /connected: session work, bot \S+@im\.bot\nNext: svc recv --follow --sandbox[^\n]*, then write to the bot on the phone\.\n/,
+    )
     expect(await screen.exited).toEqual({ status: 0, signal: null })
     expect((await t.call('sessions')).body).toMatchObject([{ name: 'work', connected: true }])
     const again = await svc(on(t, 'login', 'work'), { home })
@@ -56,6 +58,18 @@ describe('login', () => {
       stderr: 'It was connected already; --force logs it in again.\n',
     })
   }, 40_000)
+
+  test('the same person once more: the pretend phone has more of them, and how is said', async () => {
+    await using t = await fresh()
+    await logIn(t)
+    await using screen = svcOnTerminal(on(t, 'login', 'second'), { home, columns: 200 })
+    await screen.until(/Scan this code/)
+    await t.phone('scan', { confirm: true })
+    expect((await screen.exited).status).toBe(1)
+    expect(screen.text()).toEndWith(
+      `error: The scanned account is connected here already, under another session; nothing was changed. On the phone press Add under People, then run svc login --sandbox -d ${t.dir} again and scan as that person.\n`,
+    )
+  }, 20_000)
 
   test('without a terminal: code and status as plain lines, the digits by option, or from stdin', async () => {
     await using t = await fresh()

@@ -129,7 +129,9 @@ describe('login', () => {
     const { user_id, bot_id } = t.bots.get('first')!
     const { qr_url } = await login(t, 'second')
     await t.sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
-    expect((await follow(t, ['already_bound'], 'second')).message).toContain('already')
+    expect((await follow(t, ['already_bound'], 'second')).message).toEndWith(
+      'already, under another session; nothing was changed. In the sandbox: press Add under People on the phone, call login again, and scan as that person.',
+    )
     expect((await t.gateway.accounts.list()).map(({ name, bot_id }) => ({ name, bot_id }))).toEqual([
       { name: 'first', bot_id },
     ])
