@@ -115,11 +115,24 @@ function inPlainWords({ code, message }: CommanderError): string {
     : message
 }
 
+/** Deno asks for each thing that a program may do, and what it was not given is nobody's bug. */
+function deniedByDeno(error: unknown): SvcError | undefined {
+  if (!(error instanceof Error) || !['NotCapable', 'PermissionDenied'].includes(error.name)) return undefined
+  const wanted = /^Requires (.+), run again with /.exec(error.message)?.[1]
+  return wanted === undefined
+    ? undefined
+    : new SvcError('forbidden', `Deno gives no ${wanted}`, {
+        hint: 'Start it with deno run -A.',
+        cause: error,
+      })
+}
+
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
-  error: unknown,
+  thrown: unknown,
   { help, json, ran }: { help: string; json: boolean; ran: Command | undefined },
 ): Promise<number> {
+  const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
     const text = inPlainWords(error)
       .replace(/^error: /, '')

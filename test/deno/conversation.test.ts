@@ -32,6 +32,22 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
     })
   }, 60_000)
 
+  test('without its permissions: what is missing, and how to start it, without a word of a bug', async () => {
+    const env = { ...denoEnv, HOME: folder, PATH: process.env.PATH ?? '' }
+    const start = (allowed: string[], ...args: string[]) =>
+      ended([...denoRun(main, allowed), ...args], { cwd: folder, env, withinMs: 20_000 })
+    expect(await start([], 'openapi')).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^error: Deno gives no env access to "\w+"\. Start it with deno run -A\.\n$/,
+      ),
+    })
+    const { status, stderr } = await start(['--allow-env'], 'sessions', '--json')
+    expect(status).toBe(1)
+    expect(JSON.parse(stderr)).toMatchObject({ code: 'forbidden', hint: 'Start it with deno run -A.' })
+  }, 30_000)
+
   describe('the bundle', () => {
     /** A folder with nothing else in it, as after a download. */
     const empty = () => join(folder, 'empty')
