@@ -143,6 +143,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     log: log.child('logins'),
     loginUrl: upstreamUrl,
     pretended: sandboxUrl !== undefined,
+    oneShot: options.oneShot === true,
     record,
     tokens: async except => {
       const records = (await sessions.list()).filter(record => record.name !== except)
@@ -234,7 +235,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const found = await Promise.all([accounts.connected(), sessions.list()]).catch(error => ({ error }))
       const [listed, all] = 'error' in found ? [[], []] : found
       const trouble =
-        store.trouble() ?? ('error' in found ? unreadable(found.error) : poller.stuck ? stuck() : undefined)
+        'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
       const pollId = await holdOf(join(config.basePath, '.poll.lock')).catch(() => undefined)
       return {
         status: !trouble && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',

@@ -235,6 +235,7 @@ describe('login', () => {
     await using t = await fresh()
     await t.sandbox.fail('get_bot_qrcode', '502')
     await expect(login(t, 'x')).rejects.toMatchObject({ code: 'upstream_error' })
+    expect(t.lines.join('')).toMatch(/ WARNING .*no QR code could be had/)
     await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
     expect((await login(t, 'x')).status).toBe('waiting')
   })
