@@ -1,8 +1,11 @@
 /** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
 
+import { join } from 'node:path'
 import process from 'node:process'
+import type { Health } from '../gateway/face.ts'
 import type { SvcError } from '../model/error.ts'
 import { readText, statOf } from '../platform/files.ts'
+import { holdOf } from '../platform/lock-look.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
@@ -23,14 +26,22 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   const found: Found[] = []
   if (config.port !== 0) {
     const url = addressOf(config.host, config.port)
+    // Another process may begin to poll at this moment: then the service says one of the two.
+    const before = await pollId(patient)
     const answer = await askHealth(url, deadline)
-    found.push(...listenerOf(patient, url, answer))
-    if (answer.kind === 'svc') {
+    const isElsewhere =
+      answer.kind === 'svc' && servesElsewhere(patient, answer.seen, [before, await pollId(patient)])
+    found.push(...listenerOf(patient, url, answer, isElsewhere))
+    if (answer.kind === 'svc' && !isElsewhere) {
+      const { poll_id } = answer.seen
       found.push(
         ...(await openDoor({
           ...{ check: 'exposure', what: 'the service', port: config.port, deadlineMs: deadline },
           path: '/tools',
-          isOurs: async address => (await askHealth(address, deadline)).kind === 'svc',
+          async isOurs(address) {
+            const other = await askHealth(address, deadline)
+            return other.kind === 'svc' && other.seen.poll_id === poll_id
+          },
         })),
       )
     }
@@ -39,7 +50,21 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   return [...found, ...(await tokenOf(patient))]
 }
 
-function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[] {
+const pollId = ({ place }: Patient) => holdOf(join(place.dir, '.poll.lock')).catch(() => undefined)
+
+/** Whether the service is surely of another data directory. `here`: who polls here, and just before. */
+function servesElsewhere({ polling }: Patient, health: Health, here: (string | undefined)[]): boolean {
+  // The lock cannot be read: that is told where locks are looked at.
+  if (!polling) return false
+  const works = health.store === 'ok'
+  // A copy of the other directory bears the same name.
+  if (works && health.role === 'poller' && polling.held === false) return true
+  if (health.poll_id !== undefined) return !here.includes(health.poll_id)
+  // It cannot read its lock, as after its directory was removed; this one can be read.
+  return !works && polling.held === true
+}
+
+function listenerOf(patient: Patient, url: string, answer: HealthAnswer, isElsewhere: boolean): Found[] {
   const { config, place, polling, version } = patient
   const { port } = config
   const other = {
@@ -60,21 +85,25 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found[
     case 'svc': {
       const { seen: health } = answer
       const says = `svc ${health.version} answers on ${url} as ${health.role}`
-      if (answer.status !== 200) {
-        return [
-          bad(
-            'port',
-            `${says}: its message store does not work`,
-            'Look at its log; disk and store are judged here too.',
-          ),
-        ]
-      }
-      if (!polling?.held && health.role === 'poller') {
+      if (isElsewhere) {
+        const who = polling?.pid === undefined ? 'Another process' : `Process ${polling.pid}`
         return [
           note(
             'port',
             `${says}, for another data directory`,
-            'Name that one with --base-path, or give this one a port of its own.',
+            polling?.held
+              ? `${who} polls this one: give doctor the --port of its service, or the --base-path of that one.`
+              : 'Name that one with --base-path, or give this one a port of its own.',
+          ),
+        ]
+      }
+      if (answer.status !== 200) {
+        const { trouble } = health
+        return [
+          bad(
+            'port',
+            `svc ${health.version} answers on ${url}; ${trouble?.message ?? 'its message store does not work'}`,
+            trouble?.hint ?? 'Look at its log; disk and store are judged here too.',
           ),
         ]
       }

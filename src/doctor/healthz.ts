@@ -61,7 +61,13 @@ function healthIn(text: string): Health | undefined {
       (value.role === 'poller' || value.role === 'watcher') &&
       (value.status === 'ok' || value.status === 'degraded') &&
       typeof value.version === 'string'
-    return isOurs ? (value as Health) : undefined
+    if (!isOurs) return undefined
+    const { trouble, poll_id, ...health } = value as Health
+    return {
+      ...health,
+      ...(typeof poll_id === 'string' && { poll_id }),
+      ...(typeof trouble?.message === 'string' && typeof trouble.hint === 'string' && { trouble }),
+    }
   } catch {
     return undefined
   }

@@ -55,15 +55,54 @@ describe('the port', () => {
     expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
       { severity: 'note', what: expect.stringContaining('for another data directory') },
     ])
-    await using _gateway = await ward.open()
+    await using gateway = await ward.open()
+    const { poll_id } = await gateway.gateway.health()
     expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
       { severity: 'warning', what: expect.stringContaining('svc 0.0.0 answers') },
     ])
-    using failing = serving({ ...healthy, status: 'degraded', store: 'unavailable' }, 503)
+    const degraded = { ...healthy, status: 'degraded', store: 'unavailable' }
+    using failing = serving({ ...degraded, poll_id }, 503)
     expect((await ward.look({ port: failing.port })).of('exposure/port')).toMatchObject([
       { severity: 'error', what: expect.stringContaining('its message store does not work') },
     ])
+    const trouble = { message: 'messages.db was removed', hint: 'Restart svc.' }
+    using lost = serving({ ...degraded, poll_id, trouble }, 503)
+    expect((await ward.look({ port: lost.port })).of('exposure/port')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('messages.db was removed'), fix: 'Restart svc.' },
+    ])
+    // It cannot read the lock of its directory; that of this one can be read.
+    using elsewhere = serving({ ...degraded, trouble }, 503)
+    expect((await ward.look({ port: elsewhere.port })).of('exposure/port')).toMatchObject([
+      { severity: 'note', what: expect.stringContaining('for another data directory') },
+    ])
   })
+
+  test('a service of another directory is not taken for the one that polls here; one that follows here is', async () => {
+    await using service = await startService()
+    await using follower = await startService({ dir: service.dir })
+    const portOf = ({ url }: { url: string }) => Number(new URL(url).port)
+    const there = { basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined }
+    await using _gateway = await ward.open()
+    for (const [one, role] of [
+      [service, 'poller'],
+      [follower, 'watcher'],
+    ] as const) {
+      const look = await ward.look({ port: portOf(one) })
+      expect(look.troubles).toEqual(['exposure/port note'])
+      expect(look.of('exposure/port')).toMatchObject([
+        {
+          what: expect.stringMatching(new RegExp(`as ${role}, for another data directory$`)),
+          fix: expect.stringContaining(`Process ${process.pid} polls this one`),
+        },
+      ])
+      expect(look.of('exposure/exposure')).toEqual([])
+      expect((await ward.look({ ...there, port: portOf(one) })).of('exposure/port')).toMatchObject([
+        { severity: 'ok', what: expect.stringMatching(new RegExp(`as ${role}$`)) },
+      ])
+      const health = await (await fetch(`${one.url}/healthz`)).json()
+      expect(health).toMatchObject({ role, poll_id: expect.stringMatching(/^[0-9a-f]{12}$/) })
+    }
+  }, 30_000)
 
   test('an address of another machine', async () => {
     const look = await ward.look({ host: '203.0.113.7', port: 1, token: good }, { deadlineMs: 500 })
