@@ -9,7 +9,7 @@ import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
-import { asHelp, leadingOptions, namedBy } from './words.ts'
+import { asHelp, leadingOptions, meantOption, namedBy } from './words.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -107,7 +107,10 @@ function addQuickStart(line: CommandLine): void {
 }
 
 /** The library's own words, but where a person would not know what to do with them. */
-function inPlainWords({ code, message }: CommanderError): string {
+function inPlainWords({ code, message }: CommanderError, help: string): string {
+  const option = /unknown option '(.+?)'/.exec(message)?.[1]?.replace(/=.*/, '')
+  const meant = option && meantOption(help.split(' ')[1] ?? '', option)
+  if (meant) return `unknown option '${option}' (Did you mean ${meant}?)`
   const choice = /'(.*)' is invalid for argument '(.+)'\. Allowed choices are (.+)\.$/.exec(message)
   if (choice) return `<${choice[2]}>: expected one of ${choice[3]}, got '${choice[1]}'`
   return code === 'commander.excessArguments' && message.includes("for 'send'")
@@ -134,7 +137,7 @@ async function sayWhy(
 ): Promise<number> {
   const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
-    const text = inPlainWords(error)
+    const text = inPlainWords(error, help)
       .replace(/^error: /, '')
       .replace(/\n/g, ' ')
       .replace(/[.]$/, '')

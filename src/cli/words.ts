@@ -25,15 +25,37 @@ export function namedBy(program: Command, args: readonly string[]): { command: C
   return { command, path }
 }
 
+/** What other programs call it → what it is called here. */
+const commandElsewhere: ReadonlyMap<string, string> = new Map([
+  ['start', 'openapi'],
+  ['run', 'openapi'],
+  ['serve', 'openapi'],
+  ['panel', 'admin'],
+])
+
+/** Where a command has the option of the others by another name, which no likeness of letters tells. */
+const optionHere: ReadonlyMap<string, string> = new Map([
+  ['admin --port', '--admin-port'],
+  ['admin -p', '--admin-port'],
+  ['sandbox --port', '--sandbox-port'],
+  ['sandbox -p', '--sandbox-port'],
+])
+
+/** The option that was meant by one that the command does not know; undefined where only its letters can tell. */
+export const meantOption = (command: string, option: string): string | undefined =>
+  optionHere.get(`${command} ${option}`)
+
 /** In the library's own words, and by its idea of what is similar. */
 function unknownCommand(program: Command, parent: Command, word: string): unknown {
   const elsewhere = program.commands.find(one => one.commands.some(sub => sub.name() === word))
-  if (elsewhere && parent === program)
+  const meant = elsewhere ? `${elsewhere.name()} ${word}` : commandElsewhere.get(word)
+  if (meant && parent === program) {
     return new CommanderError(
       2,
       'commander.unknownCommand',
-      `unknown command '${word}' (Did you mean ${elsewhere.name()} ${word}?)`,
+      `unknown command '${word}' (Did you mean ${meant}?)`,
     )
+  }
   const probe = quiet(new Command()).helpCommand(false)
   for (const one of parent.createHelp().visibleCommands(parent)) probe.command(one.name())
   try {
