@@ -27,8 +27,13 @@ export class OpenedFile {
 
   /** Whether it is gone or another one is in its place, as it was a second ago at most. */
   get lost(): boolean {
-    if (this.#clock.monotonic() - this.#lookedAt >= lookEveryMs) this.#look()
-    return this.#lost
+    if (this.#clock.monotonic() - this.#lookedAt < lookEveryMs) return this.#lost
+    try {
+      return this.#look()
+    } catch {
+      // A folder that may not be entered any more, a disk that hangs: what is open can be read until it cannot.
+      return this.#lost
+    }
   }
 
   /** For those who read. @throws SvcError `store_unavailable` when it was lost a second ago */
@@ -36,7 +41,7 @@ export class OpenedFile {
     if (this.lost) throw lostError()
   }
 
-  /** For those who write: looks now. @throws SvcError `store_unavailable` when it is lost */
+  /** For those who write: looks now. @throws SvcError `store_unavailable` when it is lost; the system's error */
   refuseLostNow(): void {
     if (this.#look()) throw lostError()
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -179,3 +179,35 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     await rm(dir, { recursive: true, force: true })
   }
 }, 60_000)
+
+test('who reads hears within a second that the file is gone; a look that fails says nothing of it, and stops who writes', async () => {
+  await withFolder(async parent => {
+    const dir = join(parent, 'data')
+    await mkdir(dir)
+    const clock = { ...systemClock, ahead: 0, monotonic: () => performance.now() + clock.ahead }
+    const store = await Store.open({
+      ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+    })
+    try {
+      store.insertReceived('s', 'b', [message('x')])
+      const reads = () => {
+        clock.ahead += 1000
+        return store.after(0, { limit: 9 }).length
+      }
+      const gone = expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) })
+      const aside = join(parent, 'aside')
+      await rename(dir, aside)
+      // A link to itself: no path leads through it.
+      await symlink(dir, dir)
+      expect(reads()).toBe(1)
+      expect(() => store.insertReceived('s', 'b', [message('y')])).toThrow(gone)
+      await rm(dir)
+      expect(reads).toThrow(gone)
+      await expect(store.history({ limit: 9, offset: 0 })).rejects.toEqual(gone)
+      await rename(aside, dir)
+      expect(reads()).toBe(1)
+    } finally {
+      store.close()
+    }
+  })
+})
