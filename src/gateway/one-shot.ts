@@ -6,6 +6,7 @@ import type { Message } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import { troubled } from '../state/trouble.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
 import type { Heartbeat } from './heartbeat.ts'
@@ -154,7 +155,11 @@ export class OneShot {
   async #take(): Promise<void> {
     await this.#ending
     const { lock, poller, heartbeat, log } = this.#ports
-    if (this.#halted || !(await lock.tryLock())) return
+    if (this.#halted) return
+    const taken = await lock.tryLock().catch(error => {
+      throw troubled(error, 'the poll lock cannot be tried')
+    })
+    if (!taken) return
     this.#cycle = new Cycle(lock, poller, heartbeat, log)
   }
 

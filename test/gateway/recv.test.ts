@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { configOf } from '../../src/config.ts'
 import { directCall } from '../../src/gateway/call.ts'
 import type { RecvRequest } from '../../src/gateway/face.ts'
+import { openGateway } from '../../src/gateway/gateway.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
 
 const texts = (messages: { text: string }[]) => messages.map(message => message.text)
@@ -130,3 +136,22 @@ describe('recv', () => {
     await expect(t.recv()).rejects.toMatchObject({ code: 'shutting_down' })
   })
 })
+
+test('where the call polls by itself, a data directory that was removed is store_unavailable too', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-recv-'))
+  const config = configOf({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
+  await using gateway = await openGateway({ config, log: silentLog, version: '0', oneShot: true })
+  try {
+    const waiting = gateway.inbox.recv(asked({ timeout: 60 }), directCall())
+    expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
+    await rm(dir, { recursive: true })
+    // The one that polls already, and one that would have to begin.
+    await expect(waiting).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(gateway.inbox.recv(asked({ timeout: 0 }), directCall())).rejects.toMatchObject({
+      code: 'store_unavailable',
+      hint: expect.stringContaining('restart svc'),
+    })
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}, 20_000)
