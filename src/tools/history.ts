@@ -1,5 +1,7 @@
 import { Type } from '@sinclair/typebox'
+import { SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
+import { sessionKey } from '../model/session.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { RowId, Time } from './schema.ts'
 import { defineTool } from './tool.ts'
@@ -88,6 +90,16 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation. All given filters must match. The end of the output says how to see older ones.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
+    // A program that searches may name a session that is still to come; who types it has misspelt it.
+    async refuse(gateway, { session }) {
+      if (session === undefined) return
+      const name = String(session)
+      const sessions = await gateway.accounts.list()
+      if (sessions.some(one => sessionKey(one.name) === sessionKey(name))) return
+      // One that was logged out, or renamed, is known by what it left.
+      const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
+      if (total === 0) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+    },
     help: { before: 'Row id: only messages before it, as the end of the page before told.' },
   },
   examples: [

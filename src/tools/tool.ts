@@ -45,7 +45,7 @@ export interface CommandShape {
   /**
    * Refuses what is clear enough for a program and not for a person who typed it. `input` is what `parse` gave.
    *
-   * @throws SvcError `invalid_arguments`
+   * @throws SvcError `invalid_arguments`, `session_not_found`
    */
   refuse?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
   /** Command lines worth showing besides the tool's examples, each with what it does. */

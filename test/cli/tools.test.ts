@@ -161,7 +161,8 @@ describe('beside a running service', () => {
   })
 
   test('sessions, renamed, made the default and logged out: the service sees each change', async () => {
-    await logIn(service, 'work', await newUser())
+    const another = await newUser()
+    await logIn(service, 'work', another)
     expect((await run(['sessions'])).stdout).toMatch(
       /^ {2}SESSION {2}STATUS {5}USERS {2}LAST POLL {2}LOGGED IN {12}BOT\n\* default {2}connected {2}1 .*\n {2}work {5}connected {2}0 /,
     )
@@ -179,9 +180,16 @@ describe('beside a running service', () => {
       ['客服', true],
       ['default', false],
     ])
+    const noMatch = { status: 0, stdout: '', stderr: 'no messages match\n' }
+    expect(await run(['history', '-s', '客服'])).toEqual(noMatch)
+    await service.phone('say', { text: 'to be kept', from: another })
+    await until(async () => (await json('history', 'to be kept')).messages)
     expect(await run(['logout', '客服'])).toEqual({ status: 0, stdout: 'logged out: 客服\n', stderr: '' })
+    // What it received stays, and can be asked for by its name.
+    expect((await run(['history', '-s', '客服'])).stdout).toContain('to be kept')
+    expect(await run(['history', 'something else', '-s', '客服'])).toEqual(noMatch)
     expect((await service.call('sessions')).body.map((one: Json) => one.name)).toEqual(['default'])
-  })
+  }, 30_000)
 
   test('users and the outbox: who may be answered, what waits, and taken back', async () => {
     await said('hello again')
@@ -205,7 +213,7 @@ describe('beside a running service', () => {
     })
     expect(await run(['outbox'])).toMatchObject({ status: 0, stdout: '', stderr: 'nothing waits\n' })
     expect((await run(['outbox', 'cancel', id])).status).toBe(1)
-  })
+  }, 30_000)
 
   test('the service is not disturbed: it polls as before', async () => {
     const health = (await (await fetch(`${service.url}/healthz`)).json()) as Json
@@ -316,6 +324,7 @@ describe('what fails ends with 1 and says what to do', () => {
       [['send', 'a@b', 'hi', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['download', '999999'], 'message_not_found', 'svc history shows the ids.'],
       [['sessions', 'default', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
+      [['history', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['recv', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
       [['recv', '--follow', '-s', 'nope'], 'session_not_found', 'svc sessions shows the names.'],
     ]
@@ -329,7 +338,7 @@ describe('what fails ends with 1 and says what to do', () => {
       expect(asJson).toMatchObject({ status: 1, stdout: '' })
       expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint })
     }
-  })
+  }, 30_000)
 
   test('a row id where a message_id belongs: the line that was meant', async () => {
     const { id, message_id } = await said('a row and an id')
@@ -416,7 +425,7 @@ describe('what fails ends with 1 and says what to do', () => {
     expect(named.stderr).toStartWith('error: there is no session named "nobody"')
     const agreed = await svc(['logout', '--yes', '-d', join(home, 'empty')], { home })
     expect(agreed.stderr).toStartWith('error: there is no session named "default"')
-  })
+  }, 30_000)
 
   test('a directory of the sandbox without --sandbox', async () => {
     const ended = await svc(['recv', '-d', dir], { home })
