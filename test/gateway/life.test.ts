@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -119,4 +119,26 @@ describe('the end', () => {
       await rm(dir, { recursive: true, force: true })
     }
   })
+})
+
+test('a poll lock that cannot be tried is logged once, however often it is tried, and once when it can be again', async () => {
+  await using t = await withGateway()
+  const times = (words: string) => t.lines.filter(line => line.includes(words)).length
+  const aside = `${t.dir}-aside`
+  await rename(t.dir, aside)
+  try {
+    await t.until('it is tried', () => times('poll lock cannot be tried') > 0)
+    for (let tries = 0; tries < 20; tries++) {
+      t.clock.advance(1000)
+      // A try reads and writes files.
+      await Bun.sleep(5)
+    }
+    expect(times('poll lock cannot be tried')).toBe(1)
+    await rename(aside, t.dir)
+    await t.until('it polls again', async () => (await t.gateway.health()).role === 'poller')
+    expect(times('poll lock can be tried again')).toBe(1)
+    expect(times('poll lock cannot be tried')).toBe(1)
+  } finally {
+    await rm(aside, { recursive: true, force: true })
+  }
 })
