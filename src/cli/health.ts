@@ -62,15 +62,16 @@ function given(text: string): string {
 export function saidOfHealth(answer: HealthAnswer): string {
   switch (answer.kind) {
     case 'svc': {
-      const { version, role, stalled, sessions, connected, store } = answer.seen
+      const { version, role, stalled, sessions, connected, store, trouble } = answer.seen
+      if (trouble) return `svc ${version} does not work: ${trouble.message}. ${trouble.hint}`
       const work =
         role === 'poller'
           ? 'polls'
           : stalled
             ? 'follows a process that is stalled'
             : 'follows another process'
-      const trouble = store === 'ok' ? '' : ', its message store does not work'
-      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${trouble}`
+      const but = store === 'ok' ? '' : ', its message store does not work'
+      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${but}`
     }
     case 'stranger':
       return 'what answers there is not svc'

@@ -37,8 +37,10 @@ const script = (name: string, text: string) =>
   writeFile(join(home, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
 const kept = (name: string) => readFile(join(home, 'state', name), 'utf8').catch(() => '')
 
-/** Said besides where this checkout itself lies in such a folder. */
-const checkoutIsFleeting = `warning: ${svcMain} lies in a folder for temporary files\n`
+/** Said besides where the checkout of these tests, or the Bun that runs them, lies in such a folder. */
+const ourPlaceIsFleeting = [process.execPath, svcMain].map(
+  path => `warning: ${path} lies in a folder for temporary files\n`,
+)
 
 /** `svc service …` of this user, and what was asked of systemctl meanwhile. */
 async function service(args: readonly string[], env: Record<string, string> = {}) {
@@ -54,7 +56,7 @@ async function service(args: readonly string[], env: Record<string, string> = {}
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
   return {
     ...ended,
-    stderr: ended.stderr.replace(checkoutIsFleeting, ''),
+    stderr: ourPlaceIsFleeting.reduce((text, line) => text.replace(line, ''), ended.stderr),
     asked: calls.map(call => call.replace('--user --no-pager ', '')),
   }
 }
