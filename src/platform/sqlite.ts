@@ -1,6 +1,7 @@
 /**
  * One small database interface over bun:sqlite and node:sqlite (Deno, Node): the only place that knows which runs.
- * Errors have SQLite's codes (`SQLITE_BUSY` …). Integers that may exceed 2^53 are kept as TEXT by their owners, so neither engine's number limits matter.
+ * Errors have SQLite's codes (`SQLITE_BUSY` …). Integers that may exceed 2^53 are kept as TEXT by their owners, so
+ * neither engine's number limits matter.
  */
 import process from 'node:process'
 import { pathToFileURL } from 'node:url'
