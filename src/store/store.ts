@@ -307,7 +307,8 @@ export class Store {
 
   /**
    * Resolves when there is a row after `seen`, something was committed here or by another process, `ms` have passed or
-   * the signal aborts; when the file is lost; and every second while rows are leased, since a lease lapses, and an owner dies, without a word.
+   * the signal aborts; when the file is lost; and every second while rows are leased, since a lease lapses, and an owner
+   * dies, without a word.
    */
   waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
     if (signal.aborted || this.lastId() > seen) return Promise.resolve()
