@@ -26,7 +26,7 @@ test('the build makes one file, and refuses a target that is none', async () => 
   const refused = await output([process.execPath, script, '--target=toaster'])
   expect(refused).toMatchObject({ status: 1, stdout: '' })
   expect(refused.stderr).toMatch(/^error: There is no target toaster\. There are:\n {2}bun-linux-x64\n/)
-}, 60_000)
+})
 
 test('it knows its version, and ignores what lies in the folder where it is started', async () => {
   writeFileSync(join(empty, '.env'), 'SVC_HOST=not a host\n')
@@ -36,7 +36,7 @@ test('it knows its version, and ignores what lies in the folder where it is star
     stdout: expect.stringContaining(pkg.version),
   })
   expect((await output([binary, 'openapi', '--port', 'x'])).status).toBe(2)
-}, 20_000)
+})
 
 test('it serves tools, docs and the phone out of itself, and stops when told', async () => {
   const child = Bun.spawn(
@@ -62,7 +62,7 @@ test('it serves tools, docs and the phone out of itself, and stops when told', a
   expect((await fetch(urlAfter('phone on'))).status).toBe(200)
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)
-}, 30_000)
+})
 
 const can = canContain && Bun.which('ldd') !== null
 const skipped = can ? '' : ' (skipped: needs root that may mount, unshare and setpriv, and ldd)'
@@ -85,5 +85,4 @@ test.skipIf(!can)(
       version: pkg.version,
     })
   },
-  60_000,
 )

@@ -206,54 +206,48 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
   }, 90_000)
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  test.skipIf(!can)(
-    named('starts as it is, is healthy, tells its token, and ends on SIGTERM'),
-    async () => {
-      const port = freePort('0.0.0.0')
-      // A machine that runs tests may have something on the usual ports.
-      const here = withData(config.user, { SVC_PORT: String(port), SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '0' })
-      const start = config.start.map((word, index, words) =>
-        words[index - 1] === '--admin-port' ? '0' : word,
-      )
-      const child = Bun.spawn(startIn(here, start), { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
-      try {
-        let said = ''
-        const reading = [child.stdout, child.stderr].map(async stream => {
-          for await (const part of stream.pipeThrough(new TextDecoderStream())) said += part
-        })
-        const isThere = () => said.includes('no session yet') || child.exitCode !== null
-        await until('it listens', 30_000, isThere, () => said)
-        expect(said).toContain(`listening on http://0.0.0.0:${port}\n`)
-        const [pid = 0] = innermost(child.pid)
-        const beside = (...program: string[]) => run(runIn(here, pid, program))
+  test.skipIf(!can)(named('starts as it is, is healthy, tells its token, and ends on SIGTERM'), async () => {
+    const port = freePort('0.0.0.0')
+    // A machine that runs tests may have something on the usual ports.
+    const here = withData(config.user, { SVC_PORT: String(port), SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '0' })
+    const start = config.start.map((word, index, words) => (words[index - 1] === '--admin-port' ? '0' : word))
+    const child = Bun.spawn(startIn(here, start), { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
+    try {
+      let said = ''
+      const reading = [child.stdout, child.stderr].map(async stream => {
+        for await (const part of stream.pipeThrough(new TextDecoderStream())) said += part
+      })
+      const isThere = () => said.includes('no session yet') || child.exitCode !== null
+      await until('it listens', 30_000, isThere, () => said)
+      expect(said).toContain(`listening on http://0.0.0.0:${port}\n`)
+      const [pid = 0] = innermost(child.pid)
+      const beside = (...program: string[]) => run(runIn(here, pid, program))
 
-        const status = await readFile(`/proc/${pid}/status`, 'utf8')
-        expect(status).toMatch(/^NSpid:.*\t1$/m)
-        expect(status).toMatch(new RegExp(`^Uid:\\t${config.user}\\t${config.user}\\t`, 'm'))
-        expect(status).toMatch(/^CapEff:\t0+$/m)
+      const status = await readFile(`/proc/${pid}/status`, 'utf8')
+      expect(status).toMatch(/^NSpid:.*\t1$/m)
+      expect(status).toMatch(new RegExp(`^Uid:\\t${config.user}\\t${config.user}\\t`, 'm'))
+      expect(status).toMatch(/^CapEff:\t0+$/m)
 
-        expect(await beside(...config.health)).toMatchObject({
-          status: 0,
-          stdout: expect.stringContaining('healthy: '),
-        })
-        const token = (await beside('svc', 'token')).stdout.trim()
-        expect(said).toContain(`token ${token} (`)
-        const asked = async (headers: Record<string, string>) =>
-          (await fetch(`http://127.0.0.1:${port}/tools`, { headers })).status
-        expect([await asked({}), await asked({ authorization: `Bearer ${token}` })]).toEqual([401, 200])
+      expect(await beside(...config.health)).toMatchObject({
+        status: 0,
+        stdout: expect.stringContaining('healthy: '),
+      })
+      const token = (await beside('svc', 'token')).stdout.trim()
+      expect(said).toContain(`token ${token} (`)
+      const asked = async (headers: Record<string, string>) =>
+        (await fetch(`http://127.0.0.1:${port}/tools`, { headers })).status
+      expect([await asked({}), await asked({ authorization: `Bearer ${token}` })]).toEqual([401, 200])
 
-        end(pid, 'SIGTERM')
-        expect(await child.exited).toBe(0)
-        await Promise.all(reading)
-      } finally {
-        for (const pid of family(child.pid)) end(pid, 'SIGKILL')
-        await child.exited
-      }
-      const after = await run(startIn(here, config.health))
-      expect(after).toMatchObject({ status: 1, stdout: expect.stringContaining('nothing listens there') })
-    },
-    60_000,
-  )
+      end(pid, 'SIGTERM')
+      expect(await child.exited).toBe(0)
+      await Promise.all(reading)
+    } finally {
+      for (const pid of family(child.pid)) end(pid, 'SIGKILL')
+      await child.exited
+    }
+    const after = await run(startIn(here, config.health))
+    expect(after).toMatchObject({ status: 1, stdout: expect.stringContaining('nothing listens there') })
+  })
 
   test.skipIf(!can)(named('says what to do about a volume that is not its own'), async () => {
     expect(await run(startIn(withData(0), config.start))).toEqual({
@@ -265,16 +259,12 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
     })
   })
 
-  test.skipIf(!can)(
-    named('holds a whole conversation'),
-    async () => {
-      // The conversation carries no token.
-      const here = withData(config.user, { SVC_HOST: '127.0.0.1' })
-      await smoke({
-        ...{ command: startIn(here, config.start.slice(0, 1)), data: here.data, dataInside: '/data' },
-        version: pkg.version,
-      })
-    },
-    60_000,
-  )
+  test.skipIf(!can)(named('holds a whole conversation'), async () => {
+    // The conversation carries no token.
+    const here = withData(config.user, { SVC_HOST: '127.0.0.1' })
+    await smoke({
+      ...{ command: startIn(here, config.start.slice(0, 1)), data: here.data, dataInside: '/data' },
+      version: pkg.version,
+    })
+  })
 })

@@ -89,7 +89,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       )
       const tsc = await inProject([join(root, 'node_modules/.bin/tsc'), '-p', project])
       expect(tsc).toMatchObject({ stdout: '', status: 0 })
-    }, 60_000)
+    })
   })
 
   test('its program holds a whole conversation', async () => {
@@ -112,7 +112,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     } finally {
       await bot.end('SIGKILL')
     }
-  }, 30_000)
+  })
 
   test('the bot with handlers saves pictures, answers texts and ends with Ctrl-C', async () => {
     await using world = await openWorld()
@@ -128,7 +128,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     } finally {
       await bot.end('SIGKILL')
     }
-  }, 30_000)
+  })
 
   test('the look shows what is there and ends', async () => {
     await using world = await openWorld()
@@ -136,7 +136,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     const program = run(look)
     expect(await program.exited).toBe(0)
     expect(program.output()).toContain('anybody?')
-  }, 40_000)
+  })
 
   test('the look under Deno does the same', async () => {
     await using world = await openWorld()
@@ -144,7 +144,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     const program = run(look, [join(root, 'node_modules/.bin/deno'), 'run', '--allow-all', '--quiet'])
     expect(await program.exited).toBe(0)
     expect(program.output()).toContain('and here?')
-  }, 40_000)
+  })
 })
 
 const misuse = `import { Svc, type Message, type SendResult } from 'svc'

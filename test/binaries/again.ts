@@ -79,7 +79,7 @@ export function buildTests(release: string, folder: string): void {
       rmSync(elsewhere, { recursive: true, force: true })
       rmSync(copy, { recursive: true, force: true })
     }
-  }, 60_000)
+  })
 
   test('a runtime that is not the one in bun.lock is refused, kept or fetched, and nothing is left of it', async () => {
     const kept = join(folder, 'kept')
@@ -112,7 +112,7 @@ export function buildTests(release: string, folder: string): void {
     expect([readdirSync(kept), readdirSync(work)]).toEqual([[file], ['bun']])
     rmSync(kept, { recursive: true })
     rmSync(work, { recursive: true })
-  }, 30_000)
+  })
 
   test('a folder that holds something else is left alone, and a build that fails leaves the one before', async () => {
     const mine = join(folder, 'mine')
@@ -127,5 +127,5 @@ export function buildTests(release: string, folder: string): void {
     await expect(build(mine)).rejects.toThrow('--url')
     expect(readdirSync(mine).sort()).toEqual(['SHA256SUMS', 'letter.txt'])
     expect(readdirSync(folder).filter(name => name.startsWith('.'))).toEqual([])
-  }, 30_000)
+  })
 }

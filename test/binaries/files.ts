@@ -48,7 +48,7 @@ export function fileTests(release: string, targets: readonly Target[]): void {
     ])
     expect(modes.filter(([name, mode]) => mode !== (/\.gz$|SUMS$/.test(name!) ? '644' : '755'))).toEqual([])
     expect(readFileSync(join(release, 'install.sh'), 'utf8')).toContain(`\nversion='${pkg.version}'\n`)
-  }, 20_000)
+  })
 
   test('compressed ones hold the same, and neither a time nor a name', () => {
     const [{ file }] = targets as [Target]
@@ -56,7 +56,7 @@ export function fileTests(release: string, targets: readonly Target[]): void {
     // RFC 1952: four bytes of time at 4, flags at 3.
     expect([packed.readUInt8(3), packed.readUInt32LE(4)]).toEqual([0, 0])
     expect(gunzipSync(packed).equals(readFileSync(join(release, file)))).toBe(true)
-  }, 20_000)
+  })
 
   for (const { file } of targets) {
     test(`${file} is a program for its machine, with everything inside`, () => {
@@ -67,14 +67,14 @@ export function fileTests(release: string, targets: readonly Target[]): void {
         ([, text]) => !payload.includes(text) && !payload.includes(text, 0, 'utf16le'),
       )
       expect(missing.map(([name]) => name)).toEqual([])
-    }, 20_000)
+    })
   }
 
   test('one byte of a signed program changed, its signature does not fit', () => {
     const content = readFileSync(join(release, 'svc-darwin-arm64'))
     content.writeUInt8(content.readUInt8(50_000_000) ^ 1, 50_000_000)
     expect(readExecutable(content).signatureFits).toBe(false)
-  }, 20_000)
+  })
 
   test('Windows is told a name, a version and a description', () => {
     const content = readFileSync(join(release, 'svc-windows-x64.exe'))

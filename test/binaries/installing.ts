@@ -133,7 +133,6 @@ export function installTests(release: string, folder: string): void {
         expect(readFileSync(join(to, 'svc')).equals(readFileSync(join(release, 'svc-linux-x64')))).toBe(true)
         rmSync(join(folder, 'new'), { recursive: true })
       },
-      30_000,
     )
   }
 
@@ -144,26 +143,22 @@ export function installTests(release: string, folder: string): void {
   ]
   for (const [name, tools, stand = {}] of ways) {
     const here = tools.every(tool => Bun.which(tool)) && (busybox || !('wget' in stand))
-    test.skipIf(!here)(
-      `over HTTP with ${name}, read from a pipe (skipped without them)`,
-      async () => {
-        const box = toolbox('tools', tools, stand)
-        const env = { PATH: `${box}:${target}`, SVC_FROM: address() }
-        rmSync(target, { recursive: true, force: true })
-        const result = await install(['--to', `${target}/`], { env, stdin: readFileSync(script, 'utf8') })
-        expect([result.status, result.stdout.split('\n').slice(-3)]).toEqual([
-          0,
-          [
-            `svc ${pkg.version} is in ${target}/svc`,
-            'Try it, with a pretend WeChat: svc openapi --sandbox',
-            '',
-          ],
-        ])
-        expect(asked).toEqual(['SHA256SUMS', 'svc-linux-x64.gz'])
-        expect(readdirSync(target)).toEqual(['svc'])
-      },
-      30_000,
-    )
+    test.skipIf(!here)(`over HTTP with ${name}, read from a pipe (skipped without them)`, async () => {
+      const box = toolbox('tools', tools, stand)
+      const env = { PATH: `${box}:${target}`, SVC_FROM: address() }
+      rmSync(target, { recursive: true, force: true })
+      const result = await install(['--to', `${target}/`], { env, stdin: readFileSync(script, 'utf8') })
+      expect([result.status, result.stdout.split('\n').slice(-3)]).toEqual([
+        0,
+        [
+          `svc ${pkg.version} is in ${target}/svc`,
+          'Try it, with a pretend WeChat: svc openapi --sandbox',
+          '',
+        ],
+      ])
+      expect(asked).toEqual(['SHA256SUMS', 'svc-linux-x64.gz'])
+      expect(readdirSync(target)).toEqual(['svc'])
+    })
   }
 
   test('the address that a release was built with is where it comes from; without gzip it is the plain file', async () => {
@@ -181,7 +176,7 @@ export function installTests(release: string, folder: string): void {
     expect(result.stdout).toContain(`echo 'export PATH="$HOME/.local/bin:$PATH"' >> ~/.bashrc`)
     expect([result.status, readdirSync(join(home, '.local/bin'))]).toEqual([0, ['svc']])
     rmSync(home, { recursive: true })
-  }, 30_000)
+  })
 
   test('an upgrade takes the place of a program that runs, which goes on', async () => {
     rmSync(target, { recursive: true, force: true })
@@ -218,7 +213,7 @@ export function installTests(release: string, folder: string): void {
       running.kill('SIGTERM')
       await running.exited
     }
-  }, 40_000)
+  })
 
   test('a wrong sum, a download cut off, a file that is missing, no room: nothing changes, and it says why', async () => {
     putOneBefore()
@@ -256,7 +251,7 @@ export function installTests(release: string, folder: string): void {
       await install(['--from', release, '--to', target], { shell: narrow }),
       /svc-linux-x64 could not be copied/,
     )
-  }, 60_000)
+  })
 
   test('broken off in the middle of a download, it leaves nothing, nor the folders it made', async () => {
     way = 'slow'
@@ -281,7 +276,7 @@ export function installTests(release: string, folder: string): void {
       server.closeAllConnections()
     }
     expect(existsSync(join(folder, 'deep'))).toBe(false)
-  }, 40_000)
+  })
 
   const machines: [stand: Record<string, string>, said: RegExp][] = [
     [
@@ -316,7 +311,7 @@ export function installTests(release: string, folder: string): void {
       const env = { PATH: toolbox('tools', ['sha256sum'], stand) }
       expectUntouched(await install(['--from', release, '--to', target], { env }), said)
     }
-  }, 60_000)
+  })
 
   test('what it cannot go on without is named', async () => {
     putOneBefore()
@@ -339,7 +334,7 @@ export function installTests(release: string, folder: string): void {
       expectUntouched(await install(none), /--(to|from)=? needs a value\nusage: /)
     }
     chmodSync(target, 0o755)
-  }, 30_000)
+  })
 
   test('what begins with encryption is led nowhere without it', async () => {
     putOneBefore()

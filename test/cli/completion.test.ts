@@ -149,37 +149,29 @@ test('bash completes with Tab', async () => {
       ['svc history --type=vi\t', /deo /],
     ],
   )
-}, 40_000)
+})
 
-test.skipIf(!Bun.which('zsh'))(
-  'zsh completes with Tab',
-  async () => {
-    await typed(
-      ['zsh', '-f', '-i'],
-      [
-        prompt,
-        ['autoload -U compinit; compinit -u -D\n', /ready>/],
-        ['eval "$(svc completion zsh)"\n', /ready>/],
-        ['svc histo\t', /history /],
-        ['--typ\t', /--type /],
-        ['vo\t', /ice/],
-        ['\u0003', /ready>/],
-        ['svc send --image bi\t', /n/],
-      ],
-    )
-  },
-  40_000,
-)
+test.skipIf(!Bun.which('zsh'))('zsh completes with Tab', async () => {
+  await typed(
+    ['zsh', '-f', '-i'],
+    [
+      prompt,
+      ['autoload -U compinit; compinit -u -D\n', /ready>/],
+      ['eval "$(svc completion zsh)"\n', /ready>/],
+      ['svc histo\t', /history /],
+      ['--typ\t', /--type /],
+      ['vo\t', /ice/],
+      ['\u0003', /ready>/],
+      ['svc send --image bi\t', /n/],
+    ],
+  )
+})
 
-test.skipIf(!Bun.which('fish'))(
-  'fish completes',
-  async () => {
-    const ask = (line: string) =>
-      shell('fish', '--no-config', '-c', `svc completion fish | source; complete -C '${line}'`)
-    expect(await ask('svc histo')).toBe('history\tsearch message history\n')
-    expect(await ask('svc history --type vo')).toBe('voice\n')
-    expect(await ask('svc logout w')).toBe('work\tsession\n')
-    expect(await ask('svc send --image bi')).toStartWith('bin/')
-  },
-  40_000,
-)
+test.skipIf(!Bun.which('fish'))('fish completes', async () => {
+  const ask = (line: string) =>
+    shell('fish', '--no-config', '-c', `svc completion fish | source; complete -C '${line}'`)
+  expect(await ask('svc histo')).toBe('history\tsearch message history\n')
+  expect(await ask('svc history --type vo')).toBe('voice\n')
+  expect(await ask('svc logout w')).toBe('work\tsession\n')
+  expect(await ask('svc send --image bi')).toStartWith('bin/')
+})

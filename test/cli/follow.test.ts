@@ -80,7 +80,7 @@ test('messages come one per line beside a service; Ctrl-C ends with 0 and loses 
   expect(await second.end('SIGTERM')).toEqual({ status: 0, stderr: '' })
   expect([...first.texts(), ...second.texts()]).toEqual(['while nobody looked', '二', 'in between', 'last'])
   expect([...first.seen, ...second.seen].some(message => message.redelivered)).toBe(false)
-}, 30_000)
+})
 
 test('it takes over polling when the service ends, and gives the lock back', async () => {
   const dir = await mkdtemp(join(home, 'data-'))
@@ -100,7 +100,7 @@ test('it takes over polling when the service ends, and gives the lock back', asy
   expect(heard()).toBe(true)
   expect((await follower.end('SIGINT')).status).toBe(0)
   expect(await recv(service, '-c', 'heir')).toEqual([])
-}, 30_000)
+})
 
 test('--limit ends it after so many, and the next one is not touched; --after moves nothing', async () => {
   await using service = await withService()
@@ -118,7 +118,7 @@ test('--limit ends it after so many, and the next one is not touched; --after mo
     expect(await again.child.exited).toBe(0)
     expect(again.texts()).toEqual(['two', 'three'])
   }
-}, 30_000)
+})
 
 /** Killed for good while its answer is half written: nobody read more than its first byte. */
 async function killedWhileWriting(service: Service, ...words: string[]): Promise<void> {
@@ -153,7 +153,7 @@ test('killed while its answer is written, recv gives the same again, marked', as
   const again = await recv(service)
   expect(again.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([['one', true]])
   expect(await recv(service)).toEqual([])
-}, 30_000)
+})
 
 test('killed while a line is written, --follow begins with that message, marked', async () => {
   await using service = await withService()
@@ -168,4 +168,4 @@ test('killed while a line is written, --follow begins with that message, marked'
     ['one', true],
     ['two', undefined],
   ])
-}, 30_000)
+})

@@ -92,7 +92,7 @@ describe('a reader who has had enough', () => {
         { said: '', status: expect.any(Number) },
       ])
     for (const args of lines.slice(0, 6)) expect(await unread(args)).toEqual({ said: '', status: 0 })
-  }, 60_000)
+  })
 
   test('does not turn an error into success', async () => {
     expect(await unread(['send'])).toEqual({ said: expect.stringMatching(/^error: [^\n]+\n$/), status: 2 })

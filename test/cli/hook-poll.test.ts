@@ -92,7 +92,7 @@ test('beside a service: in order, each once, what users forge stays theirs, and 
   await say(service, 'four')
   expect(contentOf((await hookPoll(service.dir, ['-c', 'other'])).stdout)[1]).toBe('> four')
   expect(contentOf((await hookPoll(service.dir)).stdout)[1]).toBe('> four')
-}, 60_000)
+})
 
 test('much text keeps to what a hook may print, and says what is missing', async () => {
   await using service = await startService()
@@ -102,7 +102,7 @@ test('much text keeps to what a hook may print, and says what is missing', async
   const { stdout } = await hookPoll(service.dir)
   expect(stdout.length).toBeLessThan(10_000)
   expect(stdout.match(/^\(cut here: \d+ more characters; history gives all of it\)$/gm)).toHaveLength(8)
-}, 60_000)
+})
 
 test.skipIf(process.platform === 'win32')(
   'killed before its text was read, or with a stdout that takes nothing: shown again, marked',
@@ -141,7 +141,6 @@ test.skipIf(process.platform === 'win32')(
     expect(text).toBe('> precious')
     expect(await hookPoll(service.dir)).toEqual(nothing)
   },
-  60_000,
 )
 
 test('alone: asks WeChat itself, shows what came, each once', async () => {
@@ -183,7 +182,7 @@ test('alone: asks WeChat itself, shows what came, each once', async () => {
     await sandbox.exited
     await rm(dir, { recursive: true, force: true })
   }
-}, 60_000)
+})
 
 test('where nothing ever was, nothing is made; wrong usage ends with 1, which holds no prompt back', async () => {
   const home = await mkdtemp(join(tmpdir(), 'svc-hook-'))
@@ -198,4 +197,4 @@ test('where nothing ever was, nothing is made; wrong usage ends with 1, which ho
   } finally {
     await rm(home, { recursive: true, force: true })
   }
-}, 30_000)
+})

@@ -165,7 +165,7 @@ describe('what was written works', () => {
       } finally {
         await agent.close()
       }
-    }, 30_000)
+    })
 
   test('the hook of Claude Code, run by a shell as it stands there, ends with 0 and says nothing', async () => {
     const dir = await freshHome()

@@ -57,7 +57,7 @@ describe('login', () => {
       status: 0,
       stderr: 'It was connected already; --force logs it in again.\n',
     })
-  }, 40_000)
+  })
 
   test('the same person once more: the pretend phone has more of them, and how is said', async () => {
     await using t = await fresh()
@@ -69,7 +69,7 @@ describe('login', () => {
     expect(screen.text()).toEndWith(
       `error: The scanned account is connected here already, under another session; nothing was changed. On the phone press Add under People, then run svc login --sandbox -d ${t.dir} again and scan as that person.\n`,
     )
-  }, 20_000)
+  })
 
   test('without a terminal: code and status as plain lines, the digits by option, or from stdin', async () => {
     await using t = await fresh()
@@ -90,7 +90,7 @@ describe('login', () => {
     expect(nobody.stderr).toContain(
       `error: the phone shows a number that must be typed here. Run svc login --sandbox -d ${t.dir} again in a terminal`,
     )
-  }, 40_000)
+  })
 
   test('--json gives each change as one line, and an error as one object', async () => {
     await using t = await fresh()
@@ -104,7 +104,7 @@ describe('login', () => {
     })
     expect(more).toEqual([])
     expect(JSON.parse(ended.stderr)).toMatchObject({ detail: 'nothing happened on the phone in time' })
-  }, 20_000)
+  })
 
   test('WeChat out of reach is said once, in one line or one object', async () => {
     const away = ['login', '--upstream-url', 'http://127.0.0.1:9', '-d', join(home, 'away')]
@@ -135,7 +135,7 @@ describe('login', () => {
       code: 'not_connected',
       detail: 'the phone shows a number that must be typed here',
     })
-  }, 40_000)
+  })
 
   test('Ctrl-C ends it as a signal does, so that a loop in a shell ends too', async () => {
     await using t = await fresh()
@@ -144,13 +144,13 @@ describe('login', () => {
     screen.type('\u0003')
     expect((await screen.exited).signal).toBe('SIGINT')
     expect(screen.text()).not.toContain('error')
-  }, 20_000)
+  })
 
   test('a window too narrow for the code says so', async () => {
     await using t = await fresh()
     await using screen = svcOnTerminal(on(t, 'login', '--timeout', '0.2'), { home, columns: 30 })
     await screen.until(/The code needs 45 columns/)
-  }, 20_000)
+  })
 })
 
 describe('colours', () => {
@@ -172,7 +172,7 @@ describe('colours', () => {
     await using wrong = svcOnTerminal(on(service, 'sessions', 'default', 'nope'), { home })
     expect((await wrong.exited).status).toBe(1)
     expect(wrong.screen()).toContain('\u001b[31merror:')
-  }, 30_000)
+  })
 })
 
 test('an upload draws a bar, and the result stands in its place; a download too', async () => {
@@ -197,7 +197,7 @@ test('an upload draws a bar, and the result stands in its place; a download too'
   expect((await back.exited).status).toBe(0)
   expect(back.text()).toMatch(/100 % {2}40 MB of 40 MB {2}download back\.bin/)
   expect(back.text()).toContain(`${join(home, 'got', 'back.bin')}\nsaved 40 MB`)
-}, 60_000)
+})
 
 test('recv --follow shows a conversation as it comes; Ctrl-C ends it with 0', async () => {
   await using screen = svcOnTerminal(on(service, 'recv', '--follow', '-c', 'screen'), { home })
@@ -217,7 +217,7 @@ test('a recv that waits is ended by Ctrl-C, as a signal does', async () => {
   screen.type('\u0003')
   expect((await screen.exited).signal).toBe('SIGINT')
   expect(screen.text()).toBe('^C')
-}, 20_000)
+})
 
 describe('logout', () => {
   test('asks before it deletes credentials; only yes does it, and --yes asks nothing', async () => {
@@ -251,7 +251,7 @@ describe('logout', () => {
     await using quick = svcOnTerminal(on(t, 'logout', 'again', '--yes'), { home })
     expect((await quick.exited).status).toBe(0)
     expect(quick.text()).toBe('logged out: again\n')
-  }, 60_000)
+  })
 })
 
 describe('svc alone', () => {
@@ -296,7 +296,7 @@ describe('svc alone', () => {
     expect(later.text()).toMatch(
       /nobody polls[\s\S]*\* default {2}connected[\s\S]*Next:\n {2}svc openapi --sandbox/,
     )
-  }, 60_000)
+  })
 
   test('a port in use is said, with what to do', async () => {
     using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
@@ -308,7 +308,7 @@ describe('svc alone', () => {
     expect(screen.text()).toMatch(
       /port \d+ on 127\.0\.0\.1 is in use\. Choose another with --port, or 0 for a free one\./,
     )
-  }, 20_000)
+  })
 
   test('without a terminal it is the help; with a running service it says so', async () => {
     const empty = await mkdtemp(join(home, 'home-'))
@@ -321,5 +321,5 @@ describe('svc alone', () => {
     expect(ended.stdout).toMatch(
       /polls: process \d+[\s\S]*Next:\n {2}svc login --sandbox -d \S+ +log in by QR code/,
     )
-  }, 20_000)
+  })
 })

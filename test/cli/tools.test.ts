@@ -85,7 +85,7 @@ describe('beside a running service', () => {
     const waiting = mine('--timeout', '15')
     await said('fourth')
     expect((await waiting).map((one: Json) => one.text)).toEqual(['fourth'])
-  }, 20_000)
+  })
 
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
@@ -189,7 +189,7 @@ describe('beside a running service', () => {
     expect((await run(['history', '-s', '客服'])).stdout).toContain('to be kept')
     expect(await run(['history', 'something else', '-s', '客服'])).toEqual(noMatch)
     expect((await service.call('sessions')).body.map((one: Json) => one.name)).toEqual(['default'])
-  }, 30_000)
+  })
 
   test('users and the outbox: who may be answered, what waits, and taken back', async () => {
     await said('hello again')
@@ -213,7 +213,7 @@ describe('beside a running service', () => {
     })
     expect(await run(['outbox'])).toMatchObject({ status: 0, stdout: '', stderr: 'nothing waits\n' })
     expect((await run(['outbox', 'cancel', id])).status).toBe(1)
-  }, 30_000)
+  })
 
   test('the service is not disturbed: it polls as before', async () => {
     const health = (await (await fetch(`${service.url}/healthz`)).json()) as Json
@@ -338,7 +338,7 @@ describe('what fails ends with 1 and says what to do', () => {
       expect(asJson).toMatchObject({ status: 1, stdout: '' })
       expect(JSON.parse(asJson.stderr)).toMatchObject({ code, hint })
     }
-  }, 30_000)
+  })
 
   test('a row id where a message_id belongs: the line that was meant', async () => {
     const { id, message_id } = await said('a row and an id')
@@ -379,7 +379,7 @@ describe('what fails ends with 1 and says what to do', () => {
     await service.phone('switches', { burst: 'off' })
     expect(ended.at(-1)).toMatchObject({ status: 1, stdout: '' })
     expect(ended.at(-1)!.stderr).toMatch(/^error: [^\n]+\n$/)
-  }, 20_000)
+  })
 
   test('our own pace says in how many seconds, and by which option it is set', async () => {
     await said('slowly, please')
@@ -425,7 +425,7 @@ describe('what fails ends with 1 and says what to do', () => {
     expect(named.stderr).toStartWith('error: there is no session named "nobody"')
     const agreed = await svc(['logout', '--yes', '-d', join(home, 'empty')], { home })
     expect(agreed.stderr).toStartWith('error: there is no session named "default"')
-  }, 30_000)
+  })
 
   test('a directory of the sandbox without --sandbox', async () => {
     const ended = await svc(['recv', '-d', dir], { home })
@@ -495,7 +495,7 @@ describe('alone', () => {
       recursive: true,
     })
     expect((await svc(['users'], { home: newcomer })).stderr).toBe('nobody has written yet\n')
-  }, 30_000)
+  })
 
   test('recv polls by itself, and each message comes once', async () => {
     const alone = join(home, 'polling')
@@ -515,7 +515,7 @@ describe('alone', () => {
     expect(await recv('--timeout', '10')).toEqual(['two'])
     expect(await recv('--timeout', '0')).toEqual([])
     expect((await recv('--after', '0', '--timeout', '0')).length).toBe(2)
-  }, 30_000)
+  })
 })
 
 describe('help', () => {

@@ -109,5 +109,4 @@ test.skipIf(!deno)(
 
     expect(await Promise.all([running.bun.kill('SIGTERM'), running.deno.kill('SIGTERM')])).toEqual([0, 0])
   },
-  60_000,
 )

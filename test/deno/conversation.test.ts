@@ -30,7 +30,7 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
       env: denoEnv,
       version: pkg.version,
     })
-  }, 60_000)
+  })
 
   test('without its permissions: what is missing, and how to start it, without a word of a bug', async () => {
     const env = { ...denoEnv, HOME: folder, PATH: process.env.PATH ?? '' }
@@ -46,7 +46,7 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
     const { status, stderr } = await start(['--allow-env'], 'sessions', '--json')
     expect(status).toBe(1)
     expect(JSON.parse(stderr)).toMatchObject({ code: 'forbidden', hint: 'Start it with deno run -A.' })
-  }, 30_000)
+  })
 
   describe('the bundle', () => {
     /** A folder with nothing else in it, as after a download. */
@@ -61,7 +61,7 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
       expect((await readFile(file(), 'utf8')).includes(process.cwd())).toBe(false)
       // Started by its name alone.
       expect((await stat(file())).mode & 0o111).toBe(0o111)
-    }, 60_000)
+    })
 
     test('holds the whole conversation where nothing else lies, and when it comes from an address', async () => {
       const env = { DENO_DIR: join(folder, 'cache') }
@@ -77,7 +77,7 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
       })
       const { stdout } = await run(denoRun(`${web.url}svc.mjs`), 'setup', 'cursor', '--print')
       expect(stdout).toContain(`["run", "--allow-all", "${web.url}svc.mjs", "mcp", "-t", "stdio"]`)
-    }, 60_000)
+    })
 
     const run = (command: string[], ...args: string[]) =>
       ended([...command, ...args], {
@@ -97,17 +97,13 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
       [['completion', 'bash'], /complete .*svc/],
       [['sessions', '--sandbox'], /^$/],
       [['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '0'], /"serverInfo":\{"name":"svc"/],
-    ])(
-      'svc %p needs nothing beside it',
-      async (args, answer) => {
-        const { status, stdout, stderr } = await run(denoRun(file()), ...args)
-        expect([status, stdout, stderr]).toEqual([
-          0,
-          expect.stringMatching(answer),
-          expect.not.stringMatching(/bug in svc|Cannot find/),
-        ])
-      },
-      30_000,
-    )
+    ])('svc %p needs nothing beside it', async (args, answer) => {
+      const { status, stdout, stderr } = await run(denoRun(file()), ...args)
+      expect([status, stdout, stderr]).toEqual([
+        0,
+        expect.stringMatching(answer),
+        expect.not.stringMatching(/bug in svc|Cannot find/),
+      ])
+    })
   })
 })

@@ -69,26 +69,19 @@ onDeno(
     // Deno's warning about the signal is not for those who run svc.
     expect(server.stderr()).toBe('')
   },
-  30_000,
 )
 
-onDeno(
-  `${denoOrNone}: a recv whose caller left takes no message along`,
-  async () => {
-    await using service = await startService({ command: denoRun(main), env: denoEnv })
-    await logIn(service)
-    const socket = await asking(service.url, '/tools/default/recv', '{"timeout":60}')
-    // It waits when the next call, which begins later, is answered.
-    await service.call('recv', { timeout: 0, consumer: 'another' })
-    socket.destroy()
-    await service.call('recv', { timeout: 0, consumer: 'another' })
-    await service.phone('say', { text: 'for whoever is there' })
-    expect((await service.call('recv', { timeout: 20 })).body).toMatchObject([
-      { text: 'for whoever is there' },
-    ])
-  },
-  30_000,
-)
+onDeno(`${denoOrNone}: a recv whose caller left takes no message along`, async () => {
+  await using service = await startService({ command: denoRun(main), env: denoEnv })
+  await logIn(service)
+  const socket = await asking(service.url, '/tools/default/recv', '{"timeout":60}')
+  // It waits when the next call, which begins later, is answered.
+  await service.call('recv', { timeout: 0, consumer: 'another' })
+  socket.destroy()
+  await service.call('recv', { timeout: 0, consumer: 'another' })
+  await service.phone('say', { text: 'for whoever is there' })
+  expect((await service.call('recv', { timeout: 20 })).body).toMatchObject([{ text: 'for whoever is there' }])
+})
 
 onDeno.each([10, 3_000_000])(
   `${denoOrNone}: an answer of %d letters that had to wait has left the process before it counts as written`,
@@ -108,60 +101,43 @@ onDeno.each([10, 3_000_000])(
     await server.child.exited
     expect(server.child.signalCode).toBe('SIGKILL')
   },
-  30_000,
 )
 
-onDeno(
-  `${denoOrNone}: a request that fails is named as on Bun`,
-  async () => {
-    const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
-    const refused = gone.url.href
-    await gone.stop(true)
-    const breaking = Bun.listen({
-      port: 0,
-      hostname: '127.0.0.1',
-      socket: { data: socket => void socket.end() },
-    })
-    using plain = Bun.serve({
-      port: 0,
-      hostname: '127.0.0.1',
-      fetch: () => new Response(),
-      tls: { cert: certificate, key: privateKey },
-    })
-    const urls = [
-      refused,
-      'http://no-such-host.invalid/',
-      `http://127.0.0.1:${breaking.port}/`,
-      plain.url.href,
-    ]
-    const codes = async (runtime: string[]) => {
-      const { stdout, stderr } = await ended([...runtime, ...urls], { cwd: '/', env, withinMs: 30_000 })
-      return [stdout.split('\n').slice(0, -1), stderr]
-    }
-    const program = here('failing-requests.ts')
-    const wanted = ['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET']
-    try {
-      expect(await codes([process.execPath, program])).toEqual([
-        [...wanted, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
-        '',
-      ])
-      expect(await codes(denoRun(program))).toEqual([[...wanted, 'ERR_CERT_INVALID'], ''])
-    } finally {
-      breaking.stop(true)
-    }
-  },
-  30_000,
-)
+onDeno(`${denoOrNone}: a request that fails is named as on Bun`, async () => {
+  const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
+  const refused = gone.url.href
+  await gone.stop(true)
+  const breaking = Bun.listen({
+    port: 0,
+    hostname: '127.0.0.1',
+    socket: { data: socket => void socket.end() },
+  })
+  using plain = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => new Response(),
+    tls: { cert: certificate, key: privateKey },
+  })
+  const urls = [refused, 'http://no-such-host.invalid/', `http://127.0.0.1:${breaking.port}/`, plain.url.href]
+  const codes = async (runtime: string[]) => {
+    const { stdout, stderr } = await ended([...runtime, ...urls], { cwd: '/', env, withinMs: 30_000 })
+    return [stdout.split('\n').slice(0, -1), stderr]
+  }
+  const program = here('failing-requests.ts')
+  const wanted = ['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET']
+  try {
+    expect(await codes([process.execPath, program])).toEqual([[...wanted, 'DEPTH_ZERO_SELF_SIGNED_CERT'], ''])
+    expect(await codes(denoRun(program))).toEqual([[...wanted, 'ERR_CERT_INVALID'], ''])
+  } finally {
+    breaking.stop(true)
+  }
+})
 
-onDeno(
-  `${denoOrNone}: what a database refuses is named as on Bun`,
-  async () => {
-    const program = here('failing-database.ts')
-    const refusals = ['BUSY', 'BUSY', 'READONLY', 'FULL', 'NOTADB', 'CANTOPEN']
-    for (const runtime of [[process.execPath, program], denoRun(program)]) {
-      const { stdout, stderr } = await ended(runtime, { cwd: '/', env, withinMs: 30_000 })
-      expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([refusals.map(name => `SQLITE_${name}`), ''])
-    }
-  },
-  30_000,
-)
+onDeno(`${denoOrNone}: what a database refuses is named as on Bun`, async () => {
+  const program = here('failing-database.ts')
+  const refusals = ['BUSY', 'BUSY', 'READONLY', 'FULL', 'NOTADB', 'CANTOPEN']
+  for (const runtime of [[process.execPath, program], denoRun(program)]) {
+    const { stdout, stderr } = await ended(runtime, { cwd: '/', env, withinMs: 30_000 })
+    expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([refusals.map(name => `SQLITE_${name}`), ''])
+  }
+})

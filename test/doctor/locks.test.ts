@@ -49,7 +49,7 @@ test('a stopped service is an error, and the fix wakes it', async () => {
   expect(look.ok).toBe(false)
   Bun.spawnSync(['sh', '-c', look.of('locks/poller')[0]!.fix!])
   expect((await ward.look(values)).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
-}, 20_000)
+})
 
 test('a holder that shows no life is an error; the clock is not believed, its next beat is', async () => {
   const lock = await openLock(path)

@@ -26,5 +26,5 @@ for (const { when, size, what } of cases) {
     expect(messages.map(message => message.text.length)).toEqual([size])
     await child.exited
     expect(child.signalCode).toBe('SIGKILL')
-  }, 20_000)
+  })
 }

@@ -53,7 +53,7 @@ describe('token.json', () => {
       const [aside] = asides(site, 'token.json')
       expect(readFileSync(join(site.dir, 's', aside!), 'utf8')).toBe(text)
       expect(service.log()).toContain('token.json does not parse')
-    }, 30_000)
+    })
   }
 
   test('while running: the other session works, a restored file is polled again from its cursor, nothing is lost', async () => {
@@ -75,7 +75,7 @@ describe('token.json', () => {
     await until('all are there', 10_000, () => site.texts().includes('two'))
     expect(site.texts().sort()).toEqual(['one', 'two', 'works'])
     expect(await statusOf(service, 's')).toBe('connected')
-  }, 40_000)
+  })
 })
 
 describe('contexts.json', () => {
@@ -92,7 +92,7 @@ describe('contexts.json', () => {
       expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
       expect(readFileSync(join(site.dir, 's', asides(site, 'contexts.json')[0]!), 'utf8')).toBe(text)
       expect(JSON.parse(readFileSync(path, 'utf8'))[site.user].used).toBe(1)
-    }, 30_000)
+    })
   }
 
   test('while running: a send sets it aside, the next message mends it', async () => {
@@ -112,7 +112,7 @@ describe('contexts.json', () => {
     expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
       status: 'accepted',
     })
-  }, 30_000)
+  })
 })
 
 describe('messages.db', () => {
@@ -148,7 +148,7 @@ describe('messages.db', () => {
       await site.start()
       await site.say('two')
       expect(await site.stored(1)).toEqual(['two'])
-    }, 30_000)
+    })
   }
 
   test('removed while running: nothing more is taken into the lost file, the cursor stays, a restart brings it all', async () => {
@@ -169,7 +169,7 @@ describe('messages.db', () => {
     expect(await service.kill('SIGTERM')).toBe(0)
     await site.start()
     expect(await site.stored(1)).toEqual(['two'])
-  }, 30_000)
+  })
 
   test('spoiled in its pages while running: calls say store_unavailable, nothing crashes, the cursor stays behind', async () => {
     await using site = await openSite()
@@ -205,7 +205,7 @@ describe('messages.db', () => {
     await site.say('later')
     const expected = stood === cursor ? ['after', 'later'] : ['later']
     await until('what was not stored', 8000, () => expected.every(text => site.texts().includes(text)))
-  }, 40_000)
+  })
 })
 
 function overwrite(path: string, at: number, bytes: Uint8Array): void {

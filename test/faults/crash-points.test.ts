@@ -43,7 +43,7 @@ describe('a poller killed', () => {
     await until('the context is there', 5000, () => usedOf(site) === 0)
     const answer = await second.call('send', { to: site.user, text: 'hello' })
     expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
-  }, 30_000)
+  })
 
   test.skipIf(!canMount)(
     'between context tokens and cursor: the batch comes again and changes nothing (skipped where mounting is forbidden)',
@@ -73,7 +73,6 @@ describe('a poller killed', () => {
       await site.say('two')
       expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
     },
-    30_000,
   )
 
   test('with a batch on its way from upstream: it comes again', async () => {
@@ -88,7 +87,7 @@ describe('a poller killed', () => {
     await first.kill('SIGKILL')
     await site.start()
     expect(await site.stored(2)).toEqual(['zero', 'one'])
-  }, 30_000)
+  })
 })
 
 describe('a service killed in the middle of a send', () => {
@@ -120,7 +119,7 @@ describe('a service killed in the middle of a send', () => {
       })
       expect(await seenTexts(site)).toEqual(reached ? ['once', 'next'] : ['next'])
       expect(site.requests('sendmessage')).toBe(2)
-    }, 30_000)
+    })
   }
 
   test('of several parts: the parts before it stay accepted, it is unknown, the ones after it were never sent', async () => {
@@ -146,7 +145,7 @@ describe('a service killed in the middle of a send', () => {
     expect(usedOf(site)).toBe(3)
     await site.say('again')
     await until('the quota is fresh', 5000, () => usedOf(site) === 0)
-  }, 30_000)
+  })
 
   test('during the upload: nothing was sent, no row claims so, and the next send works', async () => {
     await using site = await openSite()
@@ -171,5 +170,5 @@ describe('a service killed in the middle of a send', () => {
     expect((await site.sandbox.messages({ from: 'bot' })).length).toBe(1)
     // What the dead one left of the file is swept away later; it lies in the media root's own folder, not among the user's.
     expect(readdirSync(site.dir).filter(name => name.endsWith('.tmp'))).toEqual([])
-  }, 30_000)
+  })
 })

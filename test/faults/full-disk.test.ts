@@ -145,5 +145,4 @@ test.skipIf(!canMount)(
     expect(program.log()).not.toContain('bug in svc')
     expect(program.log()).not.toContain('    at ')
   },
-  30_000,
 )

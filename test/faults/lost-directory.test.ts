@@ -80,7 +80,7 @@ describe('the data directory', () => {
       } finally {
         rmSync(aside, { recursive: true, force: true })
       }
-    }, 30_000)
+    })
   }
 
   test('moved away and put back while running: it goes on by itself, and the log says each once', async () => {
@@ -105,7 +105,7 @@ describe('the data directory', () => {
     } finally {
       rmSync(aside, { recursive: true, force: true })
     }
-  }, 30_000)
+  })
 
   test('with half-written files of dead writers: old ones go at the start, a new one stays', async () => {
     await using site = await openSite()
@@ -122,5 +122,5 @@ describe('the data directory', () => {
     await until('they are gone', 10_000, () => service.log().includes('left half written'))
     const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
     expect(left).toEqual(['token.json.ba9876543210.tmp'])
-  }, 30_000)
+  })
 })

@@ -25,7 +25,7 @@ describe('the pace of several processes', () => {
     expect(times).toHaveLength(4)
     // Alone each would have been done after one second.
     expect(times[3]! - times[0]!).toBeGreaterThan(2500)
-  }, 30_000)
+  })
 
   test('commands of one send each, in a shell loop or all at once, keep one send per second', async () => {
     await using site = await openSite({ switches: { burst: 'on' } })
@@ -39,7 +39,7 @@ describe('the pace of several processes', () => {
     const times = await arrivals(site)
     expect(times).toHaveLength(4)
     expect(times[3]! - times[0]!).toBeGreaterThan(2500)
-  }, 30_000)
+  })
 
   test('what one has sent counts against the ten in five minutes of the other, and after a restart too', async () => {
     await using site = await openSite()
@@ -61,7 +61,7 @@ describe('the pace of several processes', () => {
       expect(body.retry_after).toBeGreaterThan(240)
     }
     expect(await arrivals(site)).toHaveLength(4)
-  }, 30_000)
+  })
 
   test('one that is killed right after a send and started again still waits for its turn', async () => {
     await using site = await openSite()
@@ -75,7 +75,7 @@ describe('the pace of several processes', () => {
     expect(body.status).toBe('accepted')
     const [before, after] = await arrivals(site)
     expect(after! - before!).toBeGreaterThan(4500)
-  }, 30_000)
+  })
 })
 
 const paced = (pace: string) => ['--pace', pace]

@@ -61,7 +61,6 @@ describe('as another user (skipped where that is forbidden)', () => {
         expect(await refusal(program)).toContain(where)
       }
     },
-    30_000,
   )
 
   for (const { name, mode } of [
@@ -87,7 +86,6 @@ describe('as another user (skipped where that is forbidden)', () => {
           /messages\.db|\.lock|media|data directory/,
         )
       },
-      30_000,
     )
   }
 
@@ -132,7 +130,6 @@ describe('as another user (skipped where that is forbidden)', () => {
       // Nobody took it for damaged.
       expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
     },
-    40_000,
   )
 
   test.skipIf(!canSwitch)(
@@ -164,7 +161,6 @@ describe('as another user (skipped where that is forbidden)', () => {
         status: 'accepted',
       })
     },
-    40_000,
   )
 
   test.skipIf(!canSwitch)(
@@ -187,6 +183,5 @@ describe('as another user (skipped where that is forbidden)', () => {
       expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
       expect(await service.kill('SIGTERM')).toBe(0)
     },
-    40_000,
   )
 })

@@ -210,6 +210,5 @@ for (const { file, act } of [
         status: 'accepted',
       })
     },
-    30_000,
   )
 }

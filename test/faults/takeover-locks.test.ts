@@ -44,7 +44,7 @@ describe.concurrent('takeover', () => {
     expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
     expect(readFileSync(join(site.dir, '.poll.lock'), 'utf8')).toStartWith('lockfile\n')
     expect(atOnce(site)).toBe(1)
-  }, 40_000)
+  })
 
   test('with lock folders, a poller whose event loop is blocked loses the lock, and follows when it wakes: never two polls', async () => {
     await using site = await openFallbackSite({ switches: brief })
@@ -67,7 +67,7 @@ describe.concurrent('takeover', () => {
     expect(site.texts()).toEqual(['before', 'meanwhile', 'after'])
     expect(await roleOf(watcher)).toBe('poller')
     expect(atOnce(site)).toBe(1)
-  }, 60_000)
+  })
 
   test('with the kernel’s lock, a poller whose event loop is blocked keeps it, and goes on: nobody else polls', async () => {
     await using site = await openSite({ switches: brief })
@@ -87,7 +87,7 @@ describe.concurrent('takeover', () => {
     expect(pollLockNote(site.dir)?.pid).toBe(blocked.pid)
     expect(watcher.log()).not.toContain('polling from here')
     expect(atOnce(site)).toBe(1)
-  }, 60_000)
+  })
 
   test('a poller stopped (SIGSTOP) for longer than its poll may last loses nothing of an upstream that says it once', async () => {
     await using site = await openSite({ switches: { ...brief, replay: 'never' } })
@@ -102,7 +102,7 @@ describe.concurrent('takeover', () => {
     process.kill(poller.pid, 'SIGCONT')
     expect(await site.stored(2)).toEqual(['while it sleeps', 'when it wakes'])
     expect(atOnce(site)).toBe(1)
-  }, 40_000)
+  })
 
   test('a poll lock deleted by hand: who starts now polls, the other one notices within 2 s, and nothing is lost', async () => {
     await using site = await openSite()
@@ -123,7 +123,7 @@ describe.concurrent('takeover', () => {
       return roles.sort().join() === 'poller,watcher'
     })
     expect(existsSync(join(site.dir, '.poll.lock'))).toBe(true)
-  }, 30_000)
+  })
 })
 
 describe('a directory whose lock kind this process cannot use', () => {

@@ -26,7 +26,7 @@ test('a poller killed with SIGKILL: a watcher polls within 3 s and nothing is lo
   expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
   expect(await roleOf(watcher)).toBe('poller')
   expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
-}, 30_000)
+})
 
 test('many pollers killed one after the other: each is followed within 3 s, never by two', async () => {
   await using site = await openSite()
@@ -45,7 +45,7 @@ test('many pollers killed one after the other: each is followed within 3 s, neve
   }
   expect(site.texts()).toEqual(['m0', 'm1', 'm2'])
   expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
-}, 30_000)
+})
 
 test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async () => {
   await using site = await openSite()
@@ -72,7 +72,7 @@ test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they stil
   expect(await roleOf(poller)).toBe('poller')
   expect(await roleOf(watcher)).toBe('watcher')
   expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
-}, 30_000)
+})
 
 test('a watcher reports a stalled poller, and that it works again', async () => {
   await using site = await openSite()
@@ -86,7 +86,7 @@ test('a watcher reports a stalled poller, and that it works again', async () => 
   process.kill(poller.pid, 'SIGCONT')
   await until('it is well again', 10_000, async () => !(await health()).stalled)
   expect(await health()).toMatchObject({ status: 'ok', role: 'watcher' })
-}, 60_000)
+})
 
 test('a stopped poller that is then killed: a watcher polls within 3 s', async () => {
   await using site = await openSite()
@@ -98,7 +98,7 @@ test('a stopped poller that is then killed: a watcher polls within 3 s', async (
   expect(await site.stored(1, 3000)).toEqual(['one'])
   expect(Date.now() - killedAt).toBeLessThan(3000)
   expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
-}, 30_000)
+})
 
 test('a poller stopped in the middle of storing a batch: watchers get an error, not a wrong answer, and all is well when it wakes', async () => {
   await using site = await openSite()

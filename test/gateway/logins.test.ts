@@ -112,7 +112,7 @@ describe('login', () => {
     await t.sandbox.phone('POST', 'expire', {})
     expect(await follow(t, ['expired'])).not.toHaveProperty('qr_url')
     expect((await login(t)).status).toBe('waiting')
-  }, 20_000)
+  })
 
   test('a redirect is followed silently', async () => {
     await using t = await fresh()

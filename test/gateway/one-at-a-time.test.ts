@@ -96,4 +96,4 @@ test('renames and logouts that race leave every message with its session', async
   }
   await Promise.allSettled([t.gateway.accounts.logout('b'), t.gateway.accounts.rename('b', 'c')])
   expect((await names(t)).length).toBe(1)
-}, 20_000)
+})

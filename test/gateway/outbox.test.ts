@@ -335,7 +335,7 @@ describe('a refusal of upstream', () => {
     expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'accepted'])
     expect(t.requests('getuploadurl')).toBe(3)
     await t.until('no file left', async () => (await keptFiles(t)).length === 0)
-  }, 15_000)
+  })
 
   test('an upload that breaks is tried again after a while', async () => {
     await using t = await withClosed()

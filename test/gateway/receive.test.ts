@@ -44,7 +44,7 @@ describe('the inbox', () => {
       expect(texts(await t.receive(2))).toEqual(['second', 'third'])
       expect(await stored(t)).toEqual(['first', 'second', 'third'])
       await t.until('the cursor moves on', async () => (await cursorOf(t)) !== cursor)
-    }, 20_000)
+    })
 
     test(`contexts that cannot be written hold the cursor back, and nothing comes twice (replay: ${replay})`, async () => {
       await using t = await withGateway({ switches: { replay } })
@@ -62,7 +62,7 @@ describe('the inbox', () => {
       await t.sandbox.say('again')
       expect(texts(await t.recv())).toEqual(['again'])
       expect(await stored(t)).toEqual(['hello', 'again'])
-    }, 20_000)
+    })
   }
 
   test('a batch in hand when the service stops is stored before it ends', async () => {
@@ -75,7 +75,7 @@ describe('the inbox', () => {
     await t.gateway.close()
     await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
     expect(texts(await again.recv())).toEqual(['late'])
-  }, 20_000)
+  })
 
   for (const duplicate of ['same_id', 'new_id', 'new_token'] as const) {
     test(`a message that upstream delivers again (${duplicate}) is stored once`, async () => {
@@ -187,7 +187,7 @@ describe('a session in trouble', () => {
       }
       for (let minutes = 0; minutes < 35; minutes++) t.clock.advance(60_000)
       expect(texts(await t.recv({ timeout: 8 }))).toEqual(['for the sick one'])
-    }, 15_000)
+    })
   }
 
   test('answers that bring nothing but a new cursor slow the loop down', async () => {
@@ -285,7 +285,7 @@ describe('changes during a long poll', () => {
     expect(texts(await t.recv())).toEqual(['in hand'])
     expect(texts(await t.recv({ session: 'default', after: 0 }))).toEqual(['in hand'])
     expect(await t.other.sessions.list()).toEqual([])
-  }, 15_000)
+  })
 
   for (const replay of ['until_advance', 'never'] as const) {
     test(`rename keeps receiving, under the new name, without a gap (replay: ${replay})`, async () => {
@@ -382,5 +382,5 @@ describe('two gateways on one directory', () => {
     await t.until('the loss is noticed', () => t.lines.some(line => line.includes('poll lock lost')))
     await t.sandbox.say('still there')
     expect(texts(await t.recv())).toEqual(['still there'])
-  }, 20_000)
+  })
 })

@@ -154,4 +154,4 @@ test('where the call polls by itself, a data directory that was removed is store
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
-}, 20_000)
+})

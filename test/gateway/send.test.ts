@@ -111,7 +111,7 @@ describe('what may be sent', () => {
     )
     expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(10)
     expect(t.requests('sendmessage')).toBe(10)
-  }, 15_000)
+  })
 
   test('a long text goes in parts that each fit, in order, and costs a unit each', async () => {
     await using t = await withTalk()
@@ -210,7 +210,7 @@ describe('what became of it', () => {
     expect(await history(again)).toMatchObject([{ text: 'lost?', status: 'unknown' }])
     expect(t.requests('sendmessage')).toBe(1)
     expect((await context(t))!.used).toBe(1)
-  }, 15_000)
+  })
 
   for (const after of [false, true]) {
     for (const kind of ['reset', '500', 'truncated', 'malformed'] as const) {

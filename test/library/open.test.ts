@@ -67,7 +67,7 @@ describe('open', () => {
     expect((await new Response(child.stdout).text()).trim()).toBe('1 0')
     expect(await child.exited).toBe(0)
     expect(t.requests('getupdates')).toBe(1)
-  }, 15_000)
+  })
 
   test('with sandbox: true a program has a pretend WeChat of its own, shared by the next one', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
@@ -87,7 +87,7 @@ describe('open', () => {
     } finally {
       await rm(dir, { recursive: true, force: true })
     }
-  }, 15_000)
+  })
 })
 
 describe('the nine verbs', () => {

@@ -126,7 +126,6 @@ describe('a program beside the service', () => {
         await rm(dir, { recursive: true, force: true })
       }
     },
-    40_000,
   )
 
   test('killed in the middle and started again, a handler with a name misses nothing', async () => {
@@ -156,7 +155,7 @@ describe('a program beside the service', () => {
     } finally {
       await rm(dir, { recursive: true, force: true })
     }
-  }, 30_000)
+  })
 
   test('a login and a logout by the program are taken up by the service within 2 s, and the reverse', async () => {
     await using service = await startService()
@@ -182,5 +181,5 @@ describe('a program beside the service', () => {
     await service.call('logout', { session_name: 'home' })
     bot.ask('sessions')
     expect(await bot.said('sessions')).toMatchObject([{ name: 'work' }])
-  }, 30_000)
+  })
 })

@@ -213,4 +213,4 @@ test('a loop of recv over busy sessions misses nothing, also where upstream send
   await loop
   expect(got.sort()).toEqual(all.sort())
   expect(Math.max(...Object.values(t.sandbox.world.core.stats.polls_at_once))).toBe(1)
-}, 20_000)
+})

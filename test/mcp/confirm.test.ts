@@ -74,7 +74,7 @@ describe('a client that brings the answer along', () => {
     const refused = await ask()
     expect(codeOf(await rawSend(service.url, outgoing, { ...no, ...refused }))).toBe('forbidden')
     expect(codeOf(await rawSend(service.url, outgoing, { ...yes, ...refused }))).toBe('forbidden')
-  }, 30_000)
+  })
 
   test('shows the person all that goes out, and nothing in it looks like something else', async () => {
     await using sandbox = await withSandbox()
@@ -101,7 +101,7 @@ describe('a client that brings the answer along', () => {
     ).toBe(
       'Send this to a@im.wechat on WeChat from session work?\nimage: /etc/shadow\\u{a}x, named holiday.png\nfile: given as data\nIf it cannot go out now, it goes out when they write.',
     )
-  }, 30_000)
+  })
 })
 
 describe('tickets', () => {

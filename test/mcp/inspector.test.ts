@@ -54,7 +54,7 @@ beforeAll(async () => {
   }
   config = join(dir, 'servers.json')
   await writeFile(config, JSON.stringify({ mcpServers: servers }))
-}, 60_000)
+})
 
 afterAll(async () => {
   for (const one of processes) await one[Symbol.asyncDispose]()
@@ -128,7 +128,7 @@ for (const transport of transports)
       expect((await sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text)).toContain(
         `over ${transport}`,
       )
-    }, 60_000)
+    })
 
     test('reads every resource', async () => {
       const { resources } = await inspect(transport, 'resources/list')
@@ -147,7 +147,7 @@ for (const transport of transports)
         expect(contents[0].uri).toBe(uri)
         expect((contents[0].text ?? contents[0].blob).length).toBeGreaterThan(20)
       }
-    }, 60_000)
+    })
 
     test('gets every prompt', async () => {
       const { prompts } = await inspect(transport, 'prompts/list')
@@ -164,5 +164,5 @@ for (const transport of transports)
         )
         expect(messages[1].content.text).toContain(`message_id ${picture.message_id}`)
       }
-    }, 30_000)
+    })
   })

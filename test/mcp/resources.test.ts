@@ -147,7 +147,7 @@ describe('resources', () => {
       const { contents } = await client.raw.readResource({ uri: `svc://media/${ids[at]}/0` })
       expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64').length).toBe(sizes[at]!)
     }
-  }, 30_000)
+  })
 
   test('what is not there is an error that names it', async () => {
     await using pair = await withMcpPair()

@@ -56,5 +56,4 @@ test.each(['http', 'sse'] as const)(
     const wrong = await fetch(at('/media'), { headers: authorization })
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
   },
-  30_000,
 )

@@ -80,7 +80,7 @@ describe('standard output', () => {
     expect(stderr).toContain('serving MCP')
     expect(stderr).toContain('phone on http://')
     expect(stderr).toContain('no JSON-RPC message')
-  }, 30_000)
+  })
 })
 
 test('the port of the phone is any free one where the usual one is taken, unless it was chosen', async () => {
@@ -115,28 +115,24 @@ describe('the end', () => {
       id: 1,
       result: { structuredContent: { result: [] } },
     })
-  }, 20_000)
+  })
 
-  test.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s ends it the same way',
-    async signal => {
-      await using svc = await spawned()
-      await svc.write(initialize, initialized, call(1, 'sessions'), call(2, 'recv', { timeout: 300 }))
-      const reader = svc.child.stdout.getReader()
-      let stdout = ''
-      const read = async () => {
-        const { done, value } = await reader.read()
-        stdout += new TextDecoder().decode(value)
-        return !done
-      }
-      while (!stdout.includes('"id":1') && (await read()));
-      svc.child.kill(signal)
-      while (await read());
-      expect(await svc.child.exited).toBe(0)
-      expect(stdout).toContain('"id":2')
-    },
-    20_000,
-  )
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it the same way', async signal => {
+    await using svc = await spawned()
+    await svc.write(initialize, initialized, call(1, 'sessions'), call(2, 'recv', { timeout: 300 }))
+    const reader = svc.child.stdout.getReader()
+    let stdout = ''
+    const read = async () => {
+      const { done, value } = await reader.read()
+      stdout += new TextDecoder().decode(value)
+      return !done
+    }
+    while (!stdout.includes('"id":1') && (await read()));
+    svc.child.kill(signal)
+    while (await read());
+    expect(await svc.child.exited).toBe(0)
+    expect(stdout).toContain('"id":2')
+  })
 })
 
 describe('the user’s own process', () => {
@@ -171,7 +167,7 @@ describe('the user’s own process', () => {
     const seen = await sandbox.seen(messages => messages.length === 2)
     const id = (seen[1]!.items[0] as { media_id: string }).media_id
     expect(Buffer.from(await sandbox.mediaBytes(id)).equals(large)).toBe(true)
-  }, 60_000)
+  })
 
   test('beside a running service it follows, and receives', async () => {
     await using sandbox = await withSandbox()

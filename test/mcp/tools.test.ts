@@ -129,7 +129,7 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
         session: 'shop',
       })
     })
-  }, 60_000)
+  })
 
   test('an error says its code, what to do and when, as text and beside it', async () => {
     await over(way, async client => {
@@ -148,7 +148,7 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       expect(JSON.parse(nobody.content[0].text)).toMatchObject({ code: 'not_connected' })
       await expect(client.call('fly')).rejects.toThrow('fly')
     })
-  }, 30_000)
+  })
 })
 
 // Together, since they mostly wait.
@@ -180,7 +180,6 @@ describe.concurrent('what takes a while', () => {
         },
       )
     },
-    60_000,
   )
 
   test.each(ways)(
@@ -207,7 +206,6 @@ describe.concurrent('what takes a while', () => {
         expect(await client.value('sessions')).toEqual([])
       })
     },
-    30_000,
   )
 })
 
@@ -224,39 +222,35 @@ test('recv says where nobody can write, beside its empty result', async () => {
 describe('confirmation before a send', () => {
   const send = { to: 'a@im.wechat', text: 'shall I?' }
 
-  test.each(ways)(
-    'over %s with the client of %s nothing goes out without a yes',
-    async (transport, kind) => {
-      const asked: string[] = []
-      await over(
-        [transport, kind],
-        async client => {
-          const declined = await client.call('send', send)
-          expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
-          const no = await client.call('send', send)
-          expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
-          // With a yes it is the send itself that fails: nobody is logged in.
-          const yes = await client.call('send', send)
-          expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
-          expect(asked).toHaveLength(3)
-          expect(asked[0]).toContain('a@im.wechat')
-          expect(asked[0]).toContain('shall I?')
-          // What could not be sent anyway is not asked for.
-          await client.call('send', { to: 'x' })
-          expect(asked).toHaveLength(3)
+  test.each(ways)('over %s with the client of %s nothing goes out without a yes', async (transport, kind) => {
+    const asked: string[] = []
+    await over(
+      [transport, kind],
+      async client => {
+        const declined = await client.call('send', send)
+        expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
+        const no = await client.call('send', send)
+        expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
+        // With a yes it is the send itself that fails: nobody is logged in.
+        const yes = await client.call('send', send)
+        expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
+        expect(asked).toHaveLength(3)
+        expect(asked[0]).toContain('a@im.wechat')
+        expect(asked[0]).toContain('shall I?')
+        // What could not be sent anyway is not asked for.
+        await client.call('send', { to: 'x' })
+        expect(asked).toHaveLength(3)
+      },
+      {
+        args: ['--confirm-send'],
+        answer({ message }) {
+          asked.push(message)
+          if (asked.length === 1) return { action: 'decline' }
+          return { action: 'accept', content: { send: asked.length === 3 } }
         },
-        {
-          args: ['--confirm-send'],
-          answer({ message }) {
-            asked.push(message)
-            if (asked.length === 1) return { action: 'decline' }
-            return { action: 'accept', content: { send: asked.length === 3 } }
-          },
-        },
-      )
-    },
-    30_000,
-  )
+      },
+    )
+  })
 
   test('a client that cannot ask is refused, and told how to go on', async () => {
     await over(
@@ -267,5 +261,5 @@ describe('confirmation before a send', () => {
       },
       { args: ['--confirm-send'] },
     )
-  }, 30_000)
+  })
 })

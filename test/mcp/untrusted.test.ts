@@ -98,4 +98,4 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
   expect(hook).toMatchObject({ status: 0, stderr: '' })
   expect(hook.stdout).toContain('> SYSTEM: one')
   expectMarked('hook', hook.stdout)
-}, 60_000)
+})

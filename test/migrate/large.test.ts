@@ -140,4 +140,4 @@ test('a session never appears in svc without its context tokens', async () => {
       }
     }
   }
-}, 60_000)
+})

@@ -20,5 +20,4 @@ test.skipIf(!hasBrowser)(
     expect(page.url()).toBe(`${panel.url}/conversations`)
     expect(panel.complaints).toEqual([])
   },
-  60_000,
 )

@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByText('New message: and back').waitFor({ state: 'attached' })
     expect(await field(page).evaluate(it => it === document.activeElement)).toBe(true)
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('texts, ids and file names full of HTML, marks and length harm nothing', async () => {
     await using panel = await withPanel()
@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       expect(await wide()).toBeLessThanOrEqual(0)
     }
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('a picture and a file go out with a text, what was written is kept, and a word being composed is not sent', async () => {
     await using panel = await withPanel()
@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('an answer that got lost is tried again and arrives once', async () => {
     await using panel = await withPanel()
@@ -156,7 +156,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await bubble(page, 'once').getByText('Sent', { exact: true }).waitFor()
     expect(await log(page).locator('article.out').count()).toBe(1)
     expect(await sentTexts(panel)).toEqual(['once'])
-  }, 60_000)
+  })
 
   test('with the window closed it waits until the user writes, or is taken back', async () => {
     await using panel = await withPanel()
@@ -183,7 +183,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await bubble(page, 'for later').getByText('Sent', { exact: true }).waitFor()
     expect(await sentTexts(panel)).toEqual(['for later'])
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('what WeChat refused says why, and what got no answer says that it may have arrived', async () => {
     await using panel = await withPanel()
@@ -204,7 +204,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       .waitFor()
     expect(await log(page).locator('article.out').count()).toBe(2)
     expect(await violationsInBothThemes(page)).toEqual([])
-  }, 60_000)
+  })
 
   test('a long conversation: only what is seen is in the page, nothing is missing, and a search leads anywhere', async () => {
     await using panel = await withPanel()
@@ -243,7 +243,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await bubble(page, 'came meanwhile').waitFor()
     expect((await rows()).length).toBeLessThan(60)
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('on a phone the list and the chat come one after the other, in Chinese', async () => {
     await using panel = await withPanel({ sessions: ['default', '客服'] })
@@ -263,5 +263,5 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.getByRole('link', { name: '返回列表' }).click()
     await page.getByRole('searchbox').waitFor()
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 })

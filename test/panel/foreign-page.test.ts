@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser).each([
       expect(cookie).toMatchObject({ name: 'svc_panel', httpOnly: true, sameSite: 'Strict' })
       expect(await own.evaluate(() => document.cookie)).toBe('')
     }
-  }, 30_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await elsewhere?.stop(0)
@@ -125,7 +125,6 @@ describe.skipIf(!hasBrowser).each([
       expect(seen).toEqual([])
       await untouched()
     },
-    30_000,
   )
 
   test('forms change nothing, by POST nor GET', async () => {
@@ -153,7 +152,7 @@ describe.skipIf(!hasBrowser).each([
       expect([method, path, answer.status()]).toEqual([method, path, isPage ? 200 : 403])
     }
     await untouched()
-  }, 60_000)
+  })
 
   test('pictures, scripts, styles, frames, objects, sockets and streams bring nothing in', async () => {
     await foreign()
@@ -203,7 +202,7 @@ describe.skipIf(!hasBrowser).each([
     )
     expect(seen).toEqual([])
     await untouched()
-  }, 30_000)
+  })
 
   test('nobody frames the panel, nor keeps a hold on a window that shows it', async () => {
     await foreign()
@@ -241,7 +240,7 @@ describe.skipIf(!hasBrowser).each([
     })
     expect(readable).toBe('nothing')
     await untouched()
-  }, 30_000)
+  })
 
   test('a name that was rebound to the panel itself gets nothing, not even the page', async () => {
     page = await context.newPage()
@@ -265,5 +264,5 @@ describe.skipIf(!hasBrowser).each([
     )
     expect(statuses).toEqual(calls.map(([method, path]) => `${method} ${path} 403`))
     await untouched()
-  }, 30_000)
+  })
 })

@@ -19,7 +19,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const visitor = await panel.open({ locale: 'fr-CA' })
     await visitor.getByRole('heading', { level: 1, name: 'Vue d’ensemble' }).waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('settings: the theme is kept, the facts can be copied, and everything is fit for everybody', async () => {
     await using panel = await withPanel()
@@ -40,7 +40,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.reload()
     await page.locator('html[data-theme=dark]').waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('a page that fails says so, and the rest goes on', async () => {
     await using panel = await withPanel()
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.unroute('**/api/status')
     await page.getByRole('link', { name: 'Overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-  }, 30_000)
+  })
 
   test('a page whose code does not come can be tried again', async () => {
     await using panel = await withPanel()
@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.unroute('**/assets/settings-*.js')
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
-  }, 30_000)
+  })
 
   test('an address of nothing leads back', async () => {
     await using panel = await withPanel()
@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('link', { name: 'To the overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('a service that falls silent is told above the page, which stays where it can be used', async () => {
     await using panel = await withPanel()
@@ -99,7 +99,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await resume()
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
-  }, 30_000)
+  })
 
   test('the first view is small', async () => {
     await using panel = await withPanel()
@@ -115,5 +115,5 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
     expect(bytes).toBeGreaterThan(30_000)
     expect(bytes).toBeLessThan(80_000)
-  }, 30_000)
+  })
 })

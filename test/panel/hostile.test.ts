@@ -104,6 +104,5 @@ for (const viewport of [
       expect(await page.title()).not.toContain('onerror')
       expect(panel.complaints).toEqual([])
     },
-    60_000,
   )
 }

@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('link', { name: /hello there/ }).waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('nobody there yet: three steps, and the button leads to a QR code', async () => {
     await using panel = await withPanel({ sessions: [] })
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('link', { name: 'Add the first account' }).click()
     await page.getByRole('dialog').locator('svg, img').first().waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('an expired and a damaged account are told as it happens, each with the way out', async () => {
     await using panel = await withPanel({ sessions: ['default', 'sales', 'ops'] })
@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(new URL(page.url()).pathname).toBe('/sessions/sales/login')
     await page.getByRole('dialog').waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('a stalled poller is named with the commands that help, and the panel sees it wake', async () => {
     await using panel = await withPanel({ start: false })
@@ -92,7 +92,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     }
     await says(page, 'Your account is well')
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('a store that fails is told, also to who comes then, and forgotten when it is mended', async () => {
     await using panel = await withPanel()
@@ -110,7 +110,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await says(page, 'Your account is well')
     await says(late, 'Your account is well')
     await late.getByRole('link', { name: /kept/ }).waitFor()
-  }, 30_000)
+  })
 
   test('who waits for an answer while the window closes, and what waits to be sent', async () => {
     await using panel = await withPanel({ sessions: ['default', 'sales'], switches: { quota: 0 } })
@@ -138,7 +138,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       `/conversations/default/${panel.bots.get('default')!.user_id}`,
     )
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('WeChat that does not answer for long', async () => {
     const clock = testClock()
@@ -154,7 +154,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.locator('.fleet').getByText('No answer').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('a viewer whose clock is wrong sees no trouble where there is none', async () => {
     await using panel = await withPanel()
@@ -166,7 +166,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await says(page, 'Your account is well')
     await page.getByText('Last contact just now').waitFor()
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 
   test('messages per hour: by pointer, by keys, as a table, and live', async () => {
     await using panel = await withPanel()
@@ -193,7 +193,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await write(panel, 'four')
     await page.locator('.totals .received dd', { hasText: '4' }).waitFor({ timeout: 15_000 })
     expect(panel.complaints).toEqual([])
-  }, 40_000)
+  })
 
   test('fifty accounts: trouble first, found by name, none of it sideways on a small phone', async () => {
     const names = Array.from({ length: 50 }, (_none, index) => `bot-${index + 1}`)
@@ -214,7 +214,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByText('No account of that name').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('by keyboard alone: the skip link, the rail, the heading of the next page', async () => {
     await using panel = await withPanel()
@@ -234,5 +234,5 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.keyboard.press('Tab')
     expect(await page.evaluate(() => document.activeElement?.tagName)).toBe('SELECT')
     expect(panel.complaints).toEqual([])
-  }, 30_000)
+  })
 })

@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.locator('.account .badge.good').waitFor()
     expect(await names(page)).toEqual(['default'])
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('a code that ran out is another one with a notice; closing calls the login off; a link begins none', async () => {
     await using panel = await withPanel()
@@ -71,7 +71,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await panel.until('the login is called off', async () => (await logins()) === 0)
     expect(new URL(page.url()).pathname).toBe('/sessions')
     expect(panel.complaints).toEqual([])
-  }, 60_000)
+  })
 
   test('adding: a free name is proposed, a bad or taken one is refused in place', async () => {
     await using panel = await withPanel()
@@ -104,7 +104,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
       )
       expect([width, over]).toEqual([width, false])
     }
-  }, 60_000)
+  })
 
   test('rename, default and logout by the menu; the keyboard is back where it was; a logout is asked about', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
@@ -149,7 +149,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).getByRole('button', { name: 'Log out' }).click()
     await dialog(page).waitFor({ state: 'detached' })
     expect(await names(page)).toEqual(['a'])
-  }, 60_000)
+  })
 
   test('an account in trouble says what to do; who writes is shown with what is left, whatever the id', async () => {
     await using panel = await withPanel({ sessions: ['a', 'broken'] })
@@ -173,5 +173,5 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     await user.click()
     expect(decodeURIComponent(new URL(page.url()).pathname)).toBe(`/conversations/a/${evil}`)
-  }, 60_000)
+  })
 })

@@ -33,5 +33,4 @@ test.skipIf(!hasBrowser)(
     await pages[0]!.getByText('and by who is back').waitFor()
     expect(panel.complaints).toEqual([])
   },
-  60_000,
 )

@@ -42,7 +42,7 @@ describe.concurrent('locks', () => {
     const after = await takenAfter(lock.lock, 10_000)
     expect(after).toBeGreaterThan(3000)
     expect(existsSync(`${path}.lock`)).toBe(true)
-  }, 30_000)
+  })
 
   test('a lock folder whose holder was blocked for too long is another’s: the holder does nothing more, and hears of it', async () => {
     const path = newPath()
@@ -57,7 +57,7 @@ describe.concurrent('locks', () => {
     // What the other one holds was not taken down by the one who lost it.
     expect(lock.lock.sure).toBe(true)
     expect(existsSync(`${path}.lock`)).toBe(true)
-  }, 40_000)
+  })
 
   test('a lock folder that became another’s is not taken down by a holder who wakes up and gives it back', async () => {
     const path = newPath()
@@ -69,14 +69,14 @@ describe.concurrent('locks', () => {
     await holder.child.exited
     expect(existsSync(`${path}.lock`)).toBe(true)
     expect(lock.lock.sure).toBe(true)
-  }, 40_000)
+  })
 
   test('a lock folder whose holder was blocked while nobody wanted it is still his, once he has made sure', async () => {
     const holder = worker(newPath(), 'lockfile', 'block', '9000')
     expect(await holder.said()).toEqual({ taken: true })
     expect(await holder.said()).toEqual({ atOnce: false, later: true })
     await holder.child.exited
-  }, 30_000)
+  })
 
   test('a lock folder that a crash left long ago is taken by whoever tries once', async () => {
     const path = newPath()
@@ -84,7 +84,7 @@ describe.concurrent('locks', () => {
     mkdirSync(`${path}.lock`)
     utimesSync(`${path}.lock`, new Date(), new Date(Date.now() - 60_000))
     expect(await lock.lock.tryLock()).toBe(true)
-  }, 10_000)
+  })
 
   test('a lock folder is not taken from a live holder when the clock is set a day forward', async () => {
     const path = newPath()
@@ -100,7 +100,7 @@ describe.concurrent('locks', () => {
       clearInterval(touching)
     }
     expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
-  }, 30_000)
+  })
 
   test('the lock folder of a dead holder is taken within 10 s though the clock was set a day back', async () => {
     const path = newPath()
@@ -108,7 +108,7 @@ describe.concurrent('locks', () => {
     mkdirSync(`${path}.lock`)
     utimesSync(`${path}.lock`, new Date(), new Date(Date.now() + dayMs))
     expect(await takenAfter(lock.lock, 10_000)).toBeGreaterThan(7000)
-  }, 30_000)
+  })
 
   test('with the kernel’s lock a holder that is blocked for long loses nothing', async () => {
     const path = newPath()
@@ -120,7 +120,7 @@ describe.concurrent('locks', () => {
     await holder.child.exited
     expect(await lock.tryLock()).toBe(true)
     await lock.close()
-  }, 40_000)
+  })
 })
 
 async function opened(path: string) {

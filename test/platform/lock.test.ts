@@ -127,7 +127,7 @@ test('four processes count without a loss, and none waits long', async () => {
   const results = await Promise.all(workers.map(({ said }) => said()))
   expect(readFileSync(counter, 'utf8')).toBe('240')
   for (const { longestMs } of results) expect(longestMs).toBeLessThan(3000)
-}, 30_000)
+})
 
 test('a holder killed with -9 frees the lock, though a child of it lives on', async () => {
   const path = newPath()
@@ -141,7 +141,7 @@ test('a holder killed with -9 frees the lock, though a child of it lives on', as
   await holder.child.exited
   await lock.lock({ timeoutMs: 1000 })
   process.kill(child, 'SIGKILL')
-}, 20_000)
+})
 
 test('processes that meet a new directory agree on one kind and leave one file', async () => {
   const dir = mkdtempSync(join(folder, 'new-'))
@@ -167,7 +167,7 @@ test('a kind that is recorded is the kind that is used; another one is refused',
   const error = await openLock(unknown).catch(error => error)
   expect(isSvcError(error, 'store_unavailable')).toBe(true)
   expect(error.message).toContain('quantum')
-}, 20_000)
+})
 
 test('with lock folders four processes count without a loss too', async () => {
   const path = newPath()
@@ -178,7 +178,7 @@ test('with lock folders four processes count without a loss too', async () => {
   )
   await Promise.all(workers.map(({ said }) => said()))
   expect(readFileSync(counter, 'utf8')).toBe('80')
-}, 30_000)
+})
 
 test('an empty lock file, left by a crash, is put to use', async () => {
   const path = newPath()

@@ -46,7 +46,7 @@ test('the process starts itself anew once, with its pid, arguments and input, an
     stdin: 'hello',
   })
   expect(await child.exited).toBe(0)
-}, 20_000)
+})
 
 test('a process whose program is no longer there goes on as it is', async () => {
   const path = script(
@@ -59,7 +59,7 @@ test('a process whose program is no longer there goes on as it is', async () => 
   const child = run(path)
   expect(await new Response(child.stdout).text()).toBe(`${join(folder, 'absent')} undefined\n`)
   expect(await child.exited).toBe(0)
-}, 20_000)
+})
 
 test('requests to this machine go past a proxy of the environment', async () => {
   const path = script(
@@ -79,7 +79,7 @@ test('requests to this machine go past a proxy of the environment', async () => 
     const child = run(path, [], env)
     expect((await new Response(child.stdout).text()).trim()).toBe('direct')
   }
-}, 20_000)
+})
 
 test('the first signal asks to stop, the second one ends the process', async () => {
   const path = script(
@@ -96,4 +96,4 @@ test('the first signal asks to stop, the second one ends the process', async () 
   expect((await lines.read()).value).toBe('stopping SIGTERM\n')
   child.kill('SIGINT')
   expect(await child.exited).toBe(130)
-}, 20_000)
+})

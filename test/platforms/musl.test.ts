@@ -38,24 +38,20 @@ beforeAll(async () => {
 }, 150_000)
 afterAll(() => binary?.[Symbol.dispose]())
 
-test.skipIf(!can)(
-  name('a whole conversation on musl, beside its loader and libstdc++ alone'),
-  async () => {
-    using root = makeRoot()
-    root.add(loader)
-    root.add('/svc', binary.path)
-    root.add('/usr/lib/libstdc++.so.6', linkLibrary())
-    await smoke({
-      command: startIn(root, ['/svc']),
-      data: root.data,
-      dataInside: '/data',
-      version: pkg.version,
-    })
-    // musl has no libc.so.6; the lock is the kernel's all the same.
-    expect(await readFile(join(root.data, '.data.lock'), 'utf8')).toStartWith('flock\n')
-  },
-  60_000,
-)
+test.skipIf(!can)(name('a whole conversation on musl, beside its loader and libstdc++ alone'), async () => {
+  using root = makeRoot()
+  root.add(loader)
+  root.add('/svc', binary.path)
+  root.add('/usr/lib/libstdc++.so.6', linkLibrary())
+  await smoke({
+    command: startIn(root, ['/svc']),
+    data: root.data,
+    dataInside: '/data',
+    version: pkg.version,
+  })
+  // musl has no libc.so.6; the lock is the kernel's all the same.
+  expect(await readFile(join(root.data, '.data.lock'), 'utf8')).toStartWith('flock\n')
+})
 
 function linkLibrary(): string {
   const library = join(binary.folder, 'libstdc++.so.6')

@@ -15,4 +15,4 @@ test('the main job: a whole conversation, a kill -9, and everything is still the
   } finally {
     await rm(data, { recursive: true, force: true })
   }
-}, 60_000)
+})

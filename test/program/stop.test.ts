@@ -18,7 +18,7 @@ describe('SIGTERM', () => {
     expect(code).toBe(0)
     expect(tookMs).toBeLessThan(exitWithinMs)
     expect(service.log()).not.toContain('ERROR')
-  }, 30_000)
+  })
 
   test('in the middle of a send with a slow upload: the caller hears the truth, and history agrees', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-stop-'))
@@ -52,7 +52,7 @@ describe('SIGTERM', () => {
     } finally {
       await rm(dir, { recursive: true, force: true })
     }
-  }, 60_000)
+  })
 
   test('in the middle of an upload to us: the request ends with a clear answer or a closed connection', async () => {
     await using service = await startService()
@@ -73,7 +73,7 @@ describe('SIGTERM', () => {
     expect([503, 'closed']).toContain(await uploading)
     expect(code).toBe(0)
     expect(tookMs).toBeLessThan(exitWithinMs)
-  }, 30_000)
+  })
 })
 
 /** The request sent before has reached the service: one that came after it has been answered. */

@@ -23,7 +23,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
   let of: Repositories
   beforeAll(async () => {
     of = await repositories()
-  }, 30_000)
+  })
   // Several sets of installed packages: tens of thousands of files.
   afterAll(() => of?.remove(), 60_000)
 
@@ -41,7 +41,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       ['LICENSE', '1'],
       ['biome.json', '1'],
     ])
-  }, 30_000)
+  })
 
   test('everything that stands in the way is said at once, with what to do, and nothing is changed', async () => {
     const { path, git: inside, commit, release, state } = await of.fresh('refused')
@@ -68,7 +68,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect((await release('9.0.0')).stderr).toContain('the tag v9.0.0 is there already')
     await inside('tag', '--delete', 'v9.0.0')
     expect(await state()).toEqual(before)
-  }, 30_000)
+  })
 
   test('what makes no sense is wrong usage', async () => {
     const { release, state } = await of.fresh('usage')
@@ -90,7 +90,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     })
     expect([status, stdout]).toEqual([0, expect.stringContaining('--dry-run')])
     expect(await state()).toEqual(before)
-  }, 30_000)
+  })
 
   for (const [what, part, file, broken, said] of [
     [

@@ -72,7 +72,7 @@ test("Tencent's own client logs in, receives, answers, sends and fetches media",
   child.stdin.write('stop\n')
   await child.stdin.flush()
   expect(await step('stop')).toMatchObject({ ret: 0 })
-}, 30_000)
+})
 
 async function* stepsOf(stdout: ReadableStream<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
   let rest = ''

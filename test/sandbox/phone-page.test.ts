@@ -98,5 +98,4 @@ test.skipIf(!here)(
     }
     expect(complaints).toEqual([])
   },
-  30_000,
 )

@@ -360,4 +360,4 @@ test('status and sessions answer while another process holds the data lock, also
   } finally {
     other.kill()
   }
-}, 20_000)
+})

@@ -125,7 +125,7 @@ test('hello, then a message as it comes, and a sent one as it is sent and settle
     ({ event, data }) => event === 'sessions' && data.sessions[0].users[0]?.remaining === 9,
   )
   expect(told.data.sessions[0].name).toBe('default')
-}, 20_000)
+})
 
 test('a login, a rename and a logout are told, with the status', async () => {
   await using admin = await startAdmin()
@@ -147,7 +147,7 @@ test('a login, a rename and a logout are told, with the status', async () => {
   await see('default,third')
   await admin.call('POST', '/api/sessions/third/logout', {})
   await see('default')
-}, 20_000)
+})
 
 test('ten panels cost one reading, and none costs nothing', async () => {
   const { admin, count } = await counted()
@@ -176,7 +176,7 @@ test('ten panels cost one reading, and none costs nothing', async () => {
   admin.test.clock.advance(10_000)
   await admin.call('GET', '/api/outbox')
   expect(count.looks).toBe(last)
-}, 20_000)
+})
 
 test('a reader that does not read is cut off, and the others go on', async () => {
   const { admin, say } = await counted({ start: false })
@@ -197,7 +197,7 @@ test('a reader that does not read is cut off, and the others go on', async () =>
   await expect(read()).rejects.toThrow('too slow')
   for (const listener of [...say]) listener({ ...message, id: 100, text: 'still here' })
   expect((await reader.next(({ data }) => data.id === 100)).data.text).toBe('still here')
-}, 20_000)
+})
 
 test('the stop of the service ends the streams, and opens none', async () => {
   const { admin, count } = await counted()
@@ -208,7 +208,7 @@ test('the stop of the service ends the streams, and opens none', async () => {
   await reader.ended
   expect(count.listening).toBe(0)
   expect((await admin.call('GET', '/api/events')).status).toBe(503)
-}, 20_000)
+})
 
 test('signing out ends the streams of that sign-in at once, running out ends them too', async () => {
   const clock = testClock()
@@ -227,7 +227,7 @@ test('signing out ends the streams of that sign-in at once, running out ends the
   expect((await second.next(named('message'))).data.text).toBe('who hears?')
   clock.advance(31 * 24 * 60 * 60_000)
   await second.ended
-}, 20_000)
+})
 
 test('unread is what came since the last answer or the mark, and hours are counted, empty ones too', async () => {
   await using admin = await startAdmin()
@@ -264,4 +264,4 @@ test('unread is what came since the last answer or the mark, and hours are count
   const sum = (of: 'received' | 'sent') => hours.reduce((all: number, hour: Json) => all + hour[of], 0)
   expect([sum('received'), sum('sent')]).toEqual([5, 1])
   expect((await admin.call('GET', '/api/stats')).body.hours.length).toBe(24)
-}, 20_000)
+})

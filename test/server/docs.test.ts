@@ -94,6 +94,5 @@ describe('the docs page', () => {
         await browser.close()
       }
     },
-    30_000,
   )
 })

@@ -123,14 +123,14 @@ describe('its judges', () => {
     ])
     expect(out + err).toContain('Your API description is valid')
     expect(code).toBe(0)
-  }, 30_000)
+  })
 
   test('Spectral (spectral:oas) finds no errors, and of warnings only the contact we have not', async () => {
     const { out } = await run(['spectral.ts'], text)
     const found = JSON.parse(out) as { severity: number; code: string }[]
     expect(found.filter(one => one.severity === 0)).toEqual([])
     expect(found.map(one => one.code)).toEqual(['info-contact'])
-  }, 30_000)
+  })
 
   test('a client generated from it type-checks with TypeScript 5 and calls all nine tools', async () => {
     const generated = await run(['generate.ts'], text)
@@ -164,5 +164,5 @@ describe('its judges', () => {
       'failure: session_not_found',
       'tools: 9',
     ])
-  }, 60_000)
+  })
 })

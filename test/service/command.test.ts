@@ -61,93 +61,83 @@ async function service(args: readonly string[], env: Record<string, string> = {}
   }
 }
 
-test.skipIf(!onLinux)(
-  named('install, again, with other options, status, uninstall'),
-  async () => {
-    const port = String(freePort())
-    const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
-    const first = await service(['install', ...options])
-    expect(first.stderr).toBe('')
-    expect(first.stdout).toStartWith(
-      `installed and started your service svc of systemd, ${unit}\nhealthy: svc `,
-    )
-    expect(first.stdout).toContain(`\nlog in: svc login --sandbox -d '${join(home, 'my data')}'\n`)
-    expect(first.stdout).toContain('\nlog:    journalctl --user -u svc -f\n')
-    expect(first.status).toBe(0)
-    const changes = (asked: string[]) => asked.filter(call => !/^(show|is-system-running)\b/.test(call))
-    expect(changes(first.asked)).toEqual([
-      'daemon-reload',
-      'enable --quiet svc.service',
-      'restart svc.service',
-    ])
-    const text = await readFile(unit, 'utf8')
-    expect(text).toContain(
-      `\nExecStart=${process.execPath} ${svcMain} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0\n`,
-    )
-    expect((await stat(unit)).mode & 0o777).toBe(0o644)
+test.skipIf(!onLinux)(named('install, again, with other options, status, uninstall'), async () => {
+  const port = String(freePort())
+  const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
+  const first = await service(['install', ...options])
+  expect(first.stderr).toBe('')
+  expect(first.stdout).toStartWith(
+    `installed and started your service svc of systemd, ${unit}\nhealthy: svc `,
+  )
+  expect(first.stdout).toContain(`\nlog in: svc login --sandbox -d '${join(home, 'my data')}'\n`)
+  expect(first.stdout).toContain('\nlog:    journalctl --user -u svc -f\n')
+  expect(first.status).toBe(0)
+  const changes = (asked: string[]) => asked.filter(call => !/^(show|is-system-running)\b/.test(call))
+  expect(changes(first.asked)).toEqual(['daemon-reload', 'enable --quiet svc.service', 'restart svc.service'])
+  const text = await readFile(unit, 'utf8')
+  expect(text).toContain(
+    `\nExecStart=${process.execPath} ${svcMain} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0\n`,
+  )
+  expect((await stat(unit)).mode & 0o777).toBe(0o644)
 
-    const again = await service(['install', ...options])
-    expect(again.stdout).toStartWith('nothing to do: it is so already, your service svc of systemd')
-    expect([again.status, changes(again.asked)]).toEqual([0, []])
+  const again = await service(['install', ...options])
+  expect(again.stdout).toStartWith('nothing to do: it is so already, your service svc of systemd')
+  expect([again.status, changes(again.asked)]).toEqual([0, []])
 
-    const status = await service(['status', '--user', '--json'])
-    expect(JSON.parse(status.stdout)).toMatchObject({
-      ...{ healthy: true, name: 'svc', scope: 'user', manager: 'systemd', path: unit, installed: true },
-      ...{ enabled: true, running: true, state: 'active (running)', restarts: 0, outdated: false },
-      ...{ pid: Number(await kept('pid')), since: Date.UTC(2026, 10, 22, 0, 38, 53) },
-      ...{ base_path: join(home, 'my data'), url: `http://127.0.0.1:${port}`, program: process.execPath },
-      ...{ version, running_version: version, health: { status: 'ok' } },
-    })
-    expect(status.status).toBe(0)
-    const shown = await service(['status', '--user'])
-    expect(shown.stdout).toMatch(
-      /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
-    )
+  const status = await service(['status', '--user', '--json'])
+  expect(JSON.parse(status.stdout)).toMatchObject({
+    ...{ healthy: true, name: 'svc', scope: 'user', manager: 'systemd', path: unit, installed: true },
+    ...{ enabled: true, running: true, state: 'active (running)', restarts: 0, outdated: false },
+    ...{ pid: Number(await kept('pid')), since: Date.UTC(2026, 10, 22, 0, 38, 53) },
+    ...{ base_path: join(home, 'my data'), url: `http://127.0.0.1:${port}`, program: process.execPath },
+    ...{ version, running_version: version, health: { status: 'ok' } },
+  })
+  expect(status.status).toBe(0)
+  const shown = await service(['status', '--user'])
+  expect(shown.stdout).toMatch(
+    /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
+  )
 
-    const secret = 'hunter22-$%"\\'
-    const changed = await service(['install', ...options, '--token', secret], {
-      SVC_MAX_UPLOAD: '5MB',
-      SVC_CHANNEL_VERSION: '2.4.8',
-      HTTPS_PROXY: 'http://u:p@ss$word"@proxy:3128',
-    })
-    expect(changed.stdout).toStartWith('changed and restarted your service svc of systemd')
-    expect(changed.stdout).toContain(
-      '\ntaken over from the environment: SVC_MAX_UPLOAD, SVC_CHANNEL_VERSION, HTTPS_PROXY\n',
-    )
-    const tokenPath = join(home, 'conf ig', 'svc', 'svc.token')
-    const variables = join(home, 'conf ig', 'svc', 'svc.env')
-    const changedText = await readFile(unit, 'utf8')
-    expect(changedText).toContain(
-      ` --max-upload 5MB --sandbox --sandbox-port 0 --token-file "${tokenPath}"\n`,
-    )
-    expect(changedText).toContain(`\nEnvironmentFile=${variables}\n`)
-    expect(changedText + changed.stdout).not.toContain('hunter22')
-    expect(await readFile(tokenPath, 'utf8')).toBe(`${secret}\n`)
-    expect(await readFile(variables, 'utf8')).toBe(
-      'SVC_CHANNEL_VERSION="2.4.8"\nHTTPS_PROXY="http://u:p@ss\\$word\\"@proxy:3128"\n',
-    )
-    for (const path of [tokenPath, variables]) expect((await stat(path)).mode & 0o777).toBe(0o600)
-    const call = (headers: Record<string, string>) =>
-      fetch(`http://127.0.0.1:${port}/tools`, { headers }).then(({ status }) => status)
-    expect(await call({})).toBe(401)
-    expect(await call({ authorization: `Bearer ${secret}` })).toBe(200)
+  const secret = 'hunter22-$%"\\'
+  const changed = await service(['install', ...options, '--token', secret], {
+    SVC_MAX_UPLOAD: '5MB',
+    SVC_CHANNEL_VERSION: '2.4.8',
+    HTTPS_PROXY: 'http://u:p@ss$word"@proxy:3128',
+  })
+  expect(changed.stdout).toStartWith('changed and restarted your service svc of systemd')
+  expect(changed.stdout).toContain(
+    '\ntaken over from the environment: SVC_MAX_UPLOAD, SVC_CHANNEL_VERSION, HTTPS_PROXY\n',
+  )
+  const tokenPath = join(home, 'conf ig', 'svc', 'svc.token')
+  const variables = join(home, 'conf ig', 'svc', 'svc.env')
+  const changedText = await readFile(unit, 'utf8')
+  expect(changedText).toContain(` --max-upload 5MB --sandbox --sandbox-port 0 --token-file "${tokenPath}"\n`)
+  expect(changedText).toContain(`\nEnvironmentFile=${variables}\n`)
+  expect(changedText + changed.stdout).not.toContain('hunter22')
+  expect(await readFile(tokenPath, 'utf8')).toBe(`${secret}\n`)
+  expect(await readFile(variables, 'utf8')).toBe(
+    'SVC_CHANNEL_VERSION="2.4.8"\nHTTPS_PROXY="http://u:p@ss\\$word\\"@proxy:3128"\n',
+  )
+  for (const path of [tokenPath, variables]) expect((await stat(path)).mode & 0o777).toBe(0o600)
+  const call = (headers: Record<string, string>) =>
+    fetch(`http://127.0.0.1:${port}/tools`, { headers }).then(({ status }) => status)
+  expect(await call({})).toBe(401)
+  expect(await call({ authorization: `Bearer ${secret}` })).toBe(200)
 
-    const gone = await service(['uninstall', '--user'])
-    expect(gone).toMatchObject({
-      ...{ status: 0, stderr: '' },
-      stdout: `stopped and removed your service svc of systemd, ${unit}\nits data, the logins among them, stay in ${join(home, 'my data')}\n`,
-    })
-    expect(changes(gone.asked)).toEqual([
-      ...['disable --quiet --now svc.service', 'daemon-reload', 'reset-failed svc.service'],
-    ])
-    expect([unit, tokenPath, variables].filter(path => existsSync(path))).toEqual([])
-    expect(existsSync(join(home, 'my data', 'messages.db'))).toBe(true)
-    expect((await service(['uninstall', '--user'])).stdout).toStartWith('nothing to do: there is no service')
-    const none = await service(['status', '--user'])
-    expect([none.status, none.stdout]).toEqual([1, expect.stringMatching(/^not installed: /)])
-  },
-  30_000,
-)
+  const gone = await service(['uninstall', '--user'])
+  expect(gone).toMatchObject({
+    ...{ status: 0, stderr: '' },
+    stdout: `stopped and removed your service svc of systemd, ${unit}\nits data, the logins among them, stay in ${join(home, 'my data')}\n`,
+  })
+  expect(changes(gone.asked)).toEqual([
+    ...['disable --quiet --now svc.service', 'daemon-reload', 'reset-failed svc.service'],
+  ])
+  expect([unit, tokenPath, variables].filter(path => existsSync(path))).toEqual([])
+  expect(existsSync(join(home, 'my data', 'messages.db'))).toBe(true)
+  expect((await service(['uninstall', '--user'])).stdout).toStartWith('nothing to do: there is no service')
+  const none = await service(['status', '--user'])
+  expect([none.status, none.stdout]).toEqual([1, expect.stringMatching(/^not installed: /)])
+})
 
 test.skipIf(!onLinux)(
   named('what does not start leaves all as it was, and is told in its own words'),
@@ -179,7 +169,6 @@ test.skipIf(!onLinux)(
       taken.close()
     }
   },
-  30_000,
 )
 
 test.skipIf(!onLinux)(named('a unit of somebody else is neither replaced nor removed'), async () => {

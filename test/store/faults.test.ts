@@ -85,7 +85,7 @@ test('eight processes that create the store at once all get it', async () => {
     expect(store.after(0, { limit: 100 })).toHaveLength(8)
     store.close()
   })
-}, 30_000)
+})
 
 test('while another process holds the store for writing: store_unavailable, then all is well again', async () => {
   await using t = await openStore()
@@ -119,7 +119,7 @@ test('while another process holds the store for writing: store_unavailable, then
     child.kill('SIGKILL')
     await child.exited
   }
-}, 20_000)
+})
 
 test('an error of ours is no store_unavailable', async () => {
   await using t = await openStore()
@@ -178,7 +178,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     if (mounted) Bun.spawnSync(['umount', '--lazy', dir])
     await rm(dir, { recursive: true, force: true })
   }
-}, 60_000)
+})
 
 test('who reads hears within a second that the file is gone; a look that fails says nothing of it, and stops who writes', async () => {
   await withFolder(async parent => {

@@ -85,7 +85,7 @@ describe.each(Object.entries(ways))('a store of a newer version that %s', (way, 
       expect([args, status, `${stdout}${stderr}`]).toEqual([args, 1, expect.stringContaining(refusal)])
       expect([args, contents(dir)]).toEqual([args, before])
     }
-  }, 60_000)
+  })
 
   test('a program that opens it gets the error, with the store and without', async () => {
     await using fixture = await unpacked(newest)
@@ -133,4 +133,4 @@ test('the world of a newer sandbox is refused, and left as it is', async () => {
     }
     expect(told()).toEqual(before)
   }
-}, 30_000)
+})

@@ -6,17 +6,13 @@ import { live, stillAll } from './life.ts'
 
 test('there is one at least', () => expect(fixtures.length).toBeGreaterThan(0))
 
-test.each(fixtures)(
-  'a data directory of %s is all there, and goes on',
-  async name => {
-    await using fixture = await unpacked(name)
-    const { dir, left } = fixture
-    await using service = await startService({ dir, args: ['--pace', 'off'] })
-    await stillAll(service, left, dir)
-    expect(await service.kill('SIGTERM')).toBe(0)
-  },
-  60_000,
-)
+test.each(fixtures)('a data directory of %s is all there, and goes on', async name => {
+  await using fixture = await unpacked(name)
+  const { dir, left } = fixture
+  await using service = await startService({ dir, args: ['--pace', 'off'] })
+  await stillAll(service, left, dir)
+  expect(await service.kill('SIGTERM')).toBe(0)
+})
 
 test('the comparison finds what is missing', async () => {
   await using fixture = await unpacked(fixtures.at(-1)!)
@@ -28,7 +24,7 @@ test('the comparison finds what is missing', async () => {
   const other = { ...newest, text: 'something else' }
   const changed = stillAll(service, { ...left, messages: [other, ...others] }, dir)
   await expect(changed).rejects.toThrow('0.text is not as expected')
-}, 60_000)
+})
 
 test('what this build leaves after kill -9, it finds as well', async () => {
   await using first = await startService({ args: ['--pace', 'off'] })
@@ -37,4 +33,4 @@ test('what this build leaves after kill -9, it finds as well', async () => {
   await first.kill('SIGKILL')
   await using second = await startService({ dir, args: ['--pace', 'off'] })
   await stillAll(second, left, dir)
-}, 60_000)
+})
