@@ -5,7 +5,9 @@ import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { userFolders } from '../config.ts'
-import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
+import { addressOf } from '../doctor/healthz.ts'
+import { askHealthOf, type Identified } from '../doctor/whose.ts'
+import type { Health } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { fileExists, readText } from '../platform/files.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
@@ -81,14 +83,14 @@ export async function runInstall(command: Command, typed: object): Promise<0 | 1
   }
   spareLoopbackTheProxy()
   const url = addressOf(wanted.config.host, wanted.config.port)
+  const ask = () => askHealthOf(wanted.plan.dataDir, url, askWithinMs)
   const did = await install(wanted.plan, manager, {
     isRunning: async () => {
       const { pid, running } = await manager.state()
       if (!running || (pid !== undefined && (await runsReplacedProgram(pid)))) return false
-      const answer = await askHealth(url, askWithinMs)
-      return answer.kind === 'svc' && answer.seen.version === version
+      return seenOf(await ask())?.version === version
     },
-    works: () => untilItWorks(manager, url),
+    works: () => untilItWorks(manager, ask),
   })
   const words = {
     installed: 'installed and started',
@@ -97,7 +99,7 @@ export async function runInstall(command: Command, typed: object): Promise<0 | 1
     nothing: 'nothing to do: it is so already,',
   }
   print(`${words[did]} ${named(service, manager)}`)
-  const answer = await askHealth(url, askWithinMs)
+  const answer = await ask()
   print(healthLine(answer, url))
   for (const line of await nextSteps(wanted, service, manager)) print(line)
   return isHealthy(answer) ? 0 : 1
@@ -129,9 +131,13 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
   const served = text === undefined ? undefined : servedAs(manager, text)
   const state = text === undefined ? undefined : await manager.state()
   const url = served && addressOf(served.config.host, served.config.port)
-  const answer = url === undefined || !state?.running ? undefined : await askHealth(url, askWithinMs)
+  const answer =
+    served && url !== undefined && state?.running
+      ? await askHealthOf(served.config.basePath, url, askWithinMs)
+      : undefined
+  const health = answer && seenOf(answer)
   const replaced = state?.pid !== undefined && (await runsReplacedProgram(state.pid))
-  const running = answer?.kind === 'svc' ? answer.seen.version : undefined
+  const running = health?.version
   const healthy = answer !== undefined && isHealthy(answer)
   const seen = {
     healthy,
@@ -142,7 +148,7 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
     ...(running !== undefined && { running_version: running }),
     version,
     outdated: replaced || (running !== undefined && running !== version),
-    ...(answer?.kind === 'svc' && { health: answer.seen }),
+    ...(health && { health }),
   }
   if (flags.json) await writeOut(`${jsonLine(seen)}\n`)
   else if (!state)
@@ -182,9 +188,9 @@ async function readServed(manager: ServiceManager): Promise<ServedAs | undefined
 }
 
 /** @throws Failed when it ends, or somebody else answers */
-async function untilItWorks(manager: ServiceManager, url: string): Promise<void> {
+async function untilItWorks(manager: ServiceManager, ask: () => Promise<Identified>): Promise<void> {
   for (const deadline = Date.now() + healthyWithinMs; ; await wait(betweenMs)) {
-    const answer = await askHealth(url, askWithinMs)
+    const answer = await ask()
     const state = await manager.state()
     if (state.running && isHealthy(answer)) return
     if (!state.running && state.ended !== undefined) throw new Failed(`it ended, ${state.ended}`)
@@ -195,10 +201,19 @@ async function untilItWorks(manager: ServiceManager, url: string): Promise<void>
   }
 }
 
-const isHealthy = (answer: HealthAnswer): boolean => answer.kind === 'svc' && answer.status === 200
+/** What it said of itself: the service that was asked for, and not another on its port. */
+const seenOf = ({ answer, isElsewhere }: Identified): Health | undefined =>
+  answer.kind === 'svc' && !isElsewhere ? answer.seen : undefined
 
-const healthLine = (answer: HealthAnswer, url: string): string =>
-  `${isHealthy(answer) ? colours.green('healthy') : colours.red('unhealthy')}: ${oneLine(saidOfHealth(answer))} (${url})`
+const isHealthy = ({ answer, isElsewhere }: Identified): boolean =>
+  answer.kind === 'svc' && answer.status === 200 && !isElsewhere
+
+function healthLine(identified: Identified, url: string): string {
+  const { answer, isElsewhere } = identified
+  const word = isHealthy(identified) ? colours.green('healthy') : colours.red('unhealthy')
+  const what = isElsewhere ? 'what answers there is a svc of another data directory' : saidOfHealth(answer)
+  return `${word}: ${oneLine(what)} (${url})`
+}
 
 const described = ({ name }: ServiceName, { title, path }: ServiceManager): string =>
   `service ${name} of ${title}, ${path}`

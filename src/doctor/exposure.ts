@@ -1,11 +1,8 @@
 /** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
 
-import { join } from 'node:path'
 import process from 'node:process'
-import type { Health } from '../gateway/face.ts'
 import type { SvcError } from '../model/error.ts'
 import { readText, statOf } from '../platform/files.ts'
-import { holdOf } from '../platform/lock-look.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
@@ -15,6 +12,7 @@ import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import { examinePanel } from './panel.ts'
 import type { Patient } from './patient.ts'
+import { askHealthOf } from './whose.ts'
 import { svcCommand, troubleOf } from './words.ts'
 
 const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
@@ -26,11 +24,7 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   const found: Found[] = []
   if (config.port !== 0) {
     const url = addressOf(config.host, config.port)
-    // Another process may begin to poll at this moment: then the service says one of the two.
-    const before = await pollId(patient)
-    const answer = await askHealth(url, deadline)
-    const isElsewhere =
-      answer.kind === 'svc' && servesElsewhere(patient, answer.seen, [before, await pollId(patient)])
+    const { answer, isElsewhere } = await askHealthOf(patient.place.dir, url, deadline)
     found.push(...listenerOf(patient, url, answer, isElsewhere))
     if (answer.kind === 'svc' && !isElsewhere) {
       const { poll_id } = answer.seen
@@ -48,20 +42,6 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   }
   found.push(...(await examinePanel(patient, deadline)))
   return [...found, ...(await tokenOf(patient))]
-}
-
-const pollId = ({ place }: Patient) => holdOf(join(place.dir, '.poll.lock')).catch(() => undefined)
-
-/** Whether the service is surely of another data directory. `here`: who polls here, and just before. */
-function servesElsewhere({ polling }: Patient, health: Health, here: (string | undefined)[]): boolean {
-  // The lock cannot be read: that is told where locks are looked at.
-  if (!polling) return false
-  const works = health.store === 'ok'
-  // A copy of the other directory bears the same name.
-  if (works && health.role === 'poller' && polling.held === false) return true
-  if (health.poll_id !== undefined) return !here.includes(health.poll_id)
-  // It cannot read its lock, as after its directory was removed; this one can be read.
-  return !works && polling.held === true
 }
 
 function listenerOf(patient: Patient, url: string, answer: HealthAnswer, isElsewhere: boolean): Found[] {

@@ -10,6 +10,8 @@ import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
 import { svc, svcMain } from '../support/command.ts'
 import { freePort } from '../support/port.ts'
+import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const standIn = fileURLToPath(new URL('systemctl.ts', import.meta.url))
 const onLinux = process.platform === 'linux'
@@ -137,6 +139,31 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect((await service(['uninstall', '--user'])).stdout).toStartWith('nothing to do: there is no service')
   const none = await service(['status', '--user'])
   expect([none.status, none.stdout]).toEqual([1, expect.stringMatching(/^not installed: /)])
+})
+
+test.skipIf(!onLinux)(named('a svc of another data directory is not taken for the service'), async () => {
+  const port = String(freePort())
+  const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
+  expect((await service(['install', ...options])).status).toBe(0)
+  // What systemd takes for the service does not listen yet, or no more, and somebody else does.
+  const own = Number(await kept('pid'))
+  await using stillStarting = Bun.spawn(['sleep', '60'])
+  await writeFile(join(home, 'state', 'pid'), String(stillStarting.pid))
+  process.kill(own, 'SIGKILL')
+  await using other = await until('the port is free again', 30_000, () =>
+    startService({ args: ['--port', port] }).catch(() => undefined),
+  )
+  const status = await service(['status', '--user'])
+  expect(status.stdout).toContain(
+    `unhealthy: what answers there is a svc of another data directory (${other.url})\n`,
+  )
+  expect(status.status).toBe(1)
+  const seen = JSON.parse((await service(['status', '--user', '--json'])).stdout)
+  expect(seen).toMatchObject({ healthy: false, running: true })
+  expect([seen.health, seen.running_version]).toEqual([undefined, undefined])
+  const again = await service(['install', ...options])
+  expect([again.status, again.stdout]).toEqual([1, ''])
+  expect(again.stderr).toStartWith(`error: the service does not start: port ${port} on 127.0.0.1 is in use`)
 })
 
 test.skipIf(!onLinux)(
