@@ -33,10 +33,28 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
     await cp(join(root, 'admin/icon.svg'), join(workshop, 'icon.svg'))
     await cp(join(root, 'locales'), join(workshop, 'locales'), { recursive: true })
     await compress(workshop)
-    await rm(folder, { recursive: true, force: true })
-    await rename(workshop, folder)
+    await replace(folder, workshop)
   } finally {
     await rm(workshop, { recursive: true, force: true })
+  }
+}
+
+/** Two may build at a time, and somebody may read meanwhile: it is away for no longer than a rename takes. */
+async function replace(folder: string, built: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    const before = await mkdtemp(join(dirname(folder), '.panel-'))
+    try {
+      await rename(folder, join(before, 'panel')).catch(error => {
+        if (error.code !== 'ENOENT') throw error
+      })
+      return await rename(built, folder)
+    } catch (error) {
+      // The other one came in between.
+      if (tries === 10 || !/^(ENOTEMPTY|EEXIST|EPERM)$/.test((error as NodeJS.ErrnoException).code ?? ''))
+        throw error
+    } finally {
+      await rm(before, { recursive: true, force: true })
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
 import { tools } from '../src/tools/index.ts'
+import { freePort } from './support/port.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Every README by its path, that of the front door first. */
@@ -83,7 +84,8 @@ test('every command does what it shows, restart included', async () => {
   await writeFile(join(home, 'bin/svc'), `#!/bin/sh\nexec "${root}scripts/svc" "$@"\n`, { mode: 0o755 })
   const shell = openShell(home, env)
   let service: Started | undefined
-  let [port, phonePort] = ['0', '0']
+  // It is restarted on the same ones.
+  let [port, phonePort] = [String(freePort()), String(freePort())]
   try {
     const steps = conversation.flatMap(stepsOf)
     expect(steps.length).toBeGreaterThan(10)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { certificate, privateKey } from '../platform/certificate.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
+import { freePort } from '../support/port.ts'
 import { logIn, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -104,9 +105,7 @@ onDeno.each([10, 3_000_000])(
 )
 
 onDeno(`${denoOrNone}: a request that fails is named as on Bun`, async () => {
-  const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
-  const refused = gone.url.href
-  await gone.stop(true)
+  const refused = `http://127.0.0.1:${freePort()}/`
   const breaking = Bun.listen({
     port: 0,
     hostname: '127.0.0.1',

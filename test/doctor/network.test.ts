@@ -10,6 +10,7 @@ import { proxyFor } from '../../src/platform/process.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { certificate, privateKey } from '../platform/certificate.ts'
 import { withGateway } from '../support/gateway.ts'
+import { freePort } from '../support/port.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
 const ward = await withWard()
@@ -33,9 +34,7 @@ describe('upstream', () => {
   })
 
   test('refused connections', async () => {
-    using closed = serving(() => new Response())
-    const { origin } = closed.url
-    closed.stop(true)
+    const origin = `http://127.0.0.1:${freePort()}`
     const look = await ward.look({ upstreamUrl: origin, cdnUrl: `${origin}/c2c` })
     expect(look.troubles).toEqual([idle, 'network/api error', 'network/cdn error'])
     expect(look.of('network/api')[0]!.what).toContain('the connection is refused')

@@ -12,6 +12,7 @@ import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
+import { freePort } from './port.ts'
 
 const chromiumPath = '/usr/bin/chromium'
 
@@ -74,7 +75,8 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   })
   const listen = (port: number) =>
     serve({ hostname: '127.0.0.1', port, fetch: request => app.fetch(request) })
-  let server = await listen(0)
+  // It is to have the same port after a silence.
+  let server = await listen(freePort())
   building.defer(async () => {
     app.beginShutdown()
     await server.stop(500)

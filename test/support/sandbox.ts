@@ -11,6 +11,7 @@ import type { SeenMessage } from '../../src/sandbox/phone-view.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import type { Switches } from '../../src/sandbox/switches.ts'
 import type { World } from '../../src/sandbox/world.ts'
+import { freePort } from './port.ts'
 
 export interface TestSandbox extends AsyncDisposable {
   /** Upstream address; `cdnUrl` the CDN's. */
@@ -93,7 +94,8 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       ...{ dir, host: '127.0.0.1', port },
       ...{ clock: options.clock ?? systemClock, log: options.log ?? silentLog },
     })
-  let running = await start(0)
+  // It is to have the same port after a restart.
+  let running = await start(freePort())
   running.world.core.setSwitches({ burst: 'off', ...options.switches })
 
   const request = async (path: string, init: RequestInit) => {
