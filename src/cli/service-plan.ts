@@ -29,6 +29,7 @@ import {
   ordinary,
   ownUser,
 } from '../service/account.ts'
+import { type Made, newTo } from '../service/made.ts'
 import type { Account, ServiceFolders, ServiceManager, ServiceName, ServicePlan } from '../service/plan.ts'
 import { isStateFolder } from '../service/systemd-unit.ts'
 import { isUnspeakable, isUnstartable } from '../service/systemd-words.ts'
@@ -53,6 +54,8 @@ export interface InstallFlags extends NameFlags {
 export interface Intended {
   readonly plan: ServicePlan
   readonly config: Config
+  /** To be taken away again when it does not start. */
+  readonly made?: Made
   /** Variables that had a say. */
   readonly carried: readonly string[]
   /** A token is made at the first start. */
@@ -137,17 +140,21 @@ export async function intended(
       `systemd starts no program with a quote or a backslash in its path, as in ${program[0]}`,
       'Put it elsewhere.',
     )
+  let made: Made | undefined
   const warnings = await doubtsOf(plan, program, isLinux && !flags.print)
   if (isSystem && account && !flags.print) {
     if (warnings[0] !== undefined) throw new SvcError('forbidden', warnings[0], { hint: placeIt(flags) })
     // From here on something is made.
     await manager.check()
+    made = await newTo({ account, dataDir: plan.dataDir, folders: writes })
     plan = { ...plan, account: await madeAccount(account) }
+    // Where a folder is somebody's, he stays: the error tells to give it to him.
     await makeFolders(plan, isLinux ? folders.lib : undefined)
   }
   return {
     plan,
     config,
+    ...(made && { made }),
     carried: [...again.fromEnvironment, ...Object.keys(network)],
     makesToken: token === undefined && !isLoopback(config.host),
     warnings: isSystem && !flags.print ? [] : warnings.map(line => `warning: ${line}`),

@@ -13,8 +13,10 @@ import { fileExists, readText } from '../platform/files.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
+import { isOwnUserMade, ownUser } from '../service/account.ts'
 import { managerOf } from '../service/by-platform.ts'
 import { install, ownText, uninstall } from '../service/install.ts'
+import { undone } from '../service/made.ts'
 import {
   Failed,
   machineFolders,
@@ -91,7 +93,7 @@ export async function runInstall(command: Command, typed: object): Promise<0 | 1
       return seenOf(await ask())?.version === version
     },
     works: () => untilItWorks(manager, ask),
-  })
+  }).catch(error => undone(wanted.made, error))
   const words = {
     installed: 'installed and started',
     changed: 'changed and restarted',
@@ -119,6 +121,8 @@ export async function runUninstall(typed: object): Promise<void> {
   if (await fileExists(`${manager.path}.d`)) print(`your own settings of it stay in ${manager.path}.d`)
   if (served && (await fileExists(served.config.basePath)))
     print(`its data, the logins among them, stay in ${served.config.basePath}`)
+  if (service.scope === 'system' && manager.title === 'systemd' && (await isOwnUserMade()))
+    print(`the user ${ownUser} stays too; once no data and no service are his: sudo userdel ${ownUser}`)
 }
 
 /** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */

@@ -31,6 +31,10 @@ const isUserName = (name: string) => /^[\p{L}_][\p{L}\p{N}_.@\\-]*\$?$/u.test(na
 
 /** Nobody's yet: of a user that is not there, or is not looked for. */
 const unknown = -1
+/** Whether `madeAccount` is to make him. */
+export const isToBeMade = ({ uid }: Account): boolean => uid === unknown
+/** By which a user that svc made is known. */
+const comment = 'svc service'
 
 /**
  * The user `wanted`, or svc's own, whom `madeAccount` makes when he is not there.
@@ -58,10 +62,10 @@ export async function accountFor(
 
 /** @throws SvcError when the user cannot be made */
 export async function madeAccount(account: Account): Promise<Account> {
-  if (account.uid !== unknown) return account
+  if (!isToBeMade(account)) return account
   const { status, stderr } = await runProgram('useradd', [
     ...['--system', '--user-group', '--no-create-home', '--home-dir', account.home],
-    ...['--shell', '/usr/sbin/nologin', '--comment', 'svc service', account.name],
+    ...['--shell', '/usr/sbin/nologin', '--comment', comment, account.name],
   ])
   const made = status === 0 ? await findAccount(account.name, 'linux') : undefined
   if (made) return made
@@ -72,6 +76,13 @@ export async function madeAccount(account: Account): Promise<Account> {
       hint: `Make it as this system does, or name an existing one with --run-as.`,
     },
   )
+}
+
+/** Whether there is a user that svc made: not one of that name whom the system, or a person, had before. */
+export async function isOwnUserMade(): Promise<boolean> {
+  const { stdout } = await runProgram('getent', ['passwd', ownUser])
+  const fields = stdout.trim().split(':')
+  return fields[0] === ownUser && fields[4] === comment
 }
 
 /** @throws SvcError for nobody, and for root */
