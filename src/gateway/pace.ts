@@ -13,6 +13,8 @@ import type { Store, TurnRules, TurnsTaken } from '../store/store.ts'
 
 /** A send waits at most this long for its turn. */
 const longestWaitMs = 30_000
+/** Who wakes this long after his turn has missed it: the machine stood still, and all who waited with him wake now. */
+const missedMs = 1000
 /** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
 const longestLineMs = longestWaitMs + 15_000
 
@@ -111,9 +113,11 @@ export class Turnstile {
       const turn = () => {
         at = undefined
         return this.#turn(session, user, signal, booked => {
+          if (at === undefined) {
+            waiting -= 1
+            line.messages -= 1
+          }
           at = booked
-          waiting -= 1
-          line.messages -= 1
         })
       }
       const unused = () => {
@@ -135,10 +139,11 @@ export class Turnstile {
   ): Promise<void> {
     const pace = this.#pace
     if (pace === 'off') return
+    const rules = rulesOf(pace)
     let booked = 0
     // Booked before waiting, so that sends to other users of the session queue up behind.
-    const waitMs = this.#store.turns(turns =>
-      turns.book(session, user, rulesOf(pace), taken => {
+    let waitMs = this.#store.turns(turns =>
+      turns.book(session, user, rules, taken => {
         const at = nextTurn(pace, taken)
         if (at - taken.now > longestWaitMs) throw tooSoon(at - taken.now)
         booked = at
@@ -146,7 +151,18 @@ export class Turnstile {
       }),
     )
     onBooked(booked)
-    if (waitMs > 0) await this.#clock.sleep(waitMs, signal)
+    while (waitMs > 0) {
+      await this.#clock.sleep(waitMs, signal)
+      if (signal.aborted || this.#clock.now() - booked < missedMs) return
+      waitMs = this.#store.turns(turns =>
+        turns.rebook(session, user, booked, rules, taken => {
+          // It was granted, so it is not refused now.
+          booked = Math.min(nextTurn(pace, taken), taken.now + longestWaitMs)
+          return booked
+        }),
+      )
+      onBooked(booked)
+    }
   }
 }
 

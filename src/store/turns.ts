@@ -76,6 +76,24 @@ export class Turns {
       .run(this.#messages.keyOf(session), user, at)
   }
 
+  /**
+   * Gives a turn back and books the one that `choose` names instead, with nobody else booking meanwhile.
+   *
+   * @returns milliseconds until then
+   */
+  rebook(
+    session: string,
+    user: string,
+    at: number,
+    rules: TurnRules,
+    choose: (taken: TurnsTaken) => number,
+  ): number {
+    return this.#db.transaction(() => {
+      this.giveBack(session, user, at)
+      return this.book(session, user, rules, choose)
+    })
+  }
+
   #taken(session: number | undefined, user: string, rules: TurnRules): TurnsTaken {
     const now = this.#clock.now()
     if (session === undefined) return { now, last: undefined, user: [] }
