@@ -8,9 +8,10 @@ import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { type Ended, ended } from '../support/ended.ts'
 import { logIn, startService } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-const endsWithinMs = 10_000
 let home = ''
 
 beforeAll(async () => {
@@ -26,7 +27,6 @@ async function svc(
   return ended([...(options.as ?? []), process.execPath, main, ...args], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: home, ...options.env },
-    withinMs: endsWithinMs,
   })
 }
 
@@ -276,7 +276,7 @@ describe('folders that are not ours', () => {
 describe('serving', () => {
   test('the ready lines say where, and what to do next', async () => {
     await using service = await startService()
-    await until(() => service.stdout().includes('no session yet'))
+    await until('the last line', 30_000, () => service.stdout().includes('no session yet'))
     expect(service.stdout()).toBe(
       `listening on ${service.url}\ndocs on ${service.url}/docs\nmcp on ${service.url}/mcp\nphone on ${service.phoneUrl}/phone\n` +
         'no session yet: call the tool login, then scan its QR code on that phone\n',
@@ -290,7 +290,7 @@ describe('serving', () => {
     let token = ''
     {
       await using service = await startService(open)
-      await until(() => service.stdout().includes('no session yet'))
+      await until('the last line', 30_000, () => service.stdout().includes('no session yet'))
       const [, shown = '', path = ''] =
         /^token (\S{40,}) \(kept in (\S+); shown this once\)$/m.exec(service.stdout()) ?? []
       token = shown
@@ -310,7 +310,7 @@ describe('serving', () => {
     }
     expect(await svc(['token', '-d', dir])).toEqual({ status: 0, stdout: `${token}\n`, stderr: '' })
     await using again = await startService(open)
-    await until(() => again.stdout().includes('no session yet'))
+    await until('the last line', 30_000, () => again.stdout().includes('no session yet'))
     expect(again.stdout()).toContain(`token as kept in ${join(dir, 'api_token')}; svc token prints it\n`)
     expect(again.stdout() + again.log()).not.toContain(token)
   })
@@ -367,9 +367,9 @@ describe('serving', () => {
       const held = service.call('recv', { timeout: 60 })
       // Answered after the held call arrived: one connection each, one process, in order of arrival.
       await service.call('sessions')
-      const started = performance.now()
+      using watch = stopwatch()
       expect(await service.kill(signal)).toBe(0)
-      expect(performance.now() - started).toBeLessThan(5000)
+      expect(watch.ms).toBeLessThan(5000)
       expect(await held).toEqual({ status: 200, body: [] })
     })
   }
@@ -387,7 +387,7 @@ describe('serving', () => {
       void (async () => {
         for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) stdout += chunk
       })()
-      await until(() => stdout.includes('use it with'))
+      await until('the last line', 30_000, () => stdout.includes('use it with'))
       const [, phoneUrl] = /^phone on (\S+)\/phone$/m.exec(stdout) ?? []
       expect(stdout).toEndWith(`use it with: svc openapi --sandbox -d ${dir}\n`)
       expect(await readdir(home)).not.toContain('.svc')
@@ -399,11 +399,3 @@ describe('serving', () => {
     }
   })
 })
-
-async function until(isSo: () => boolean, withinMs = 10_000) {
-  const deadline = Date.now() + withinMs
-  while (!isSo()) {
-    if (Date.now() > deadline) throw new Error('it did not come')
-    await Bun.sleep(5)
-  }
-}

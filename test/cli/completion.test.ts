@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { svc, svcMain } from '../support/command.ts'
+import { until } from '../support/until.ts'
 
 let home = ''
 let env: Record<string, string> = {}
@@ -115,8 +116,12 @@ async function typed(
     for (const [keys, shows] of steps) {
       const from = screen.length
       child.terminal!.write(keys)
-      for (const deadline = Date.now() + 10_000; !shows.test(screen.slice(from)); await Bun.sleep(10))
-        if (Date.now() > deadline) throw new Error(`${shows} did not come:\n${screen}`)
+      await until(
+        `${shows}`,
+        30_000,
+        () => shows.test(screen.slice(from)),
+        () => screen,
+      )
     }
   } finally {
     child.kill('SIGKILL')

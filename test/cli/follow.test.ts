@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { sandboxAlone, svc, svcMain } from '../support/command.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 let home = ''
 beforeAll(async () => {
@@ -46,10 +47,13 @@ function following(service: Service, ...words: string[]) {
     seen,
     child,
     texts: () => seen.map(({ text }) => text),
-    async until(count: number) {
-      for (const deadline = Date.now() + 10_000; seen.length < count; await Bun.sleep(5))
-        if (Date.now() > deadline) throw new Error(`${seen.length} of ${count} came`)
-    },
+    until: (count: number) =>
+      until(
+        `${count} came`,
+        30_000,
+        () => seen.length >= count,
+        () => JSON.stringify(seen),
+      ),
     async end(signal: NodeJS.Signals) {
       child.kill(signal)
       const status = await child.exited
@@ -89,15 +93,14 @@ test('it takes over polling when the service ends, and gives the lock back', asy
   await logIn(service)
   const follower = following(service, '-c', 'heir')
   // It follows once this has come.
-  for (let tries = 0; follower.seen.length === 0 && tries < 200; tries++) {
-    await phone.say(`are you there ${tries}`)
+  await until('it follows', 30_000, async () => {
+    await phone.say('are you there')
     await Bun.sleep(50)
-  }
+    return follower.seen.length > 0
+  })
   await service.kill('SIGTERM')
   await phone.say('after the service')
-  const heard = () => follower.texts().includes('after the service')
-  for (let tries = 0; !heard() && tries < 500; tries++) await Bun.sleep(20)
-  expect(heard()).toBe(true)
+  await until('it polls', 30_000, () => follower.texts().includes('after the service'))
   expect((await follower.end('SIGINT')).status).toBe(0)
   expect(await recv(service, '-c', 'heir')).toEqual([])
 })
@@ -149,7 +152,7 @@ test('killed while its answer is written, recv gives the same again, marked', as
   await using phone = await sandboxAlone(service.dir, home)
   await recv(service)
   await phone.say(long('one'))
-  await killedWhileWriting(service, 'recv', '--timeout', '10')
+  await killedWhileWriting(service, 'recv', '--timeout', '60')
   const again = await recv(service)
   expect(again.map(({ text, redelivered }) => [text.slice(0, 3), redelivered])).toEqual([['one', true]])
   expect(await recv(service)).toEqual([])

@@ -38,7 +38,7 @@ async function unread(args: readonly string[]): Promise<{ said: string; status: 
       stdin: 'ignore',
       stdout: 'ignore',
       stderr: 'pipe',
-      timeout: 20_000,
+      timeout: 60_000,
       killSignal: 'SIGKILL',
     },
   )

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { logIn, type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
@@ -18,7 +19,7 @@ function start(dir: string, args: string[] = [], stdout: 'pipe' | number = 'pipe
     stdin: 'ignore',
     stdout,
     stderr: 'pipe',
-    timeout: 20_000,
+    timeout: 60_000,
     killSignal: 'SIGKILL',
   })
 }
@@ -45,19 +46,11 @@ function contentOf(stdout: string): string[] {
   return lines.slice(lines.indexOf(`<wechat-messages ${boundary}>`) + 1, end)
 }
 
-async function until(isSo: () => boolean | Promise<boolean>, withinMs = 10_000) {
-  const deadline = Date.now() + withinMs
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error('it did not come')
-    await Bun.sleep(10)
-  }
-}
-
 /** Says it on the phone, and waits until the service has stored it. */
 async function say(service: Service, ...texts: string[]) {
   for (const text of texts) {
     await service.phone('say', { text })
-    await until(async () => {
+    await until('it is stored', 30_000, async () => {
       const { body } = await service.call('history', { limit: 1 })
       return body.messages[0]?.text === text
     })
@@ -123,7 +116,11 @@ test.skipIf(process.platform === 'win32')(
     const stdout = openSync(pipe, constants.O_RDWR)
     const child = start(service.dir, [], stdout)
     using db = new Database(join(service.dir, 'messages.db'), { readonly: true })
-    await until(() => db.query("SELECT 1 FROM lease WHERE consumer = 'hook'").get() !== null)
+    await until(
+      'it has the message',
+      30_000,
+      () => db.query("SELECT 1 FROM lease WHERE consumer = 'hook'").get() !== null,
+    )
     child.kill('SIGKILL')
     await child.exited
     closeSync(stdout)
@@ -154,7 +151,7 @@ test('alone: asks WeChat itself, shows what came, each once', async () => {
     void (async () => {
       for await (const chunk of sandbox.stdout.pipeThrough(new TextDecoderStream())) ready += chunk
     })()
-    await until(() => ready.includes('use it with'))
+    await until('the last line', 30_000, () => ready.includes('use it with'))
     const phone = /^phone on (\S+)$/m.exec(ready)![1]!
     {
       await using service = await startService({ dir })

@@ -21,7 +21,7 @@ const bot = 'aaaaaaaaaaaa@im.bot'
 async function svc(at: Folders, args: string[], env: Record<string, string> = {}) {
   const child = Bun.spawn([process.execPath, main, 'migrate', ...args], {
     ...{ cwd: at.root, env: { PATH: process.env.PATH ?? '', HOME: at.root, ...env } },
-    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 20_000, killSignal: 'SIGKILL' },
+    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 60_000, killSignal: 'SIGKILL' },
   })
   const [stdout, stderr, status] = await Promise.all([
     new Response(child.stdout).text(),

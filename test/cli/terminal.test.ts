@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 let home = ''
 let service: Service
@@ -23,6 +24,8 @@ const coloured = '\u001b['
 const on = (service: Service, ...words: string[]) => [...words, '--sandbox', '-d', service.dir]
 const fresh = async () =>
   startService({ dir: await mkdtemp(join(home, 'data-')), env: { HOME: home }, args: ['--pace', 'off'] })
+const scanWhenShown = (t: Service) =>
+  until('a code to scan', 30_000, () => t.phone('scan', { confirm: true }).catch(() => undefined))
 const post = async (url: string, body: object): Promise<Json> => {
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(body) })
   if (!response.ok) throw new Error(`${url}: ${await response.text()}`)
@@ -74,14 +77,8 @@ describe('login', () => {
   test('without a terminal: code and status as plain lines, the digits by option, or from stdin', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
-    const scanned = (async () => {
-      for (let tries = 0; tries < 300; tries++) {
-        const seen = await t.phone('scan', { confirm: true }).catch(() => undefined)
-        if (seen) return seen
-        await Bun.sleep(20)
-      }
-    })()
-    const nobody = await svc(on(t, 'login', '--timeout', '20'), { home })
+    const scanned = scanWhenShown(t)
+    const nobody = await svc(on(t, 'login', '--timeout', '60'), { home })
     await scanned
     expect(nobody.stderr).toStartWith('The phone shows a number. Type it here to go on. \nerror: ')
     expect(nobody.status).toBe(1)
@@ -118,11 +115,8 @@ describe('login', () => {
   test('--json asks nobody: that digits are wanted is one of the changes, and the error stands alone', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
-    const asked = svc(on(t, 'login', '--json', '--timeout', '20'), { home })
-    for (let tries = 0; tries < 300; tries++) {
-      if (await t.phone('scan', { confirm: true }).catch(() => undefined)) break
-      await Bun.sleep(20)
-    }
+    const asked = svc(on(t, 'login', '--json', '--timeout', '60'), { home })
+    await scanWhenShown(t)
     const { stdout, stderr, status } = await asked
     expect(status).toBe(1)
     expect(
@@ -179,7 +173,7 @@ test('an upload draws a bar, and the result stands in its place; a download too'
   await using t = await fresh()
   await logIn(t)
   await t.phone('say', { text: 'send me the film' })
-  const { body } = await t.call('recv', { timeout: 10 })
+  const { body } = await t.call('recv', { timeout: 60 })
   const film = join(home, 'film.mp4')
   await writeFile(film, '')
   await truncate(film, 40_000_000)
@@ -192,7 +186,7 @@ test('an upload draws a bar, and the result stands in its place; a download too'
   expect(piped).toMatchObject({ status: 0, stderr: '' })
 
   await fetch(`${t.phoneUrl}/phone/media?kind=file&name=back.bin`, { method: 'POST', body: Bun.file(film) })
-  const [message] = (await t.call('recv', { timeout: 10 })).body
+  const [message] = (await t.call('recv', { timeout: 60 })).body
   await using back = svcOnTerminal(on(t, 'download', message.message_id, '-o', 'got'), { home })
   expect((await back.exited).status).toBe(0)
   expect(back.text()).toMatch(/100 % {2}40 MB of 40 MB {2}download back\.bin/)

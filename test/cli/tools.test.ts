@@ -9,6 +9,7 @@ import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 let home = ''
 let dir = ''
@@ -44,15 +45,12 @@ const outputFits = (name: string, value: unknown) =>
 
 async function said(text: string): Promise<Message> {
   await service.phone('say', { text })
-  for (let tries = 0; tries < 100; tries++) {
+  const message = await until<Message>('the message', 30_000, async () => {
     const page = (await service.call('history', { text_contains: text, direction: 'received' })).body
-    if (page.messages[0]) {
-      user = page.messages[0].from_user
-      return page.messages[0]
-    }
-    await Bun.sleep(20)
-  }
-  throw new Error('the message did not come')
+    return page.messages[0]
+  })
+  user = message.from_user
+  return message
 }
 
 describe('beside a running service', () => {
@@ -82,7 +80,7 @@ describe('beside a running service', () => {
     // Plain recv has no place beside a service.
     for (let nth = 0; nth < 2; nth++)
       expect((await json('recv', '--timeout', '0')).map((one: Json) => one.text)).toContain('third')
-    const waiting = mine('--timeout', '15')
+    const waiting = mine('--timeout', '60')
     await said('fourth')
     expect((await waiting).map((one: Json) => one.text)).toEqual(['fourth'])
   })
@@ -144,8 +142,10 @@ describe('beside a running service', () => {
       body: bytes,
     })
     expect(response.ok).toBe(true)
-    const [message] = await until(
-      async () => (await json('history', '--type', 'file', '--direction', 'received')).messages,
+    const message = await until<Json>(
+      'the file',
+      30_000,
+      async () => (await json('history', '--type', 'file', '--direction', 'received')).messages[0],
     )
     const shown = (await run(['history', '--type', 'FILE', '--direction', 'received'])).stdout
     const line = /\[file · data\.bin · 5\.0 kB\] {2}(svc download \S+ --sandbox -d \S+)/.exec(shown)?.[1]
@@ -183,7 +183,7 @@ describe('beside a running service', () => {
     const noMatch = { status: 0, stdout: '', stderr: 'no messages match\n' }
     expect(await run(['history', '-s', '客服'])).toEqual(noMatch)
     await service.phone('say', { text: 'to be kept', from: another })
-    await until(async () => (await json('history', 'to be kept')).messages)
+    await until('it is stored', 30_000, async () => (await json('history', 'to be kept')).messages[0])
     expect(await run(['logout', '客服'])).toEqual({ status: 0, stdout: 'logged out: 客服\n', stderr: '' })
     // What it received stays, and can be asked for by its name.
     expect((await run(['history', '-s', '客服'])).stdout).toContain('to be kept')
@@ -510,9 +510,9 @@ describe('alone', () => {
     await using phone = await sandboxAlone(alone, home)
     expect(await recv('--timeout', '0')).toEqual([])
     await phone.say('one')
-    expect(await recv('--timeout', '10')).toEqual(['one'])
+    expect(await recv('--timeout', '60')).toEqual(['one'])
     await phone.say('two')
-    expect(await recv('--timeout', '10')).toEqual(['two'])
+    expect(await recv('--timeout', '60')).toEqual(['two'])
     expect(await recv('--timeout', '0')).toEqual([])
     expect((await recv('--after', '0', '--timeout', '0')).length).toBe(2)
   })
@@ -538,13 +538,5 @@ describe('help', () => {
     }
   })
 })
-
-async function until(look: () => Promise<Json[]>): Promise<Json[]> {
-  for (let tries = 0; tries < 50; tries++) {
-    const found = await look()
-    if (found.length > 0) return found
-  }
-  throw new Error('it did not come')
-}
 
 const newUser = async (): Promise<string> => (await service.phone('users', { name: 'second' })).id

@@ -2,11 +2,12 @@
 import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from './ended.ts'
 import { svcProgram } from './svc-program.ts'
+import { until } from './until.ts'
 
 export type { Ended } from './ended.ts'
 
 export const svcMain: string = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-const withinMs = 20_000
+const withinMs = 30_000
 
 export interface CommandOptions {
   /** HOME and working directory. */
@@ -37,6 +38,7 @@ export interface OnTerminal extends AsyncDisposable {
   type(text: string): void
   /** Waits until the pattern is in `text()`. */
   until(pattern: RegExp): Promise<RegExpExecArray>
+  /** Once it has ended, and all that it drew is there. */
   readonly exited: Promise<{ status: number; signal: string | null }>
 }
 
@@ -49,6 +51,7 @@ export function svcOnTerminal(
   options: CommandOptions & { columns?: number; command?: readonly string[] },
 ): OnTerminal {
   let screen = ''
+  const drawn = Promise.withResolvers<void>()
   const decoder = new TextDecoder()
   const child = Bun.spawn([...(options.command ?? svcProgram), ...args], {
     cwd: options.home,
@@ -65,7 +68,13 @@ export function svcOnTerminal(
       data(_terminal, bytes) {
         screen += decoder.decode(bytes, { stream: true })
       },
+      exit: () => drawn.resolve(),
     },
+  })
+  let isOver = false
+  const exited = Promise.all([child.exited, drawn.promise]).then(([status]) => {
+    isOver = true
+    return { status, signal: child.signalCode as string | null }
   })
   const text = () => screen.replace(escapes, '').replaceAll('\r\n', '\n')
   return {
@@ -73,17 +82,19 @@ export function svcOnTerminal(
     screen: () => screen,
     text,
     type: typed => void child.terminal!.write(typed),
-    async until(pattern) {
-      const deadline = Date.now() + withinMs
-      for (;;) {
-        const found = pattern.exec(text())
-        if (found) return found
-        if (child.exitCode !== null || Date.now() > deadline)
-          throw new Error(`${pattern} did not come (exit ${child.exitCode}):\n${text()}`)
-        await Bun.sleep(10)
-      }
-    },
-    exited: child.exited.then(status => ({ status, signal: child.signalCode as string | null })),
+    until: pattern =>
+      until(
+        `${pattern} on the screen`,
+        withinMs,
+        () => {
+          const found = pattern.exec(text())
+          if (!found && isOver)
+            throw new Error(`${pattern} did not come (exit ${child.exitCode}):\n${text()}`)
+          return found ?? undefined
+        },
+        text,
+      ),
+    exited,
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
       await child.exited

@@ -1,5 +1,6 @@
 /** A program run to its end: what it said, and how it ended. */
 import { end, family } from './family.ts'
+import { stopwatch } from './stopwatch.ts'
 
 export interface Ended {
   status: number
@@ -13,7 +14,7 @@ export interface RunOptions {
   env: Record<string, string>
   /** What comes on stdin; nothing otherwise. */
   stdin?: string
-  /** One that goes on longer is killed, with all that it started, and counts as failed. */
+  /** One that goes on longer, 30 s, is killed, with all that it started, and counts as failed. */
   withinMs?: number
 }
 
@@ -25,14 +26,15 @@ export async function ended(command: readonly string[], options: RunOptions): Pr
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  const timer = setTimeout(() => {
-    for (const pid of family(child.pid)) end(pid, 'SIGKILL')
-  }, options.withinMs ?? 20_000)
+  using watch = stopwatch()
+  const timer = setInterval(() => {
+    if (watch.ms > (options.withinMs ?? 30_000)) for (const pid of family(child.pid)) end(pid, 'SIGKILL')
+  }, 100)
   const [stdout, stderr, status] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
     child.exited,
   ])
-  clearTimeout(timer)
+  clearInterval(timer)
   return { status, stdout, stderr }
 }

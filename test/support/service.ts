@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { end, family, innermost } from './family.ts'
+import { stopwatch } from './stopwatch.ts'
 import { svcProgram } from './svc-program.ts'
 
 export interface ServiceOptions {
@@ -20,6 +21,7 @@ export interface ServiceOptions {
   dirInside?: string
   /** Where it is started; the data directory by default. */
   cwd?: string
+  /** 30 s. */
   readyWithinMs?: number
   /** Gives up the start. */
   signal?: AbortSignal
@@ -84,9 +86,10 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     for (const pid of signal === 'SIGKILL' ? family(child.pid) : innermost(child.pid)) end(pid, signal)
     return exited
   }
-  const deadline = Date.now() + (options.readyWithinMs ?? 20_000)
+  using watch = stopwatch()
   while (!line(/^listening on (\S+)/m) || (sandboxed && !line(/phone on (\S+?)\/phone/m))) {
-    if (child.exitCode !== null || Date.now() > deadline || options.signal?.aborted) {
+    const isLate = watch.ms > (options.readyWithinMs ?? 30_000)
+    if (child.exitCode !== null || isLate || options.signal?.aborted) {
       const late = child.exitCode === null && child.signalCode === null
       await kill('SIGKILL')
       const how = late ? 'in time' : `(exit ${child.exitCode ?? child.signalCode})`
