@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import type { Json } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 import { type Program, until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
 
@@ -24,9 +25,9 @@ const pollsNow = (site: Site) => site.sandbox.world.core.stats.polls_now
 
 /** Waits until it holds, and says after how many ms. */
 async function soon(what: string, look: () => boolean | Promise<boolean>): Promise<number> {
-  const began = performance.now()
-  await until(what, 10_000, look)
-  return performance.now() - began
+  using watch = stopwatch()
+  await until(what, 30_000, look)
+  return watch.ms
 }
 
 for (const [where, at] of [
@@ -41,18 +42,18 @@ for (const [where, at] of [
       await site.connect('other', bot)
       const programs = await twoOf(site)
       const [here, there] = [programs[at]!, programs[1 - at]!]
-      await until('both are polled', 5000, () => pollsNow(site) === 2)
+      await until('both are polled', 30_000, () => pollsNow(site) === 2)
       await here.call('set_default', { session_name: 'other' })
       expect(await soon('the default', async () => (await names(there)) === 'other* s')).toBeLessThan(
         takenUpMs,
       )
       await here.call('rename_session', { old_name: 'other', new_name: 'work' })
       expect(await soon('the name', async () => (await names(there)) === 'work* s')).toBeLessThan(takenUpMs)
-      const began = performance.now()
+      using watch = stopwatch()
       await site.sandbox.say('to the new name', { from: user, to: bot.bot_id })
       const { body } = await there.call('recv', { timeout: 10, session: 'work' })
       expect(body).toMatchObject([{ text: 'to the new name', session: 'work' }])
-      expect(performance.now() - began).toBeLessThan(takenUpMs)
+      expect(watch.ms).toBeLessThan(takenUpMs)
       expect(site.sandbox.world.core.stats.polls_at_once[bot.bot_id]).toBe(1)
     })
 
@@ -60,11 +61,11 @@ for (const [where, at] of [
       await using site = await openSite()
       const programs = await twoOf(site)
       const [here, there] = [programs[at]!, programs[1 - at]!]
-      await until('polled', 5000, () => pollsNow(site) === 1)
+      await until('polled', 30_000, () => pollsNow(site) === 1)
       const user = await site.sandbox.addUser('New')
       const { qr_url } = (await here.call('login', { session_name: 'new' })).body
       await site.sandbox.scan({ qrcode: qr_url, user, confirm: true })
-      await until('confirmed', 10_000, async () => {
+      await until('confirmed', 30_000, async () => {
         const { body } = await here.call('login', { session_name: 'new', timeout: 5 })
         return body.status === 'confirmed'
       })
@@ -81,7 +82,7 @@ for (const [where, at] of [
       await using site = await openSite()
       const programs = await twoOf(site)
       const [here, poller] = [programs[at]!, programs[0]!]
-      await until('polled', 5000, () => pollsNow(site) === 1)
+      await until('polled', 30_000, () => pollsNow(site) === 1)
       // The batch is stored; its cursor and context tokens wait for the lock, and the logout for its turn behind them.
       const lock = await openLock(join(site.dir, '.data.lock'))
       await lock.lock()
@@ -92,10 +93,9 @@ for (const [where, at] of [
       expect((await out).body).toEqual({ success: true, session: 's' })
       expect(existsSync(join(site.dir, 's'))).toBe(false)
       await site.say('too late')
-      await until('nobody polls', 5000, () => pollsNow(site) === 0)
+      await until('nobody polls', 30_000, () => pollsNow(site) === 0)
       // A look of the poller later it is still so.
-      const looked = Date.now()
-      await until('the poller has looked again', 5000, () => Date.now() - looked > 1500)
+      await Bun.sleep(1500)
       expect(existsSync(join(site.dir, 's'))).toBe(false)
       expect((await poller.call('sessions')).body).toEqual([])
       const { body } = await poller.call('send', { to: site.user, text: 'x' })
@@ -110,7 +110,7 @@ test('done by a command of its own process: rename, default and logout are taken
   const bot = site.sandbox.bot(user)
   await site.connect('other', bot)
   const programs = await twoOf(site)
-  await until('both are polled', 5000, () => pollsNow(site) === 2)
+  await until('both are polled', 30_000, () => pollsNow(site) === 2)
   const shown = async (wanted: string) => {
     for (const program of programs)
       expect(await soon(wanted, async () => (await names(program)) === wanted)).toBeLessThan(takenUpMs)

@@ -63,16 +63,16 @@ describe('token.json', () => {
     await site.say('one')
     await site.stored(1)
     const path = join(site.dir, 's/token.json')
-    await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
     const good = readFileSync(path, 'utf8')
     writeFileSync(path, '{"half')
-    await until('it is noticed', 5000, async () => (await statusOf(service, 's')) === 'disconnected')
+    await until('it is noticed', 30_000, async () => (await statusOf(service, 's')) === 'disconnected')
     await site.say('two')
     await other.say('works')
-    await until('the other one receives', 5000, () => site.texts().includes('works'))
+    await until('the other one receives', 30_000, () => site.texts().includes('works'))
     expect(asides(site, 'token.json').length).toBe(1)
     writeFileSync(path, good)
-    await until('all are there', 10_000, () => site.texts().includes('two'))
+    await until('all are there', 30_000, () => site.texts().includes('two'))
     expect(site.texts().sort()).toEqual(['one', 'two', 'works'])
     expect(await statusOf(service, 's')).toBe('connected')
   })
@@ -87,7 +87,7 @@ describe('contexts.json', () => {
       const service = await site.start()
       await site.say('hello')
       await site.stored(1)
-      await until('it is whole', 5000, () => asides(site, 'contexts.json').length === 1)
+      await until('it is whole', 30_000, () => asides(site, 'contexts.json').length === 1)
       const answer = await service.call('send', { to: site.user, text: 'hi' })
       expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
       expect(readFileSync(join(site.dir, 's', asides(site, 'contexts.json')[0]!), 'utf8')).toBe(text)
@@ -101,14 +101,14 @@ describe('contexts.json', () => {
     await site.say('one')
     await site.stored(1)
     const path = join(site.dir, 's/contexts.json')
-    await until('it is there', 5000, () => statSync(path, { throwIfNoEntry: false }))
+    await until('it is there', 30_000, () => statSync(path, { throwIfNoEntry: false }))
     writeFileSync(path, '{"half')
     const answer = await service.call('send', { to: site.user, text: 'blind' })
     expect([200, 409, 502]).toContain(answer.status)
     expect(asides(site, 'contexts.json').length).toBe(1)
     await site.say('two')
     expect(await site.stored(2)).toEqual(['one', 'two'])
-    await until('it is mended', 5000, () => JSON.parse(readFileSync(path, 'utf8'))[site.user]?.token)
+    await until('it is mended', 30_000, () => JSON.parse(readFileSync(path, 'utf8'))[site.user]?.token)
     expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
       status: 'accepted',
     })
@@ -131,7 +131,7 @@ describe('messages.db', () => {
       const first = await site.start()
       await site.say('one')
       await site.stored(1)
-      await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+      await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
       expect(await first.kill('SIGTERM')).toBe(0)
       for (const end of ['-wal', '-shm']) rmSync(path(site) + end, { force: true })
       spoil(path(site))
@@ -156,10 +156,14 @@ describe('messages.db', () => {
     const service = await site.start()
     await site.say('one')
     await site.stored(1)
-    const cursor = await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    const cursor = await until(
+      'the cursor moves',
+      30_000,
+      () => cursorsIn(site.dir).get(site.bot) || undefined,
+    )
     for (const end of ['', '-wal', '-shm']) rmSync(path(site) + end)
     await site.say('two')
-    await until('it is told', 5000, () => service.log().includes('removed or replaced'))
+    await until('it is told', 30_000, () => service.log().includes('removed or replaced'))
     expect(await service.call('send', { to: site.user, text: 'hi' })).toMatchObject({
       status: 503,
       body: { code: 'store_unavailable' },
@@ -178,8 +182,12 @@ describe('messages.db', () => {
     await site.sandbox.bulk(300, `{n} ${'x'.repeat(100_000)}`, site.bot)
     await site.stored(300)
     // Only what stands when all of it was taken in tells whether it moved later: the backlog comes in several batches.
-    await until('the poll is quiet', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
-    const cursor = await until('the cursor moved', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+    await until('the poll is quiet', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
+    const cursor = await until(
+      'the cursor moved',
+      30_000,
+      () => cursorsIn(site.dir).get(site.bot) || undefined,
+    )
     for (const end of ['-wal', '']) {
       const size = statSync(path(site) + end).size
       overwrite(path(site) + end, 0, Buffer.alloc(size, 0x5a))
@@ -204,7 +212,7 @@ describe('messages.db', () => {
     await site.start()
     await site.say('later')
     const expected = stood === cursor ? ['after', 'later'] : ['later']
-    await until('what was not stored', 8000, () => expected.every(text => site.texts().includes(text)))
+    await until('what was not stored', 30_000, () => expected.every(text => site.texts().includes(text)))
   })
 })
 

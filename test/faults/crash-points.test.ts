@@ -26,7 +26,7 @@ describe('a poller killed', () => {
     const first = await site.start()
     await site.say('zero')
     await site.stored(1)
-    const before = await until('the cursor moves', 5000, () => cursorOf(site) || undefined)
+    const before = await until('the cursor moves', 30_000, () => cursorOf(site) || undefined)
     const lock = await openLock(join(site.dir, '.data.lock'))
     await lock.lock()
     await site.say('one')
@@ -37,10 +37,10 @@ describe('a poller killed', () => {
     await lock.close()
     expect(cursorOf(site)).toBe(before)
     const second = await site.start()
-    await until('the cursor moves', 5000, () => cursorOf(site)! > before)
+    await until('the cursor moves', 30_000, () => cursorOf(site)! > before)
     await site.say('two')
     expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
-    await until('the context is there', 5000, () => usedOf(site) === 0)
+    await until('the context is there', 30_000, () => usedOf(site) === 0)
     const answer = await second.call('send', { to: site.user, text: 'hello' })
     expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
   })
@@ -52,7 +52,7 @@ describe('a poller killed', () => {
       const first = await site.start()
       await site.say('zero')
       await site.stored(1)
-      const before = await until('the cursor moves', 5000, () => cursorOf(site) || undefined)
+      const before = await until('the cursor moves', 30_000, () => cursorOf(site) || undefined)
       // A file that something is mounted on cannot be replaced: contexts.json is written, token.json is not.
       const undo = bindOver(join(site.dir, 's/token.json'))
       try {
@@ -60,16 +60,16 @@ describe('a poller killed', () => {
         expect(sent.body.remaining).toBe(9)
         await site.say('one')
         await site.stored(2)
-        await until('contexts.json is ahead', 5000, () => usedOf(site) === 0)
+        await until('contexts.json is ahead', 30_000, () => usedOf(site) === 0)
         expect(cursorOf(site)).toBe(before)
         // Now it stands between the two; and the disk's trouble was told.
-        await until('it is told', 5000, () => first.log().includes('batch not committed'))
+        await until('it is told', 30_000, () => first.log().includes('batch not committed'))
         await first.kill('SIGKILL')
       } finally {
         undo()
       }
       await site.start()
-      await until('the cursor moves', 5000, () => cursorOf(site)! > before)
+      await until('the cursor moves', 30_000, () => cursorOf(site)! > before)
       await site.say('two')
       expect(await site.stored(3)).toEqual(['zero', 'one', 'two'])
     },
@@ -98,19 +98,19 @@ describe('a service killed in the middle of a send', () => {
       const first = await site.start()
       await site.say('hi')
       await site.stored(1)
-      await until('the context is there', 5000, () =>
+      await until('the context is there', 30_000, () =>
         first.call('sessions').then(({ body }) => body[0].user_count),
       )
       await site.sandbox.fail('sendmessage', 'hang', { after: reached })
       const broken = first.call('send', { to: site.user, text: 'once' }).catch(() => 'broken')
       await site.asked('sendmessage', 1)
-      await until('upstream has it', 5000, async () => !reached || (await seenTexts(site)).length === 1)
+      await until('upstream has it', 30_000, async () => !reached || (await seenTexts(site)).length === 1)
       await first.kill('SIGKILL')
       expect(await broken).toBe('broken')
       expect(sentRows(site)).toEqual([{ text: 'once', status: 'sending' }])
 
       const second = await site.start()
-      await until('it is settled', 5000, () => sentRows(site)[0]?.status === 'unknown')
+      await until('it is settled', 30_000, () => sentRows(site)[0]?.status === 'unknown')
       const { body } = await second.call('history', { direction: 'sent' })
       expect(body.messages).toMatchObject([{ text: 'once', status: 'unknown' }])
       expect(usedOf(site)).toBe(1)
@@ -136,7 +136,7 @@ describe('a service killed in the middle of a send', () => {
     await first.kill('SIGKILL')
     expect(await broken).toBe('broken')
     await site.start()
-    await until('it is settled', 5000, () => sentRows(site)[1]?.status === 'unknown')
+    await until('it is settled', 30_000, () => sentRows(site)[1]?.status === 'unknown')
     expect(sentRows(site).map(row => [row.text[0], row.status])).toEqual([
       ['a', 'accepted'],
       ['b', 'unknown'],
@@ -144,7 +144,7 @@ describe('a service killed in the middle of a send', () => {
     expect((await seenTexts(site)).map(seen => seen?.[0])).toEqual(['a'])
     expect(usedOf(site)).toBe(3)
     await site.say('again')
-    await until('the quota is fresh', 5000, () => usedOf(site) === 0)
+    await until('the quota is fresh', 30_000, () => usedOf(site) === 0)
   })
 
   test('during the upload: nothing was sent, no row claims so, and the next send works', async () => {
@@ -158,7 +158,7 @@ describe('a service killed in the middle of a send', () => {
     const broken = first.call('send', { to: site.user, media }).catch(() => 'broken')
     // Past the address, in the upload itself: the fault has struck, and does not wait for the next send.
     await site.asked('upload', 1)
-    await until('a unit is set apart', 5000, () => usedOf(site) === 1)
+    await until('a unit is set apart', 30_000, () => usedOf(site) === 1)
     await first.kill('SIGKILL')
     expect(await broken).toBe('broken')
     expect(sentRows(site)).toEqual([])

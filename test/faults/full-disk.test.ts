@@ -71,7 +71,7 @@ test.skipIf(!canMount)(
     expect(texts.length).toBe(count + 1)
     expect(new Set(texts).size).toBe(count + 1)
     expect(await passedOver(site)).toEqual([])
-    await until('healthy', 5000, async () => (await health(service)).status === 'ok')
+    await until('healthy', 30_000, async () => (await health(service)).status === 'ok')
     expect((await service.call('send', { to: site.user, text: 'hello again' })).body).toMatchObject({
       status: 'accepted',
     })
@@ -111,7 +111,7 @@ test.skipIf(!canMount)(
 
     const second = site.launch()
     if (await second.ready) {
-      await until('it is told', 15_000, () => /disk is full|ENOSPC|SQLITE_FULL/.test(second.log()))
+      await until('it is told', 30_000, () => /disk is full|ENOSPC|SQLITE_FULL/.test(second.log()))
       await second.kill('SIGKILL')
     } else {
       expect(await second.exited).toBe(1)

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { stopwatch } from '../support/stopwatch.ts'
 import { cursorsIn } from './support/log-file.ts'
 import { until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
@@ -32,8 +33,8 @@ describe('the data directory', () => {
       const service = await site.start()
       await site.say('one')
       await site.stored(1)
-      await until('the cursor moves', 5000, () => cursorsIn(site.dir).get(site.bot) || undefined)
-      await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+      await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot) || undefined)
+      await until('it is polled', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
       const aside = `${site.dir}-aside`
       await service.call('recv', { timeout: 0 })
       const waiting = service.call('recv', { timeout: 60 })
@@ -42,12 +43,12 @@ describe('the data directory', () => {
         expect(waits).toBe(true)
         if (how === 'deleted') rmSync(site.dir, { recursive: true })
         else renameSync(site.dir, aside)
-        const lostAt = performance.now()
+        using watch = stopwatch()
         // Nobody writes meanwhile.
         expect(await waiting).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
-        expect(performance.now() - lostAt).toBeLessThan(5000)
+        expect(watch.ms).toBeLessThan(5000)
         await site.say('two')
-        await until('it is told', 5000, () => service.log().includes('removed or replaced'))
+        await until('it is told', 30_000, () => service.log().includes('removed or replaced'))
         expect(await service.get('/healthz')).toMatchObject({
           status: 503,
           body: {
@@ -91,13 +92,13 @@ describe('the data directory', () => {
     const aside = `${site.dir}-aside`
     try {
       renameSync(site.dir, aside)
-      await until('the lock is tried', 10_000, () => service.log().includes(untried))
-      await until('reading fails', 5000, async () => (await service.call('history')).status === 503)
+      await until('the lock is tried', 30_000, () => service.log().includes(untried))
+      await until('reading fails', 30_000, async () => (await service.call('history')).status === 503)
       renameSync(aside, site.dir)
-      await until('it polls again', 10_000, async () => (await roleOf(service)) === 'poller')
+      await until('it polls again', 30_000, async () => (await roleOf(service)) === 'poller')
       await site.say('two')
       expect(await site.stored(2)).toEqual(['one', 'two'])
-      await until('reading works', 5000, async () => (await service.call('history')).status === 200)
+      await until('reading works', 30_000, async () => (await service.call('history')).status === 200)
       expect((await service.get('/healthz')).body).not.toHaveProperty('trouble')
       for (const words of [untried, 'poll lock can be tried again']) {
         expect({ words, times: service.log().split(words).length - 1 }).toEqual({ words, times: 1 })
@@ -119,7 +120,7 @@ describe('the data directory', () => {
       utimesSync(join(site.dir, 's', name), at, at)
     }
     const service = await site.start()
-    await until('they are gone', 10_000, () => service.log().includes('left half written'))
+    await until('they are gone', 30_000, () => service.log().includes('left half written'))
     const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
     expect(left).toEqual(['token.json.ba9876543210.tmp'])
   })

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { stopwatch } from '../support/stopwatch.ts'
 import { type Program, until } from './support/program.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
@@ -37,12 +38,12 @@ for (const reached of [true, false]) {
     await site.sandbox.fail('sendmessage', 'hang', { after: reached })
     await site.say('hi')
     await site.asked('sendmessage', asked + 1)
-    await until('upstream has it', 5000, async () => !reached || (await seen(site)).length === 1)
+    await until('upstream has it', 30_000, async () => !reached || (await seen(site)).length === 1)
     await first.kill('SIGKILL')
     expect(sentRows(site).map(({ status }) => status)).toEqual(['sending', 'queued', 'queued', 'queued'])
 
     const second = await site.start()
-    await until('the rest is sent', 10_000, () => sentRows(site)[3]?.status === 'accepted')
+    await until('the rest is sent', 30_000, () => sentRows(site)[3]?.status === 'accepted')
     expect(sentRows(site).map(({ status }) => status)).toEqual([
       'unknown',
       'accepted',
@@ -67,9 +68,9 @@ test('the poller killed while it sends what waited: a watcher goes on within sec
   await site.say('hi')
   await site.asked('sendmessage', asked + 1)
   await poller.kill('SIGKILL')
-  const killedAt = Date.now()
-  await until('the rest is sent', 10_000, () => sentRows(site)[1]?.status === 'accepted')
-  expect(Date.now() - killedAt).toBeLessThan(6000)
+  using watch = stopwatch()
+  await until('the rest is sent', 30_000, () => sentRows(site)[1]?.status === 'accepted')
+  expect(watch.ms).toBeLessThan(6000)
   expect(sentRows(site).map(({ status }) => status)).toEqual(['unknown', 'accepted'])
   expect(await seen(site)).toEqual(['a', 'b'])
 })
@@ -80,13 +81,13 @@ test('a send of one process that dies is unknown in seconds where another one ru
   await site.say('hi')
   await site.stored(1)
   const other = await site.start()
-  await until('the context is there', 5000, async () => (await other.call('sessions')).body[0].user_count)
+  await until('the context is there', 30_000, async () => (await other.call('sessions')).body[0].user_count)
   await site.sandbox.fail('sendmessage', 'hang')
   const broken = other.call('send', { to: site.user, text: 'x' }).catch(() => 'broken')
   await site.asked('sendmessage', 1)
   await other.kill('SIGKILL')
   expect(await broken).toBe('broken')
-  await until('it is unknown', 5000, () => sentRows(site)[0]?.status === 'unknown')
+  await until('it is unknown', 30_000, () => sentRows(site)[0]?.status === 'unknown')
 })
 
 test('killed in the middle of a send with a key: the same key answers unknown and sends nothing', async () => {
@@ -94,12 +95,12 @@ test('killed in the middle of a send with a key: the same key answers unknown an
   const first = await site.start()
   await site.say('hi')
   await site.stored(1)
-  await until('the context is there', 5000, async () => (await first.call('sessions')).body[0].user_count)
+  await until('the context is there', 30_000, async () => (await first.call('sessions')).body[0].user_count)
   const input = { to: site.user, text: 'once', media: [file('b')], idempotency_key: 'k' }
   await site.sandbox.fail('sendmessage', 'hang', { after: true })
   const broken = first.call('send', input).catch(() => 'broken')
   await site.asked('sendmessage', 1)
-  await until('upstream has it', 5000, async () => (await seen(site)).length === 1)
+  await until('upstream has it', 30_000, async () => (await seen(site)).length === 1)
   await first.kill('SIGKILL')
   expect(await broken).toBe('broken')
 
@@ -124,7 +125,7 @@ test('killed before anything was handed over: the same key sends', async () => {
   const first = await site.start()
   await site.say('hi')
   await site.stored(1)
-  await until('the context is there', 5000, async () => (await first.call('sessions')).body[0].user_count)
+  await until('the context is there', 30_000, async () => (await first.call('sessions')).body[0].user_count)
   await site.sandbox.fail('upload', 'hang')
   const input = { to: site.user, media: [file('b')], idempotency_key: 'k' }
   const broken = first.call('send', input).catch(() => 'broken')
@@ -146,11 +147,12 @@ test('killed again and again while much waits: nothing arrives twice, nothing is
   }
   await site.sandbox.fail('sendmessage', 'slow', { delay_ms: 40, times: 0 })
   let kills = 0
-  for (const deadline = Date.now() + 40_000; Date.now() < deadline; ) {
+  using watch = stopwatch()
+  while (watch.ms < 40_000) {
     await site.say('go on')
     const asked = site.requests('sendmessage')
     // Somewhere in the middle of one of the next sends.
-    await until('some are sent', 10_000, () => {
+    await until('some are sent', 30_000, () => {
       const left = sentRows(site).filter(({ status }) => status === 'queued').length
       return left === 0 || site.requests('sendmessage') >= asked + 1 + (kills % 4)
     })
@@ -160,7 +162,7 @@ test('killed again and again while much waits: nothing arrives twice, nothing is
     kills += 1
     program = await site.start()
   }
-  await until('all settled', 10_000, () =>
+  await until('all settled', 30_000, () =>
     sentRows(site).every(({ status }) => status === 'accepted' || status === 'unknown'),
   )
   expect(kills).toBeGreaterThan(2)

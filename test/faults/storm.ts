@@ -7,6 +7,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Json } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 import { answerOn, contradictions } from './support/answers.ts'
 import { type Fleet, type Kill, startFleet } from './support/fleet.ts'
 import { LogFile, sessionFiles } from './support/log-file.ts'
@@ -124,13 +125,13 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   const rows = log.rows()
   const received = rows.filter(row => !row.sent)
   for (const one of [...consumers, followed]) {
-    const waitedFrom = Date.now()
+    using watch = stopwatch()
     // A lease whose owner lives lapses after 30 s.
     await until(one.consumer, 45_000, () => one.byText.size >= received.length).catch(() => {
       const lack = lackOf(one, rows, fleet.kills)
       violations.push(`${one.consumer} ${lack}; leases: ${log.leases().join('; ')}`)
     })
-    const tookMs = Date.now() - waitedFrom
+    const tookMs = Math.round(watch.ms)
     if (tookMs > 15_000) violations.push(`${one.consumer} had to wait ${tookMs} ms for its last messages`)
   }
   reading.abort()

@@ -52,10 +52,10 @@ async function sweep(
   check: (round: number) => Promise<void>,
 ): Promise<number> {
   for (let nth = 1; nth <= atMost; nth += nth < 12 ? 1 : 2) {
-    const program = await site.start({ args: ['--log-level', 'ERROR'] })
     const polls = site.requests('getupdates')
-    await site.asked('getupdates', Math.max(1, polls))
-    await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+    const program = await site.start({ args: ['--log-level', 'ERROR'] })
+    await site.asked('getupdates', polls + 1)
+    await until('it is polled', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
     const trap = await armed(program, nth)
     const done = act(program, nth).then(() => 'done')
     const died = await Promise.race([program.exited.then(() => true), done.then(() => false)])
@@ -83,7 +83,7 @@ test.skipIf(!canTrace)(
           program.exited,
           (async () => {
             await site.say(...texts)
-            await until('cursor moved', 20_000, () => cursorsIn(site.dir).get(site.bot)! >= before + 2)
+            await until('cursor moved', 30_000, () => cursorsIn(site.dir).get(site.bot)! >= before + 2)
           })(),
         ])
       },
@@ -155,7 +155,7 @@ test.skipIf(!canTrace)(
     const left = readdirSync(join(site.dir, 's')).filter(name => name.includes('.tmp'))
     expect(left.length).toBeGreaterThan(0)
     const program = await site.start()
-    await until('nothing is sending', 10_000, () => {
+    await until('nothing is sending', 30_000, () => {
       using log = site.log()
       return log.rows().every(row => row.status !== 'sending')
     })
@@ -188,10 +188,10 @@ for (const { file, act } of [
       await site.stored(1)
       const before = await until(
         'the cursor moves',
-        5000,
+        30_000,
         () => cursorsIn(site.dir).get(site.bot) || undefined,
       )
-      await until('it is polled', 5000, () => site.sandbox.world.core.stats.polls_now > 0)
+      await until('it is polled', 30_000, () => site.sandbox.world.core.stats.polls_now > 0)
       const files = ['contexts.json', 'token.json'].map(name => join(site.dir, 's', name))
       const whole = files.map(path => readFileSync(path, 'utf8'))
       const trap = await armed(first, 1, renames)
@@ -202,7 +202,7 @@ for (const { file, act } of [
       const left = readdirSync(join(site.dir, 's')).filter(name => name.endsWith('.tmp'))
       expect(left.some(name => name.startsWith(file))).toBe(true)
       const second = await site.start()
-      await until('the cursor moves', 10_000, () => cursorsIn(site.dir).get(site.bot)! > before)
+      await until('the cursor moves', 30_000, () => cursorsIn(site.dir).get(site.bot)! > before)
       await site.say('last')
       const texts = ['zero', ...(file === 'contexts.json' ? ['one'] : []), 'last']
       expect(await site.stored(texts.length)).toEqual(texts)

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { stopwatch } from '../support/stopwatch.ts'
 import { type Program, pollLockNote, until } from './support/program.ts'
 import { openSite, roleOf, type Site } from './support/upstream.ts'
 
@@ -16,12 +17,14 @@ test('a poller killed with SIGKILL: a watcher polls within 3 s and nothing is lo
   const { poller, watcher } = await pair(site)
   await site.say('before')
   await site.stored(1)
+  // Its next poll: what comes after it is not his.
+  await site.asked('getupdates', 2)
   const polls = site.requests('getupdates')
   await poller.kill('SIGKILL')
-  const killedAt = Date.now()
+  using watch = stopwatch()
   await site.say('meanwhile')
   await site.asked('getupdates', polls + 1)
-  expect(Date.now() - killedAt).toBeLessThan(3000)
+  expect(watch.ms).toBeLessThan(3000)
   expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
   expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
   expect(await roleOf(watcher)).toBe('poller')
@@ -39,9 +42,8 @@ test('many pollers killed one after the other: each is followed within 3 s, neve
     expect(index).not.toBe(-1)
     const [poller] = programs.splice(index, 1)
     await poller!.kill('SIGKILL')
-    const killedAt = Date.now()
     if (programs.length === 0) break
-    await until('somebody polls', 3000, () => (pollLockNote(site.dir)?.at ?? 0) >= killedAt)
+    await until('somebody polls', 3000, () => pollLockNote(site.dir)?.pid !== pid)
   }
   expect(site.texts()).toEqual(['m0', 'm1', 'm2'])
   expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
@@ -84,7 +86,7 @@ test('a watcher reports a stalled poller, and that it works again', async () => 
   expect(await health()).toMatchObject({ status: 'degraded', role: 'watcher' })
   expect(watcher.log()).toContain('the polling process is stalled')
   process.kill(poller.pid, 'SIGCONT')
-  await until('it is well again', 10_000, async () => !(await health()).stalled)
+  await until('it is well again', 30_000, async () => !(await health()).stalled)
   expect(await health()).toMatchObject({ status: 'ok', role: 'watcher' })
 })
 
@@ -94,9 +96,7 @@ test('a stopped poller that is then killed: a watcher polls within 3 s', async (
   process.kill(poller.pid, 'SIGSTOP')
   await site.say('one')
   await poller.kill('SIGKILL')
-  const killedAt = Date.now()
   expect(await site.stored(1, 3000)).toEqual(['one'])
-  expect(Date.now() - killedAt).toBeLessThan(3000)
   expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
 })
 

@@ -5,6 +5,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { FaultEndpoint, FaultKind } from '../../src/sandbox/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 type Trouble = { kind: FaultKind; code?: number; named: string }
 const trouble = (kind: FaultKind, code?: number): Trouble => ({
@@ -35,6 +37,12 @@ const context = async (t: TestGateway) =>
   (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)
 const sent = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages
+/** What recv gives when there is something, waited for by the clock of life alone. */
+const received = (t: TestGateway, withinMs = 30_000) =>
+  until('a message', withinMs, async () => {
+    const messages = await t.recv({ timeout: 0 })
+    return messages.length > 0 && messages
+  })
 const statusOf = async (t: TestGateway) => (await t.gateway.accounts.list())[0]?.status
 const file = { kind: 'file' as const, data: Buffer.from('12345').toString('base64'), file_name: 'a.txt' }
 /** So slow that a second send shows the typing indicator while it waits. */
@@ -44,8 +52,11 @@ const slowPace = { config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 30
 async function sendTyping(t: TestGateway, endpoint: 'getconfig' | 'sendtyping') {
   const before = t.requests(endpoint)
   const sending = t.send({ text: 'second' })
+  // Not until its turn: the answers on the way may take their time.
+  let passed = 0
   await t.until(`${endpoint} asked`, () => {
-    t.clock.advance(100)
+    if (passed < 3000) t.clock.advance(100)
+    passed += 100
     return t.requests(endpoint) > before
   })
   t.clock.advance(10_000)
@@ -177,10 +188,10 @@ describe('notifystart and notifystop', () => {
       }
       await t.gateway.start()
       await t.sandbox.say('hello')
-      expect(await t.recv()).toMatchObject([{ text: 'hello' }])
-      const began = performance.now()
+      expect(await received(t)).toMatchObject([{ text: 'hello' }])
+      using watch = stopwatch()
       await t.gateway.close()
-      expect(performance.now() - began).toBeLessThan(4500)
+      expect(watch.ms).toBeLessThan(4500)
     })
   }
 })
@@ -245,7 +256,7 @@ describe('getupdates for long', () => {
       await t.sandbox.say('after a short one')
       await t.sandbox.mend()
       await pass(t, 5000, 200)
-      expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a short one' }])
+      expect(await received(t, 2000)).toMatchObject([{ text: 'after a short one' }])
 
       await strike(t, 'getupdates', one, 0)
       const before = t.requests('getupdates')
@@ -254,7 +265,7 @@ describe('getupdates for long', () => {
       expect(t.requests('getupdates') - before).toBeLessThan(300)
       await t.sandbox.mend()
       await pass(t, 60_000, 1000)
-      expect(await t.recv({ timeout: 1 })).toMatchObject([{ text: 'after a long one' }])
+      expect(await received(t, 2000)).toMatchObject([{ text: 'after a long one' }])
     })
   }
 })

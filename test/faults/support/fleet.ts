@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { lived } from './lived.ts'
 import { type Phone, phoneAt } from './phone.ts'
 import { type Program, pollLockNote, runSvc, started, until } from './program.ts'
 import type { Door } from './readers.ts'
@@ -10,6 +11,8 @@ export interface Kill {
   pid: number
   /** Unix ms. */
   at: number
+  /** The same moment by `lived`. */
+  lived: number
   /** Whether it held the poll lock. */
   wasPoller: boolean
   /** Whether it had not said yet that it listens. */
@@ -88,10 +91,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const program = places[place]!
       const { pid } = program
       const wasStarting = program.url === ''
-      // Read in the same breath as the kill: nobody takes the lock over within it.
-      const kill = { pid, at: Date.now(), wasPoller: pollLockNote(dir)?.pid === pid, wasStarting }
+      const holds = () => pollLockNote(dir)?.pid === pid
+      // Read in the same breath as the kill, on both sides of it: it may be taking the lock over right now.
+      const kill = { pid, at: Date.now(), lived: lived(), wasPoller: holds(), wasStarting }
       kills.push(kill)
-      await program.kill()
+      const died = program.kill()
+      kill.wasPoller ||= holds()
+      await died
       return kill
     },
     restart: start,

@@ -1,5 +1,6 @@
 /** Programs that receive: each notes what it was handed, by which process and when. */
 import type { Json } from '../../support/service.ts'
+import { lived } from './lived.ts'
 import type { Chance } from './random.ts'
 
 /** Whoever answers now at that place of the fleet; undefined while it starts. */
@@ -11,7 +12,7 @@ export interface Handed {
   rowId: number
   /** The process that answered. */
   pid: number
-  /** Unix ms. */
+  /** By `lived`. */
   at: number
   redelivered: boolean
 }
@@ -22,7 +23,7 @@ export interface Received {
   readonly byText: Map<string, Handed[]>
   /** Answers of other kinds than 200, by code. */
   readonly refusals: Map<string, number>
-  /** Calls whose connection broke: the process asked, when (Unix ms), and what fetch said. */
+  /** Calls whose connection broke: the process asked, when (by `lived`), and what fetch said. */
   readonly broken: { pid: number; at: number; error: string }[]
 }
 
@@ -34,7 +35,7 @@ export const nothingReceived = (consumer: string): Received => ({
 })
 
 function note(received: Received, messages: Json[], pid: number): void {
-  const at = Date.now()
+  const at = lived()
   for (const { id, text, redelivered } of messages) {
     const handed = received.byText.get(text) ?? []
     received.byText.set(text, handed)
@@ -69,7 +70,7 @@ async function readOn(
       }
       received.refusals.set(body.code, (received.refusals.get(body.code) ?? 0) + 1)
     } catch (error) {
-      if (!stop.aborted) received.broken.push({ pid: at.pid, at: Date.now(), error: String(error) })
+      if (!stop.aborted) received.broken.push({ pid: at.pid, at: lived(), error: String(error) })
     }
     await Bun.sleep(30)
   }

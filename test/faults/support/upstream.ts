@@ -89,14 +89,14 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
         .filter(row => !row.sent)
         .map(row => row.text)
     },
-    stored: (count, withinMs = 20_000) =>
+    stored: (count, withinMs = 30_000) =>
       until(`${count} messages are stored`, withinMs, () => {
         const texts = site.texts()
         return texts.length >= count && texts
       }),
     requests,
     async asked(endpoint, count) {
-      await until(`${count} × ${endpoint}`, 20_000, () => requests(endpoint) >= count)
+      await until(`${count} × ${endpoint}`, 30_000, () => requests(endpoint) >= count)
     },
     async [Symbol.asyncDispose]() {
       for (const log of logs) log[Symbol.dispose]()

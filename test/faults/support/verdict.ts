@@ -4,7 +4,7 @@ import type { LoggedRow } from './log-file.ts'
 import type { Received } from './readers.ts'
 import type { Injected } from './world.ts'
 
-/** An answer counts as in flight at a kill when its process was killed this soon after it, or before it was noted. */
+/** By `lived`: an answer counts as in flight at a kill when its process was killed this soon after it, or before it was noted. */
 const inFlightMs = 1000
 
 export interface Missing {
@@ -79,7 +79,7 @@ export interface Repeats {
 
 /** Messages that came to one consumer more than once. */
 export function repeatsOf(received: Received, kills: readonly Kill[]): Repeats {
-  const deathOf = new Map(kills.map(kill => [kill.pid, kill.at]))
+  const deathOf = new Map(kills.map(kill => [kill.pid, kill.lived]))
   const forbidden: string[] = []
   let count = 0
   for (const [text, handings] of received.byText) {
@@ -100,7 +100,7 @@ export function repeatsOf(received: Received, kills: readonly Kill[]): Repeats {
 
 /** Where a reader stands that lacks something, for whoever looks at it: what, who broke off, who lives. */
 export function lackOf(received: Received, rows: readonly LoggedRow[], kills: readonly Kill[]): string {
-  const deathOf = new Map(kills.map(kill => [kill.pid, kill.at]))
+  const deathOf = new Map(kills.map(kill => [kill.pid, kill.lived]))
   const lacking = rows.filter(row => !row.sent && !received.byText.has(row.text)).map(row => row.id)
   const breaks = received.broken.map(
     ({ pid, at, error }) => `${pid} (${deathOf.has(pid) ? at - deathOf.get(pid)! : 'alive,'} ms): ${error}`,
