@@ -209,9 +209,33 @@ download() {
     if [ -t 2 ]; then quiet=--progress-bar; else quiet=-sS; fi
     curl -fL $quiet --proto-redir "$only" -o "$2" "$1"
   elif wget --version 2>/dev/null | grep -q GNU; then
-    wget -nv --tries=3 -O "$2" "$1"
+    with_wget "$1" "$2" -nv --tries=3
   else
-    wget -q -O "$2" "$1"
+    with_wget "$1" "$2" -q
+  fi
+}
+
+# Not every wget can be kept from following; but it can show where it was led, and what came that way is not used.
+with_wget() {
+  url=$1
+  out=$2
+  shift 2
+  case $url in
+    https:*) ;;
+    *)
+      wget "$@" -O "$out" "$url"
+      return
+      ;;
+  esac
+  wget "$@" -S -O "$out" "$url" >"$work/said" 2>&1 || {
+    cat "$work/said" >&2
+    return 1
+  }
+  grep -q 'HTTP/' "$work/said" ||
+    fail "this wget does not show whether it was led away from encryption" "Install curl. Nothing was changed."
+  if grep -i '^[[:space:]]*location:[[:space:]]*[a-z][a-z0-9+.-]*:' "$work/said" |
+    grep -qiv '^[[:space:]]*location:[[:space:]]*https:'; then
+    fail "$url leads to an address without encryption, so it is not used" "Nothing was changed."
   fi
 }
 
@@ -268,29 +292,47 @@ finish() {
     *)
       say "$to is not on the PATH. To have it there in new terminals:"
       say "  $(path_line)"
-      next="$to/svc openapi --sandbox"
+      next="$(word "$to/svc") openapi --sandbox"
       ;;
   esac
   say "Try it, with a pretend WeChat: $next"
 }
 
+# As one word of a command.
+word() {
+  each="s/'/'\\\\''/g"
+  case $1 in
+    *[!A-Za-z0-9_./~+@%:,=-]*) say "'$(printf '%s' "$1" | sed "$each")'" ;;
+    *) say "$1" ;;
+  esac
+}
+
+# shellcheck disable=SC2016 # for the reader's shell
 path_line() {
-  shown=$to
+  home=''
+  rest=$to
   if [ -n "${HOME:-}" ]; then
-    # shellcheck disable=SC2016 # for the reader's shell
-    case $to in "$HOME"/*) shown='$HOME'${to#"$HOME"} ;; esac
+    case $to in "$HOME"/*) home='$HOME' rest=${to#"$HOME"} ;; esac
   fi
+  # What means something between double quotes.
+  case ${SHELL:-} in */fish) each='s/[\\"$]/\\&/g' ;; *) each='s/[\\"$`]/\\&/g' ;; esac
+  rest=$(printf '%s' "$rest" | sed "$each")
   case ${SHELL:-} in
     */fish)
-      say "fish_add_path \"$shown\""
+      say "fish_add_path \"$home$rest\""
       return
       ;;
     */zsh) profile=.zshrc ;;
     */bash) if [ "$(uname -s)" = Darwin ]; then profile=.bash_profile; else profile=.bashrc; fi ;;
     *) profile=.profile ;;
   esac
-  # shellcheck disable=SC2016 # for the reader's shell
-  say "echo 'export PATH=\"$shown:\$PATH\"' >> ~/$profile"
+  line="export PATH=\"$home$rest:\$PATH\""
+  # Some shells' echo takes a backslash for its own.
+  case $line in
+    *\\\\*) write="printf '%s\n'" ;;
+    *) write='echo' ;;
+  esac
+  say "$write $(word "$line") >> ~/$profile"
 }
 
 main "$@"
