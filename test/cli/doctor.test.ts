@@ -14,6 +14,7 @@ import { type Ended, ended } from '../support/ended.ts'
 import { freePort } from '../support/port.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { type Service, startService } from '../support/service.ts'
+import { undisturbed } from '../support/undisturbed.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
@@ -53,10 +54,12 @@ function folder(name: string): string {
 }
 
 async function svc(args: string[], env: Record<string, string> = {}, as: string[] = []): Promise<Ended> {
-  return ended([...as, process.execPath, main, ...args], {
-    cwd: tmpdir(),
-    env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
-  })
+  return undisturbed(() =>
+    ended([...as, process.execPath, main, ...args], {
+      cwd: tmpdir(),
+      env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
+    }),
+  )
 }
 
 const doctor = (args: string[] = [], env: Record<string, string> = {}) =>
@@ -198,9 +201,10 @@ describe('svc doctor', () => {
   test('signs and colours on a terminal; words there too with NO_COLOR', async () => {
     const onTerminal = async (env: Record<string, string>) => {
       const args = ['doctor', '-d', service.dir, '-p', port, ...upstream]
-      await using screen = svcOnTerminal(args, { home, env, columns: 200 })
-      expect((await screen.exited).status).toBe(0)
-      return screen.screen()
+      return undisturbed(async () => {
+        await using screen = svcOnTerminal(args, { home, env, columns: 200 })
+        return (await screen.exited).status === 0 ? screen.screen() : ''
+      })
     }
     expect(await onTerminal({})).toContain('\u001b[32m✓\u001b[39m ')
     const plain = await onTerminal({ NO_COLOR: '1' })

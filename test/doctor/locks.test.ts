@@ -10,6 +10,7 @@ import { lookAtLock } from '../../src/platform/lock-look.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { testClock } from '../support/clock.ts'
 import { logIn, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { hurriedClock, idle, stateOf, withWard } from './support.ts'
 
 const ward = await withWard()
@@ -124,9 +125,7 @@ test('a recv that polls by itself shows life too, however long it waits', async 
   const call = directCall()
   const waiting = gateway.inbox.recv({ timeout: 300, limit: 1, consumer: 'other' }, call)
   try {
-    for (const deadline = Date.now() + 5000; !(await lookAtLock(path))?.held; await Bun.sleep(5)) {
-      if (Date.now() > deadline) throw new Error('it never polled')
-    }
+    await until('it polls', 30_000, async () => (await lookAtLock(path))?.held)
     const look = ward.look({}, { clock: { ...systemClock, now: () => Date.now() + 3600_000 } })
     const beats = setInterval(() => clock.advance(4000), 50)
     expect((await look).of('locks/poller')).toMatchObject([{ severity: 'ok' }])

@@ -11,6 +11,7 @@ import type { Clock } from '../../src/platform/clock.ts'
 import { version } from '../../src/version.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { undisturbed } from '../support/undisturbed.ts'
 
 export interface Ward extends AsyncDisposable {
   readonly dir: string
@@ -46,11 +47,13 @@ export async function withWard(): Promise<Ward> {
         ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, port: 0 },
         ...values,
       })
-      const report = await examine({
-        ...{ config, version },
-        ...(clock && { clock }),
-        ...(deadlineMs !== undefined && { deadlineMs }),
-      })
+      const report = await undisturbed(() =>
+        examine({
+          ...{ config, version },
+          ...(clock && { clock }),
+          ...(deadlineMs !== undefined && { deadlineMs }),
+        }),
+      )
       return {
         ...report,
         of: check => report.findings.filter(finding => `${finding.subject}/${finding.check}` === check),

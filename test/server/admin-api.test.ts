@@ -89,7 +89,7 @@ describe("the specification's table", () => {
 
     const user = await admin.test.sandbox.addUser('second')
     const follow = (seen: number) =>
-      admin.call('GET', `/api/sessions/login/status?login_id=${login_id}&seen=${seen}&timeout=8`)
+      admin.call('GET', `/api/sessions/login/status?login_id=${login_id}&seen=${seen}&timeout=30`)
     const scaned = follow(revision)
     await admin.test.sandbox.scan({ user })
     expect((await scaned).body).toMatchObject({ status: 'scaned', session: '客服' })
@@ -134,7 +134,7 @@ describe("the specification's table", () => {
     const user = await admin.test.sandbox.addUser('third')
     const waiting = admin.call(
       'GET',
-      `/api/sessions/login/status?login_id=${login_id}&timeout=8&seen=${body.revision}`,
+      `/api/sessions/login/status?login_id=${login_id}&timeout=30&seen=${body.revision}`,
     )
     const { verify_code } = await admin.test.sandbox.scan({ user })
     expect((await waiting).body.status).toBe('need_verifycode')

@@ -18,7 +18,7 @@ interface Reader extends AsyncDisposable {
   readonly ended: Promise<void>
 }
 
-const withinMs = 8000
+const withinMs = 30_000
 
 /** Follows the live changes as EventSource does. */
 async function listen(admin: Admin, headers: Record<string, string> = {}): Promise<Reader> {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { type Rest, startRest } from '../support/rest.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 const request = (input: unknown) => {
   const body = JSON.stringify(input)
@@ -14,14 +16,9 @@ async function opened(rest: Rest): Promise<Socket> {
   return socket
 }
 
-/** Waits for what the event loop will bring; bounded, so that what never comes fails the test. */
-async function until(condition: () => boolean): Promise<void> {
-  const end = performance.now() + 4000
-  while (!condition()) {
-    if (performance.now() > end) throw new Error('did not happen')
-    await new Promise(resolve => setImmediate(resolve))
-  }
-}
+/** Waits until an answer was written, or was not. */
+const settled = (rest: Rest, count = 1) =>
+  until('it is settled', 30_000, () => rest.gateway.settled.length >= count)
 
 describe('the position of a reader', () => {
   test('moves when the answer was written', async () => {
@@ -31,7 +28,7 @@ describe('the position of a reader', () => {
     const { status, body } = await rest.call('recv', { timeout: 0 })
     expect(status).toBe(200)
     expect(body.map((message: { text: string }) => message.text)).toEqual(['one', 'two'])
-    await until(() => rest.gateway.settled.length > 0)
+    await settled(rest)
     expect(rest.gateway.settled).toEqual([true])
     expect((await rest.call('recv', { timeout: 0 })).body).toEqual([])
   })
@@ -42,7 +39,7 @@ describe('the position of a reader', () => {
       rest.gateway.say(`message ${i}`)
       await rest.call('recv', { timeout: 0 })
     }
-    await until(() => rest.gateway.settled.length === 50)
+    await settled(rest, 50)
     expect(rest.gateway.settled).toEqual(Array(50).fill(true))
   })
 
@@ -55,10 +52,10 @@ describe('the position of a reader', () => {
     socket.destroy()
     // The door hears of it through the request's signal; a message that comes then must not be given to nobody.
     const gone = rest.gateway.signals.at(-1)
-    await until(() => gone?.aborted === true)
+    await until('it is heard', 30_000, () => gone?.aborted)
     rest.gateway.say('kept')
     expect((await rest.call('recv', { timeout: 5 })).body[0].text).toBe('kept')
-    await until(() => rest.gateway.settled.length > 0)
+    await settled(rest)
     expect(rest.gateway.settled).toEqual([true])
   })
 
@@ -73,7 +70,7 @@ describe('the position of a reader', () => {
       socket.resetAndDestroy()
     })
     socket.write(request({ timeout: 0 }))
-    await until(() => rest.gateway.settled.length > 0)
+    await settled(rest)
     expect(rest.gateway.settled).toEqual([false])
     expect(rest.gateway.position.get('default')).toBeUndefined()
     const { body } = await rest.call('recv', { timeout: 0, limit: 3 })
@@ -99,9 +96,9 @@ describe('the position of a reader', () => {
       tail = chunk.subarray(-16).toString('latin1')
     })
     socket.resume()
-    await until(() => rest.gateway.settled.length > 0)
+    await settled(rest)
     expect(rest.gateway.settled).toEqual([true])
-    await until(() => tail.endsWith('0\r\n\r\n'))
+    await until('all of it came', 30_000, () => tail.endsWith('0\r\n\r\n'))
     socket.destroy()
   })
 
@@ -143,15 +140,15 @@ describe.concurrent('waiting', () => {
   test('stopping ends every wait with its normal answer and refuses new calls', async () => {
     await using rest = await startRest()
     const answers = Array.from({ length: 5 }, () => rest.call('recv', { timeout: 300 }))
-    await until(() => rest.gateway.signals.length === 5)
+    await until('all five wait', 30_000, () => rest.gateway.signals.length === 5)
     rest.app.beginShutdown()
     for (const answer of await Promise.all(answers)) expect(answer).toEqual({ status: 200, body: [] })
     const refused = await rest.call('sessions')
     expect([refused.status, refused.body.code]).toEqual([503, 'shutting_down'])
     expect((await fetch(`${rest.url}/healthz`)).status).toBe(200)
-    const began = performance.now()
+    using watch = stopwatch()
     await rest.server.stop(3000)
-    expect(performance.now() - began).toBeLessThan(2500)
+    expect(watch.ms).toBeLessThan(2500)
   })
 
   test('a wait leaves nothing behind', async () => {

@@ -69,7 +69,7 @@ export async function raw(
   socket.on('close', () => done.resolve())
   socket.on('error', () => done.resolve())
   socket.on('connect', () => (typeof send === 'function' ? send(socket) : socket.write(send)))
-  const late = setTimeout(() => done.resolve(), 3000)
+  const late = setTimeout(() => done.resolve(), 30_000)
   await done.promise
   clearTimeout(late)
   socket.destroy()
