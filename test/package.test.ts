@@ -100,6 +100,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       say: line => steps.push(line),
     })
     expect(steps.length).toBeGreaterThan(10)
+    const doctor = [join(project, 'node_modules/.bin/svc'), 'doctor', '--sandbox', '--json', '-p', '0']
+    const { findings } = JSON.parse((await inProject([process.execPath, ...doctor])).stdout)
+    expect(findings[0].what).toStartWith(`svc ${ours.version}, the npm package on Bun `)
   }, 90_000)
 
   test('the echo bot answers', async () => {

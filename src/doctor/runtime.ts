@@ -1,6 +1,7 @@
 /** The program and its process: version, runtime, and what many sessions need of it. */
 import process from 'node:process'
 import { openFilesLimit } from '../platform/other-process.ts'
+import { isBundle } from '../platform/packed.ts'
 import { hasRaisedFetchLimit, isCompiled } from '../platform/process.ts'
 import { type Found, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
@@ -13,15 +14,19 @@ const manySessions = 100
 /** Files and sockets that svc has open besides one per session. */
 const spareFiles = 100
 
+/** What is run. The package holds the sources as JavaScript. */
+function form(): string {
+  if (isCompiled) return 'the binary'
+  if (isBundle) return 'the script for Deno'
+  return import.meta.url.endsWith('.ts') ? 'from source' : 'the npm package'
+}
+
 /** Looks at this program, and at the process that polls. */
 export async function examineRuntime({ version, polling, sessions }: Patient): Promise<Found[]> {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
   const found = [
-    ok(
-      'version',
-      `svc ${version}, ${isCompiled ? 'the binary' : 'from source'} on ${runtime}, ${process.platform} ${process.arch}`,
-    ),
+    ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`),
   ]
   const count = sessions.sessions.filter(({ status }) => status === 'connected').length
   if (count < manySessions || !polling?.held || polling.pid === undefined) return found

@@ -1,6 +1,9 @@
 /** Files inside the program's own text: a bundle is one file, and has no folder of assets. */
 import { packedFiles } from './packed-files.ts'
 
+/** Whether this program is a bundle. */
+export const isBundle: boolean = Object.keys(packedFiles).length > 0
+
 /** The names that begin with `folder`, without it; none when the program runs from its sources or as a binary. */
 export const packedNames = (folder: string): string[] =>
   Object.keys(packedFiles).flatMap(name => (name.startsWith(folder) ? [name.slice(folder.length)] : []))
