@@ -16,7 +16,7 @@ import { lookAtPolling } from './polling.ts'
 import { examineRuntime } from './runtime.ts'
 import { lookAtSessions } from './session-look.ts'
 import { examineSessions } from './sessions.ts'
-import { examineStore, type StoreLook } from './store.ts'
+import { examineStore, examineWorld, type StoreLook } from './store.ts'
 import { troubleOf } from './words.ts'
 
 export interface ExamineOptions {
@@ -64,7 +64,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     clock: async () => examineClock(patient, sight, (await network).upstream),
     disk: () => examineDisk(patient, sight),
     sessions: () => examineSessions(patient),
-    store: () => examineStore(patient, store),
+    store: async () => [...examineStore(patient, store), ...(await examineWorld(patient))],
     network: async () => (await network).found,
     exposure: () => examineExposure(patient),
   }

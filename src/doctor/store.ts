@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
+import { isNewerWorld } from '../sandbox/persistence.ts'
 import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
@@ -16,6 +17,8 @@ const dayMs = 24 * 60 * 60_000
 const liveMs = 30 * dayMs
 /** So near to what retention removes, an unread message is in danger. */
 const dangerShare = 0.8
+
+const newerFix = 'Use that version or a newer one, or another data directory.'
 
 /** What was read of the store, or why it could not be. */
 export type StoreLook = { sight: StoreSight | undefined } | { error: unknown }
@@ -33,7 +36,7 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
     return [bad('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAside(dir))]
   }
   if (sight.form > sight.newest) {
-    return [bad('form', newerStore(sight), 'Use that version or a newer one, or another data directory.')]
+    return [bad('form', newerStore(sight), newerFix)]
   }
   const found: Found[] = [
     ok(
@@ -63,6 +66,12 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
   const rules = { maxCount: config.storeMaxCount, maxAgeDays: config.storeMaxAgeDays, now: clock.now() }
   for (const consumer of sight.consumers) found.push(...lagOf(consumer, sight, rules))
   return found
+}
+
+/** Looks at the sandbox's own store. */
+export async function examineWorld({ place }: Patient): Promise<Found[]> {
+  if (!place.isSandbox || !(await isNewerWorld(join(place.dir, 'sandbox')))) return []
+  return [bad('world', 'the sandbox’s world.db was written by a newer version of svc', newerFix)]
 }
 
 function unreadable(error: unknown, dir: string): Found {

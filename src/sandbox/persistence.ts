@@ -10,6 +10,10 @@ import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { formOf } from '../platform/sqlite-form.ts'
 
 const schemaVersion = 1
+const pathIn = (dir: string) => join(dir, 'world.db')
+/** Whether a newer version wrote the world in this folder, and nobody of this one may open it. */
+export const isNewerWorld = async (dir: string): Promise<boolean> => isNewer(pathIn(dir))
+const isNewer = async (path: string) => ((await formOf(path)) ?? 0) > schemaVersion
 
 const schema = `
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -54,7 +58,7 @@ CREATE TABLE media (
  */
 export async function openWorldFile(dir: string): Promise<Database> {
   await ensurePrivateDir(dir)
-  const path = join(dir, 'world.db')
+  const path = pathIn(dir)
   try {
     return await openWorldAt(path)
   } catch (error) {
@@ -67,7 +71,7 @@ export async function openWorldFile(dir: string): Promise<Database> {
 }
 
 async function openWorldAt(path: string): Promise<Database> {
-  if (((await formOf(path)) ?? 0) > schemaVersion) {
+  if (await isNewer(path)) {
     throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
       hint: 'Use that version or a newer one, or another data directory.',
     })
