@@ -33,6 +33,12 @@ const aheadMs = 60_000
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
 
+/** A file's content: the users, and what is nobody's context, as of a later version. */
+interface Content<U extends Users = Users> {
+  readonly users: U
+  readonly others: JsonObject
+}
+
 export class Contexts {
   readonly #sessions: Sessions
   readonly #lock: FileLock
@@ -56,7 +62,7 @@ export class Contexts {
     return this.#known.get(session, () => {
       try {
         const found = this.#files.read(this.#sessions.contextsPath(session))
-        return found.kind === 'read' ? found.value : nobody
+        return found.kind === 'read' ? found.value.users : nobody
       } catch {
         return nobody
       }
@@ -119,7 +125,7 @@ export class Contexts {
     now = Number.POSITIVE_INFINITY,
   ): Promise<string | undefined> {
     if (inbound.length === 0) return undefined
-    const users = await this.#fresh(session)
+    const { users, others } = await this.#fresh(session)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
       const before = users.get(user_id)
@@ -139,7 +145,7 @@ export class Contexts {
         first_seen: before?.first_seen || received_at,
       })
     }
-    return changed ? textOf(users) : undefined
+    return changed ? textOf({ users, others }) : undefined
   }
 
   /** A file was replaced by this process: whoever looks now is to see it. */
@@ -149,10 +155,10 @@ export class Contexts {
 
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
-    const users = await this.#fresh(session)
+    const { users, others } = await this.#fresh(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
-    await writeDurably(this.#sessions.contextsPath(session), textOf(new Map(kept)))
+    await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
     this.written()
   }
 
@@ -167,13 +173,13 @@ export class Contexts {
     const write = async () => {
       // What a logout left of the folder must not get a file of its own again.
       if (!this.#sessions.token(session)) throw gone()
-      const users = await this.#fresh(session)
+      const { users, others } = await this.#fresh(session)
       const known = users.get(user)
       const [context, result] = change(known)
       if (context && context !== known) {
         users.set(user, context)
         try {
-          await writeDurably(this.#sessions.contextsPath(session), textOf(users))
+          await writeDurably(this.#sessions.contextsPath(session), textOf({ users, others }))
         } catch (error) {
           throw errorCodeOf(error) === 'ENOENT' ? gone(error) : error
         } finally {
@@ -186,7 +192,7 @@ export class Contexts {
   }
 
   /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */
-  async #fresh(session: string): Promise<Map<string, UserContext>> {
+  async #fresh(session: string): Promise<Content<Map<string, UserContext>>> {
     const path = this.#sessions.contextsPath(session)
     const found = this.#files.read(path)
     if (found.kind === 'damaged') {
@@ -196,28 +202,33 @@ export class Contexts {
         aside,
       })
     }
-    return new Map(found.kind === 'read' ? found.value : nobody)
+    const { users, others } = found.kind === 'read' ? found.value : { users: nobody, others: {} }
+    return { users: new Map(users), others }
   }
 }
 
-const textOf = (users: Users) => serialized(Object.fromEntries(users))
+const textOf = ({ users, others }: Content) => serialized({ ...others, ...Object.fromEntries(users) })
 
-function parseContexts(fields: JsonObject): Users {
+function parseContexts(fields: JsonObject): Content {
   const users = new Map<string, UserContext>()
+  const others: JsonObject = {}
   for (const [user, value] of Object.entries(fields)) {
     // WeiLink and hand-made files hold a bare token.
     const entry = typeof value === 'string' ? { token: value } : value
-    if (typeof entry !== 'object' || entry === null) continue
-    const { token, received_at, used, last_sent_at, first_seen, ...others } = entry as Partial<
+    if (typeof entry !== 'object' || entry === null) {
+      others[user] = value
+      continue
+    }
+    const { token, received_at, used, last_sent_at, first_seen, ...rest } = entry as Partial<
       Record<keyof UserContext, unknown>
     >
     const time = (at: unknown) => (Number.isSafeInteger(at) ? (at as number) : undefined)
     // Fields of a later version survive.
-    const context: UserContext = { ...others, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
+    const context: UserContext = { ...rest, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
     if (typeof token === 'string') context.token = token
     if (time(received_at) !== undefined) context.received_at = received_at as number
     if (time(last_sent_at) !== undefined) context.last_sent_at = last_sent_at as number
     users.set(user, context)
   }
-  return users
+  return { users, others }
 }

@@ -105,13 +105,23 @@ test('odd user ids and fields of a later version survive', async () => {
   const fields = JSON.parse(await readFile(path, 'utf8'))
   fields.later = { ...fields['0'], mood: 'good' }
   fields.bare = 'token alone'
+  fields.form = 7
   await writeFile(path, JSON.stringify(fields))
   for (const user of [...odd, 'later', 'bare']) await t.contexts.reserve('s', user, 1, rules)
   const users = await t.contexts.users('s')
   expect(new Set(users.keys())).toEqual(new Set([...odd, 'later', 'bare']))
   for (const user of odd) expect(users.get(user)).toMatchObject({ token: `t ${user}`, used: 1 })
   expect(users.get('bare')).toMatchObject({ token: 'token alone', used: 1 })
-  expect(JSON.parse(await readFile(path, 'utf8')).later.mood).toBe('good')
+  const kept = async () => {
+    const { later, form } = JSON.parse(await readFile(path, 'utf8'))
+    return [later?.mood, form]
+  }
+  expect(await kept()).toEqual(['good', 7])
+  await commit(t, [{ user_id: 'later', token: 'newer', received_at: 2000 }])
+  expect(await kept()).toEqual(['good', 7])
+  // Of another bot nothing is known of the users but who they are.
+  await t.sessions.save('s', bot('other'))
+  expect(await kept()).toEqual([undefined, 7])
 })
 
 test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
