@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util'
 import { spareLoopbackTheProxy } from '../src/platform/process.ts'
 import { ended } from '../test/support/ended.ts'
 import { type Service, startService } from '../test/support/service.ts'
+import { stopwatch } from '../test/support/stopwatch.ts'
 import { begin, goOn, lookAround, stillThere } from './smoke/conversation.ts'
 import { expected } from './smoke/expected.ts'
 
@@ -121,14 +122,15 @@ async function versionOf({ command, env, cwd, data, version, patience = 1 }: Smo
 
 async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`not within ${ms} ms`)), ms)
+  using watch = stopwatch()
+  const timer = setInterval(() => watch.ms > ms && reject(new Error(`not within ${ms} ms`)), 100)
   const stop = () => reject(signal?.reason)
   signal?.addEventListener('abort', stop, { once: true })
   if (signal?.aborted) stop()
   try {
     return await Promise.race([work, promise])
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
     signal?.removeEventListener('abort', stop)
   }
 }

@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
 import { tools } from '../src/tools/index.ts'
 import { freePort } from './support/port.ts'
+import { stopwatch } from './support/stopwatch.ts'
+import { until } from './support/until.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Every README by its path, that of the front door first. */
@@ -101,10 +103,9 @@ test('every command does what it shows, restart included', async () => {
         service = await start({ ...env, SVC_PORT: port, SVC_SANDBOX_PORT: phonePort })
         ;[port, phonePort] = service.ports
         // What follows the addresses comes in the same breath, though not always in the same piece.
-        const deadline = Date.now() + 2000
-        while (!isShown(here(step.shown ?? ''), service.output()) && Date.now() < deadline)
-          await Bun.sleep(10)
-        output = service.output()
+        const { output: said } = service
+        await until('the last line', 30_000, () => isShown(here(step.shown ?? ''), said())).catch(() => {})
+        output = said()
       } else {
         output = await shell.run(here(step.code))
       }
@@ -146,14 +147,9 @@ async function start(env: Record<string, string>): Promise<Started> {
     return child.exited
   }
   const ready = /^listening on \S+:(\d+)\n[\s\S]*^phone on \S+:(\d+)\/phone\n/m
-  const deadline = Date.now() + stepMs
-  while (!ready.test(output)) {
-    if (child.exitCode !== null || Date.now() > deadline) {
-      await end('SIGKILL')
-      throw new Error(`./scripts/start did not get ready:\n${output}${errors}`)
-    }
-    await Bun.sleep(10)
-  }
+  const isReady = () => ready.test(output) || child.exitCode !== null
+  await until('it is ready', stepMs, isReady).catch(() => end('SIGKILL'))
+  if (!ready.test(output)) throw new Error(`./scripts/start did not get ready:\n${output}${errors}`)
   const [, port = '', phonePort = ''] = ready.exec(output) ?? []
   return { ports: [port, phonePort], output: () => output, errors: () => errors, end }
 }
@@ -170,7 +166,8 @@ function openShell(cwd: string, env: Record<string, string>) {
       const marker = `=====${++count}=====`
       child.stdin.write(`${code}\necho; echo '${marker}'\n`)
       await child.stdin.flush()
-      const late = setTimeout(() => child.kill('SIGKILL'), stepMs)
+      using watch = stopwatch()
+      const late = setInterval(() => watch.ms > stepMs && child.kill('SIGKILL'), 100)
       try {
         for (;;) {
           const at = rest.indexOf(marker)
@@ -184,7 +181,7 @@ function openShell(cwd: string, env: Record<string, string>) {
           rest += value
         }
       } finally {
-        clearTimeout(late)
+        clearInterval(late)
       }
     },
     end: () => child.kill('SIGKILL'),

@@ -11,6 +11,7 @@ import { version } from '../../src/version.ts'
 import { svc, svcMain } from '../support/command.ts'
 import { freePort } from '../support/port.ts'
 import { startService } from '../support/service.ts'
+import { undisturbed } from '../support/undisturbed.ts'
 import { until } from '../support/until.ts'
 
 const standIn = fileURLToPath(new URL('systemctl.ts', import.meta.url))
@@ -47,14 +48,16 @@ const ourPlaceIsFleeting = [process.execPath, svcMain].map(
 /** `svc service …` of this user, and what was asked of systemctl meanwhile. */
 async function service(args: readonly string[], env: Record<string, string> = {}) {
   const before = (await kept('calls')).length
-  const ended = await svc(['service', ...args], {
-    home,
-    env: {
-      PATH: `${join(home, 'bin')}:${process.env.PATH ?? ''}`,
-      XDG_CONFIG_HOME: join(home, 'conf ig'),
-      ...env,
-    },
-  })
+  const run = () =>
+    svc(['service', ...args], {
+      home,
+      env: {
+        PATH: `${join(home, 'bin')}:${process.env.PATH ?? ''}`,
+        XDG_CONFIG_HOME: join(home, 'conf ig'),
+        ...env,
+      },
+    })
+  const ended = await (args[0] === 'status' ? undisturbed(run) : run())
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
   return {
     ...ended,

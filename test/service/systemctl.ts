@@ -28,7 +28,7 @@ async function stop(): Promise<void> {
   const pid = Number(kept('pid'))
   if (!pid) return
   if (alive(pid)) process.kill(pid, 'SIGTERM')
-  for (let left = 500; left > 0 && alive(pid); left--) await Bun.sleep(10)
+  for (let left = 2000; left > 0 && alive(pid); left--) await Bun.sleep(10)
   rmSync(at('pid'), { force: true })
 }
 
@@ -43,7 +43,7 @@ async function start(): Promise<number> {
   })
   writeFileSync(at('pid'), String(child.pid))
   writeFileSync(at('journal'), '')
-  for (let left = 1000; left > 0 && !ended; left--) {
+  for (let left = 2000; left > 0 && !ended; left--) {
     if (/^listening on /m.test(kept('journal'))) return 0
     await Bun.sleep(10)
   }
