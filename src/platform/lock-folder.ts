@@ -105,7 +105,10 @@ const touchedLongAgo = (folder: string) =>
     () => false,
   )
 
-/** Whether a lock folder is nobody's; looks on for some seconds if it is old. */
+/**
+ * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once
+ * more: the holder may have slept as well, on a machine that stood still, and touches it now that he is awake.
+ */
 async function abandoned(folder: string, watch: Watch): Promise<boolean> {
   for (;;) {
     const touchedAt = await stat(folder).then(
@@ -115,8 +118,9 @@ async function abandoned(folder: string, watch: Watch): Promise<boolean> {
     if (touchedAt === undefined) return false
     const touched = !watch.look(touchedAt)
     const old = Date.now() - touchedAt > staleMs
-    if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) return true
-    if (!old || (touched && watch.looks > 1)) return false
+    if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) {
+      if (!watch.slept) return true
+    } else if (!old || (touched && watch.looks > 1)) return false
     await systemClock.sleep(lookEveryMs)
   }
 }
@@ -125,6 +129,8 @@ async function abandoned(folder: string, watch: Watch): Promise<boolean> {
 class Watch {
   watchedMs = 0
   looks = 0
+  /** Whether the last look came later than looks do. */
+  slept = false
   #touchedAt: number | undefined
   #lookedAt = 0
 
@@ -135,7 +141,9 @@ class Watch {
   look(touchedAt: number): boolean {
     const now = performance.now()
     const same = touchedAt === this.#touchedAt
-    this.watchedMs = same ? this.watchedMs + Math.min(now - this.#lookedAt, longestLookMs) : 0
+    const sinceMs = now - this.#lookedAt
+    this.slept = same && sinceMs > longestLookMs
+    this.watchedMs = same ? this.watchedMs + Math.min(sinceMs, longestLookMs) : 0
     this.#touchedAt = touchedAt
     this.#lookedAt = now
     this.looks += 1

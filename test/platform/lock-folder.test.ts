@@ -1,8 +1,9 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -19,9 +20,16 @@ function worker(path: string, kind: string, ...args: string[]) {
   return { child, said: async () => JSON.parse((await lines.read()).value ?? 'null') }
 }
 
-/** Tries as a watcher does. @returns ms until it was taken; undefined when it was not within `withinMs` */
+/**
+ * Tries as a watcher does.
+ *
+ * @param withinMs as this process lives
+ * @returns ms by the clock until it was taken; undefined when it was not in time
+ */
 async function takenAfter(lock: FileLock, withinMs: number): Promise<number | undefined> {
-  for (const began = performance.now(); performance.now() - began < withinMs; ) {
+  const began = performance.now()
+  using watch = stopwatch()
+  while (watch.ms < withinMs) {
     if (await lock.tryLock()) return performance.now() - began
     await Bun.sleep(500)
   }
@@ -46,10 +54,12 @@ describe.concurrent('locks', () => {
 
   test('a lock folder whose holder was blocked for too long is another’s: the holder does nothing more, and hears of it', async () => {
     const path = newPath()
-    const holder = worker(path, 'lockfile', 'block', '12000')
+    const goOn = newPath()
+    const holder = worker(path, 'lockfile', 'block', goOn)
     expect(await holder.said()).toEqual({ taken: true })
     await using lock = await opened(path)
     expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
+    writeFileSync(goOn, '')
     const { atOnce, later, lostAfterMs } = await holder.said()
     expect({ atOnce, later }).toEqual({ atOnce: false, later: false })
     expect(lostAfterMs).toBeLessThan(500)
@@ -61,10 +71,12 @@ describe.concurrent('locks', () => {
 
   test('a lock folder that became another’s is not taken down by a holder who wakes up and gives it back', async () => {
     const path = newPath()
-    const holder = worker(path, 'lockfile', 'block', '11000', 'unlock')
+    const goOn = newPath()
+    const holder = worker(path, 'lockfile', 'block', goOn, 'unlock')
     expect(await holder.said()).toEqual({ taken: true })
     await using lock = await opened(path)
     expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
+    writeFileSync(goOn, '')
     await holder.said()
     await holder.child.exited
     expect(existsSync(`${path}.lock`)).toBe(true)
@@ -72,8 +84,11 @@ describe.concurrent('locks', () => {
   })
 
   test('a lock folder whose holder was blocked while nobody wanted it is still his, once he has made sure', async () => {
-    const holder = worker(newPath(), 'lockfile', 'block', '9000')
+    const goOn = newPath()
+    const holder = worker(newPath(), 'lockfile', 'block', goOn)
     expect(await holder.said()).toEqual({ taken: true })
+    await Bun.sleep(9000)
+    writeFileSync(goOn, '')
     expect(await holder.said()).toEqual({ atOnce: false, later: true })
     await holder.child.exited
   })
@@ -102,6 +117,12 @@ describe.concurrent('locks', () => {
     expect(await takenAfter(lock.lock, 10_000)).toBeDefined()
   })
 
+  test('a lock folder is not taken from a live holder when the machine stood still, whatever the clock says', async () => {
+    const all = worker(newPath(), 'lockfile', 'stand still')
+    expect(await all.said()).toEqual({ taken: false })
+    await all.child.exited
+  })
+
   test('the lock folder of a dead holder is taken within 10 s though the clock was set a day back', async () => {
     const path = newPath()
     await using lock = await opened(path)
@@ -112,10 +133,12 @@ describe.concurrent('locks', () => {
 
   test('with the kernel’s lock a holder that is blocked for long loses nothing', async () => {
     const path = newPath()
-    const holder = worker(path, 'flock', 'block', '12000')
+    const goOn = newPath()
+    const holder = worker(path, 'flock', 'block', goOn)
     expect(await holder.said()).toEqual({ taken: true })
     const lock = await openLock(path)
     expect(await takenAfter(lock, 11_000)).toBeUndefined()
+    writeFileSync(goOn, '')
     expect(await holder.said()).toEqual({ atOnce: true, later: true })
     await holder.child.exited
     expect(await lock.tryLock()).toBe(true)

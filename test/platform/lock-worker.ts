@@ -3,12 +3,16 @@
  *
  * - count <file> <turns>: adds 1 to the number in the file that many times, each under the lock
  * - hold: takes the lock, says "held", and lives on (with a child of its own) until killed
- * - block <ms>: takes the lock, does nothing at all for that long, and says how it stands then and a second
- *   later; with `unlock` it gives the lock back in between
+ * - block <file>: takes the lock, does nothing at all until there is such a file, and says how it stands then and when
+ *   it has made sure; with `unlock` it gives the lock back instead
+ * - stand still: tries for a lock folder whose holder, in this process too, touches it by the clock of yesterday; all
+ *   stands still for 3 s just before the touch that comes next; says whether it was taken
  * - try: says whether the lock can be taken
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { openLock } from '../../src/platform/lock.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 const [path = '', job, ...rest] = process.argv.slice(2)
 const lock = await openLock(path, process.env.LOCK_KIND === 'lockfile' ? { kind: 'lockfile' } : {})
@@ -17,9 +21,9 @@ if (job === 'count') {
   const [file = '', turns] = rest
   let longestMs = 0
   for (let i = 0; i < Number(turns); i++) {
-    const asked = performance.now()
+    using watch = stopwatch()
     await lock.run(async () => {
-      longestMs = Math.max(longestMs, performance.now() - asked)
+      longestMs = Math.max(longestMs, watch.ms)
       const count = Number(readFileSync(file, 'utf8'))
       await new Promise(resolve => setTimeout(resolve, 1))
       writeFileSync(file, String(count + 1))
@@ -35,17 +39,31 @@ if (job === 'count') {
   setInterval(() => {}, 1000)
 } else if (job === 'block') {
   console.log(JSON.stringify({ taken: await lock.tryLock() }))
+  const [goOn = '', unlock] = rest
+  const never = new Int32Array(new SharedArrayBuffer(4))
+  for (let tries = 0; tries < 600 && !existsSync(goOn); tries++) Atomics.wait(never, 0, 0, 100)
+  using watch = stopwatch()
   let lostAfterMs: number | undefined
-  let wokeAt = 0
   lock.lost.addEventListener('abort', () => {
-    lostAfterMs = performance.now() - wokeAt
+    lostAfterMs = watch.ms
   })
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(rest[0]))
-  wokeAt = performance.now()
   const atOnce = lock.sure
-  if (rest[1] === 'unlock') await lock.unlock()
+  if (unlock) await lock.unlock()
+  else await until('how it stands is known', 30_000, () => lock.lost.aborted || lock.sure)
   await new Promise(resolve => setTimeout(resolve, 1000))
   console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs }))
+  await lock.close()
+} else if (job === 'stand still') {
+  const yesterday = () => new Date(Date.now() - 24 * 3_600_000)
+  const touch = () => utimesSync(`${path}.lock`, yesterday(), yesterday())
+  mkdirSync(`${path}.lock`)
+  touch()
+  setTimeout(() => {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000)
+    // The holder is the last one to wake.
+    setTimeout(touch, 100)
+  }, 1800)
+  console.log(JSON.stringify({ taken: await lock.tryLock() }))
   await lock.close()
 } else {
   console.log(JSON.stringify({ taken: await lock.tryLock() }))

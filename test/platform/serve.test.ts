@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { type RunningServer, type ServeOptions, serve } from '../../src/platform/serve.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const running: RunningServer[] = []
 afterEach(async () => {
@@ -119,7 +120,7 @@ test('a stop lets what runs finish, and takes nothing new', async () => {
   })
   const answer = fetch(server.url)
   await inside.promise
-  const stopped = server.stop(5000)
+  const stopped = server.stop(60_000)
   const refused = await fetch(server.url).catch(error => error.code)
   expect(refused).toBe('ECONNREFUSED')
   gate.resolve()
@@ -146,9 +147,9 @@ test('a stop ends though a stream, a silent connection and an idle one are open'
     () => 'ended',
     () => 'cut',
   )
-  const asked = performance.now()
+  using watch = stopwatch()
   await Promise.all([server.stop(100), server.stop(100)])
-  expect(performance.now() - asked).toBeLessThan(2000)
+  expect(watch.ms).toBeLessThan(2000)
   expect(await reading).toMatch(/ended|cut/)
   silent.destroy()
   half.destroy()
@@ -169,9 +170,9 @@ test('a stop ends though a handler never answers', async () => {
 test('a stop with nothing under way does not wait for idle connections', async () => {
   const server = await start(() => new Response('x'))
   await (await fetch(server.url)).text()
-  const asked = performance.now()
-  await server.stop(5000)
-  expect(performance.now() - asked).toBeLessThan(1000)
+  using watch = stopwatch()
+  await server.stop(60_000)
+  expect(watch.ms).toBeLessThan(1000)
 })
 
 test('a body above the server’s own cap gets 413', async () => {
