@@ -62,7 +62,7 @@ export interface TestBot {
   base_url: string
 }
 
-const withinMs = 8000
+const withinMs = 30_000
 
 export async function withGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const sandbox =

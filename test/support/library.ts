@@ -27,7 +27,7 @@ export interface TestLibrary extends AsyncDisposable {
   requests(endpoint: string): number
 }
 
-const withinMs = 8000
+const withinMs = 30_000
 
 export async function withLibrary(
   options: { sessions?: string[]; switches?: TestSandboxOptions['switches'] } = {},

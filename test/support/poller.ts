@@ -13,6 +13,7 @@ import { openState } from '../../src/state/state.ts'
 import { Store } from '../../src/store/store.ts'
 import { testClock } from './clock.ts'
 import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
+import { until } from './until.ts'
 
 type Commit = PollerPorts['commit']
 
@@ -78,12 +79,8 @@ export async function withPoller(
         for (let turns = 0; asking > 0 && !look() && turns < 500; turns++) await turn()
       }
     },
-    async until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
-      for (const deadline = performance.now() + 8000; !(await look()); ) {
-        if (performance.now() > deadline) throw new Error(`never: ${what}\n${lines.join('')}`)
-        await new Promise(resolve => setTimeout(resolve, 5))
-      }
-    },
+    until: (what: string, look: () => boolean | Promise<boolean>) =>
+      until(what, 30_000, look, () => lines.join('')),
     async stop() {
       stop.abort()
       await running

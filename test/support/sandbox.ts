@@ -12,6 +12,8 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import type { Switches } from '../../src/sandbox/switches.ts'
 import type { World } from '../../src/sandbox/world.ts'
 import { freePort } from './port.ts'
+import { stopwatch } from './stopwatch.ts'
+import { until } from './until.ts'
 
 export interface TestSandbox extends AsyncDisposable {
   /** Upstream address; `cdnUrl` the CDN's. */
@@ -109,24 +111,6 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     const init = query ? { method } : { method, body: JSON.stringify(args) }
     return (await request(`/phone/${path}${query}`, init)) as never
   }
-  const until = async <T>(withinMs: number, what: string, look: () => T | undefined): Promise<T> => {
-    const { core } = running.world
-    const deadline = AbortSignal.timeout(withinMs)
-    for (;;) {
-      const found = look()
-      if (found !== undefined) return found
-      if (deadline.aborted) throw new Error(`not within ${withinMs} ms: ${what}`)
-      await new Promise<void>(resolve => {
-        const off = core.onChange(done)
-        deadline.addEventListener('abort', done, { once: true })
-        function done() {
-          off()
-          deadline.removeEventListener('abort', done)
-          resolve()
-        }
-      })
-    }
-  }
   const messages: TestSandbox['messages'] = async (which = {}) =>
     (await phone<{ messages: SeenMessage[] }>('GET', 'messages', which)).messages
 
@@ -153,8 +137,8 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       }),
     bulk: async (count, text, to) => void (await phone('POST', 'bulk', { count, text, to })),
     scan: more => phone('POST', 'scan', more),
-    async scanAndConfirm({ withinMs = 5000, ...more } = {}) {
-      await until(withinMs, 'a QR code waits', () =>
+    async scanAndConfirm({ withinMs = 30_000, ...more } = {}) {
+      await until('a QR code waits', withinMs, () =>
         running.world.logins.list().find(login => login.status === 'wait'),
       )
       return phone('POST', 'scan', { ...more, confirm: true })
@@ -170,21 +154,22 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     mend: async () => void (await phone('DELETE', 'faults')),
     switches: changes => phone('POST', 'switches', changes),
     advance: async ms => void (await phone('POST', 'clock', { advance_ms: ms })),
-    async seen(enough, withinMs = 5000) {
-      for (const deadline = Date.now() + withinMs; ; ) {
+    async seen(enough, withinMs = 30_000) {
+      using watch = stopwatch()
+      for (;;) {
         // Registered before looking, so that nothing falls between.
-        const change = new Promise<void>(resolve => {
-          const off = running.world.core.onChange(() => {
-            off()
-            resolve()
-          })
-          setTimeout(resolve, Math.max(0, deadline - Date.now()))
-        })
-        const found = await messages({ from: 'bot', limit: 1000 })
-        if (enough(found)) return found
-        if (Date.now() >= deadline)
-          throw new Error(`not seen within ${withinMs} ms: ${JSON.stringify(found)}`)
-        await change
+        const changed = Promise.withResolvers<void>()
+        const off = running.world.core.onChange(changed.resolve)
+        const timer = setTimeout(changed.resolve, 250)
+        try {
+          const found = await messages({ from: 'bot', limit: 1000 })
+          if (enough(found)) return found
+          if (watch.ms > withinMs) throw new Error(`not seen within ${withinMs} ms: ${JSON.stringify(found)}`)
+          await changed.promise
+        } finally {
+          off()
+          clearTimeout(timer)
+        }
       }
     },
     async mediaBytes(mediaId) {
