@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, type Service, startService } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const commands = { bun: [process.execPath, main], deno: denoRun(main) }
@@ -16,8 +18,9 @@ const other = { bun: 'deno', deno: 'bun' } as const
 /** Calls recv until the text has come. @returns the messages, in the order they came */
 async function readUntil(service: Service, consumer: string, text: string): Promise<Json[]> {
   const got: Json[] = []
-  for (const deadline = performance.now() + 15_000; !got.some(message => message.text === text); ) {
-    if (performance.now() > deadline) throw new Error(`${text} never came: ${JSON.stringify(got)}`)
+  using watch = stopwatch()
+  while (!got.some(message => message.text === text)) {
+    if (watch.ms > 30_000) throw new Error(`${text} never came: ${JSON.stringify(got)}`)
     const { status, body } = await service.call('recv', { consumer, timeout: 5 })
     if (status !== 200) throw new Error(JSON.stringify(body))
     got.push(...body)
@@ -51,9 +54,10 @@ test.skipIf(!deno)(
     const login = running.deno.call('login', { session_name: 'work' })
     await upstream.scanAndConfirm()
     await login
-    expect((await running.deno.call('login', { session_name: 'work', timeout: 10 })).body.status).toBe(
-      'confirmed',
-    )
+    await until('it is confirmed', 30_000, async () => {
+      const { body } = await running.deno.call('login', { session_name: 'work', timeout: 10 })
+      return body.status === 'confirmed'
+    })
 
     let said = 0
     const got: Record<Runtime, Json[]> = { bun: [], deno: [] }

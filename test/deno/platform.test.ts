@@ -31,7 +31,7 @@ function start(command: string[]) {
     said: (words: string | RegExp) =>
       until(
         `"${words}"`,
-        15_000,
+        30_000,
         () => (words instanceof RegExp ? words.exec(out)?.[1] : out.includes(words)),
         () => out + err,
       ),
@@ -81,7 +81,7 @@ onDeno(`${denoOrNone}: a recv whose caller left takes no message along`, async (
   socket.destroy()
   await service.call('recv', { timeout: 0, consumer: 'another' })
   await service.phone('say', { text: 'for whoever is there' })
-  expect((await service.call('recv', { timeout: 20 })).body).toMatchObject([{ text: 'for whoever is there' }])
+  expect((await service.call('recv', { timeout: 50 })).body).toMatchObject([{ text: 'for whoever is there' }])
 })
 
 onDeno.each([10, 3_000_000])(
@@ -95,7 +95,7 @@ onDeno.each([10, 3_000_000])(
     const response = await fetch(`${url}/tools/default/recv`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ timeout: 10 }),
+      body: JSON.stringify({ timeout: 50 }),
     })
     const messages = (await response.json()) as { text: string }[]
     expect(messages.map(({ text }) => text.length)).toEqual([size])
@@ -119,7 +119,7 @@ onDeno(`${denoOrNone}: a request that fails is named as on Bun`, async () => {
   })
   const urls = [refused, 'http://no-such-host.invalid/', `http://127.0.0.1:${breaking.port}/`, plain.url.href]
   const codes = async (runtime: string[]) => {
-    const { stdout, stderr } = await ended([...runtime, ...urls], { cwd: '/', env, withinMs: 30_000 })
+    const { stdout, stderr } = await ended([...runtime, ...urls], { cwd: '/', env })
     return [stdout.split('\n').slice(0, -1), stderr]
   }
   const program = here('failing-requests.ts')
@@ -136,7 +136,7 @@ onDeno(`${denoOrNone}: what a database refuses is named as on Bun`, async () => 
   const program = here('failing-database.ts')
   const refusals = ['BUSY', 'BUSY', 'READONLY', 'FULL', 'NOTADB', 'CANTOPEN']
   for (const runtime of [[process.execPath, program], denoRun(program)]) {
-    const { stdout, stderr } = await ended(runtime, { cwd: '/', env, withinMs: 30_000 })
+    const { stdout, stderr } = await ended(runtime, { cwd: '/', env })
     expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([refusals.map(name => `SQLITE_${name}`), ''])
   }
 })

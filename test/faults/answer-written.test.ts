@@ -20,7 +20,7 @@ for (const { when, size, what } of cases) {
     const response = await fetch(`${url}/tools/default/recv`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ timeout: 10 }),
+      body: JSON.stringify({ timeout: 50 }),
     })
     const messages = (await response.json()) as { text: string }[]
     expect(messages.map(message => message.text.length)).toEqual([size])

@@ -15,6 +15,7 @@ describe('the pace of several processes', () => {
     ]
     await site.say('hi')
     await site.stored(1)
+    const began = Date.now()
     const answers = await Promise.all(
       both.flatMap((program, p) =>
         [0, 1].map(n => program.call('send', { to: site.user, text: `${p}.${n}` })),
@@ -23,8 +24,8 @@ describe('the pace of several processes', () => {
     expect(answers.map(({ body }) => body.status)).toEqual(Array(4).fill('accepted'))
     const times = await arrivals(site)
     expect(times).toHaveLength(4)
-    // Alone each would have been done after one second.
-    expect(times[3]! - times[0]!).toBeGreaterThan(2500)
+    // Alone each would have been done after one second. What holds up a request on its way shortens what is between two.
+    expect(times[3]! - began).toBeGreaterThan(2500)
   })
 
   test('commands of one send each, in a shell loop or all at once, keep one send per second', async () => {
@@ -34,11 +35,12 @@ describe('the pace of several processes', () => {
     await site.stored(1)
     await service.kill('SIGTERM')
     const send = (text: string) => site.once('send', site.user, text, '--pace', '1/s,10/5m')
+    const began = Date.now()
     const results = [await send('1'), await send('2'), ...(await Promise.all([send('3'), send('4')]))]
     expect(results.map(({ status }) => status)).toEqual(Array(4).fill('accepted'))
     const times = await arrivals(site)
     expect(times).toHaveLength(4)
-    expect(times[3]! - times[0]!).toBeGreaterThan(2500)
+    expect(times[3]! - began).toBeGreaterThan(2500)
   })
 
   test('what one has sent counts against the ten in five minutes of the other, and after a restart too', async () => {
@@ -68,13 +70,14 @@ describe('the pace of several processes', () => {
     const first = await site.start({ args: paced('0.2/s') })
     await site.say('hi')
     await site.stored(1)
+    const began = Date.now()
     await first.call('send', { to: site.user, text: 'before' })
     await first.kill('SIGKILL')
     const second = await site.start({ args: paced('0.2/s') })
     const { body } = await second.call('send', { to: site.user, text: 'after' })
     expect(body.status).toBe('accepted')
-    const [before, after] = await arrivals(site)
-    expect(after! - before!).toBeGreaterThan(4500)
+    const [, after] = await arrivals(site)
+    expect(after! - began).toBeGreaterThan(4500)
   })
 })
 

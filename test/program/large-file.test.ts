@@ -28,7 +28,7 @@ describe('a file of 1 GiB', () => {
         await using service = await startService({ dir })
         await logIn(service)
         await service.phone('say', { text: 'send me everything' })
-        const [hi] = (await service.call('recv', { timeout: 20 })).body
+        const [hi] = (await service.call('recv', { timeout: 50 })).body
         const path = join(dir, 'media', 'everything.bin')
         await mkdir(join(dir, 'media'), { recursive: true })
         const sha256 = await makeFile(path)
@@ -51,7 +51,7 @@ describe('a file of 1 GiB', () => {
           body: Bun.file(path),
         })
         expect(said.status).toBe(200)
-        const [back] = (await service.call('recv', { timeout: 20 })).body
+        const [back] = (await service.call('recv', { timeout: 50 })).body
         await resetPeak(service.pid)
         const saved = await service.call('download', { message_id: back.message_id })
         expect(saved.body).toMatchObject({ size: sizeBytes, sha256, file_name: 'back.bin' })

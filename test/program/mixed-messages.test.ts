@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { parseLossless } from '../../src/ilink/lossless.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const count = 1000
 const firstId = 2n ** 64n - 1n - BigInt(count * 3)
@@ -221,8 +222,8 @@ function check(message: Json, one: Sample, bot: string, user: string): void {
 
 async function receiveAll(service: Service, wanted: number): Promise<Json[]> {
   const received: Json[] = []
-  const deadline = Date.now() + 90_000
-  while (received.length < wanted && Date.now() < deadline) {
+  using watch = stopwatch()
+  while (received.length < wanted && watch.ms < 90_000) {
     const { status, body } = await service.call('recv', { timeout: 5, limit: 70 })
     if (status !== 200) throw new Error(JSON.stringify(body))
     received.push(...body)

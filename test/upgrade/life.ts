@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expected } from '../../scripts/smoke/expected.ts'
 import { type Json, logIn, type Service } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
 /** Answers as they were given before; message ids and texts, that is, and no times of now. */
@@ -64,7 +65,7 @@ export async function live(service: Service): Promise<Left> {
   }
   const waiting = queues ? [{ kind: 'text', text: 'for later\n\n以后再说' }, { kind: 'image' }] : []
   // One that nobody has read.
-  const messages = await until('the picture is stored', 10_000, async () => {
+  const messages = await until('the picture is stored', 30_000, async () => {
     const stored = await history(service)
     return (
       stored.some(({ msg_type, direction }) => msg_type === 'IMAGE' && direction === 'received') && stored
@@ -114,7 +115,7 @@ export async function stillAll(service: Service, left: Left, dir: string): Promi
   const [fresh] = await receive(service, 1)
   expected(fresh, { text: 'are you still there?', from_user: user, session: 'work' })
   const outbox = async (): Promise<Json[]> => (await fetch(`${service.url}/outbox`)).json()
-  await until('nothing waits', 10_000, async () => (await outbox()).length === 0)
+  await until('nothing waits', 30_000, async () => (await outbox()).length === 0)
   expected((await shown(service)).slice(left.shown), left.waiting)
   expected(await answered(service, 'send', { to: user, text: '我还在' }), {
     status: 'accepted',
@@ -144,8 +145,9 @@ async function history(service: Service): Promise<Json[]> {
 /** Messages, until there are so many. */
 async function receive(service: Service, count: number, input: Json = {}): Promise<Json[]> {
   const got: Json[] = []
-  for (const deadline = Date.now() + 20_000; got.length < count; ) {
-    if (Date.now() > deadline) throw new Error(`${got.length} of ${count} messages came in time`)
+  using watch = stopwatch()
+  while (got.length < count) {
+    if (watch.ms > 30_000) throw new Error(`${got.length} of ${count} messages came in time`)
     got.push(...(await answered(service, 'recv', { timeout: 5, ...input })))
   }
   return got
