@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
@@ -81,7 +82,7 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     { additionalProperties: false },
   ),
   output: HistoryPage,
-  errors: ['store_unavailable'],
+  errors: ['session_not_found', 'store_unavailable'],
   cli: {
     path: ['history'],
     positionals: ['text_contains'],
@@ -90,16 +91,6 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation. All given filters must match. The end of the output says how to see older ones.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
-    // A program that searches may name a session that is still to come; who types it has misspelt it.
-    async refuse(gateway, { session }) {
-      if (session === undefined) return
-      const name = String(session)
-      const sessions = await gateway.accounts.list()
-      if (sessions.some(one => sessionKey(one.name) === sessionKey(name))) return
-      // One that was logged out, or renamed, is known by what it left.
-      const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
-      if (total === 0) throw new SvcError('session_not_found', `there is no session named "${name}"`)
-    },
     help: { before: 'Row id: only messages before it, as the end of the page before told.' },
   },
   examples: [
@@ -127,6 +118,18 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       },
     },
   ],
-  run: (gateway, input, call) =>
-    gateway.history.page({ ...input, limit: input.limit ?? 50, offset: input.offset ?? 0 }, call.signal),
+  async run(gateway, { limit = 50, offset = 0, ...filters }, { signal }) {
+    const page = await gateway.history.page({ ...filters, limit, offset }, signal)
+    if (page.total === 0 && filters.session !== undefined) await expectKnown(gateway, filters.session)
+    return page
+  },
 })
+
+/** An empty page for a misspelt name would be taken for a quiet session. */
+async function expectKnown(gateway: Gateway, name: string): Promise<void> {
+  const sessions = await gateway.accounts.list()
+  if (sessions.some(one => sessionKey(one.name) === sessionKey(name))) return
+  // One that was logged out, or renamed, is known by what it left.
+  const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
+  if (total === 0) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+}

@@ -1,6 +1,7 @@
 /** history: who asks may leave. */
 import { expect, test } from 'bun:test'
 import { directCall } from '../../src/gateway/call.ts'
+import type { HistoryPage } from '../../src/gateway/face.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { history } from '../../src/tools/history.ts'
 import { invoke } from '../../src/tools/invoke.ts'
@@ -21,4 +22,22 @@ test('a search ends with the call it is for', async () => {
   leave.abort()
   await expect(search).rejects.toMatchObject({ code: 'shutting_down' })
   expect((await t.gateway.history.page({ text_contains: 'nowhere', limit: 1, offset: 0 })).total).toBe(0)
+})
+
+test('a session that is none is an error, as for recv; a quiet one, and one that left messages, are not', async () => {
+  await using t = await withGateway({ sessions: ['work', 'quiet'] })
+  await t.sandbox.say('to be kept', { to: t.bots.get('work')!.bot_id })
+  await t.receive(1)
+  await t.gateway.accounts.logout('work')
+  const ask = async (input: object) => {
+    const page = invoke(history, t.gateway, input, directCall(), silentLog)
+    return page.then(
+      found => (found as HistoryPage).total,
+      error => error.code,
+    )
+  }
+  const asked = [{ session: 'WORK' }, { session: 'work', text_contains: 'x' }, { session: 'Quiet' }]
+  expect(await Promise.all(asked.map(ask))).toEqual([1, 0, 0])
+  expect(await ask({ session: 'wrok' })).toBe('session_not_found')
+  expect(await ask({ session: '../x' })).toBe('invalid_arguments')
 })

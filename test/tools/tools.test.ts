@@ -236,7 +236,7 @@ describe('what reaches the gateway', () => {
       await handedDown('history', {
         user_id: 'u@x',
         bot_id: 'b',
-        session: 's',
+        session: 'a',
         msg_type: 'FILE',
         direction: 'sent',
         since: '2026-01-01T08:00+08:00',
@@ -249,7 +249,7 @@ describe('what reaches the gateway', () => {
     ).toEqual({
       user_id: 'u@x',
       bot_id: 'b',
-      session: 's',
+      session: 'a',
       msg_type: 'FILE',
       direction: 'sent',
       since: 1767225600000,
