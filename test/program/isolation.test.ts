@@ -76,7 +76,7 @@ async function twoSessions(service: Service): Promise<{ a: Side; b: Side }> {
 async function receive(service: Service, wanted: number, session?: string): Promise<Json[]> {
   const received: Json[] = []
   using watch = stopwatch()
-  while (received.length < wanted && watch.ms < 30_000) {
+  while (received.length < wanted && watch.ms < 25_000) {
     const { body } = await service.call('recv', { timeout: 5, ...(session && { session }) })
     received.push(...body)
   }

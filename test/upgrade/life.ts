@@ -147,7 +147,7 @@ async function receive(service: Service, count: number, input: Json = {}): Promi
   const got: Json[] = []
   using watch = stopwatch()
   while (got.length < count) {
-    if (watch.ms > 30_000) throw new Error(`${got.length} of ${count} messages came in time`)
+    if (watch.ms > 25_000) throw new Error(`${got.length} of ${count} messages came in time`)
     got.push(...(await answered(service, 'recv', { timeout: 5, ...input })))
   }
   return got
