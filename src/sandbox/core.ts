@@ -130,10 +130,13 @@ type Waiter = (why: 'rung' | 'late' | 'gone') => void
 export class Bells {
   readonly #waiting = new Map<string, Set<Waiter>>()
 
-  /** Wakes the one that waits longest: two polls of one bot share its messages. */
+  /**
+   * Wakes one: two polls of one bot share its messages. It is the newest, for a client that begins another poll has most
+   * likely left the one before, though that may not have been heard here yet.
+   */
   ringOne(name: string): void {
-    const [first] = this.#waiting.get(name) ?? []
-    first?.('rung')
+    const newest = [...(this.#waiting.get(name) ?? [])].at(-1)
+    newest?.('rung')
   }
 
   ring(name: string): void {

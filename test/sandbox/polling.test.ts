@@ -76,6 +76,24 @@ test('two pollers share the messages: each goes to one of them', async () => {
   ).toBe(2)
 })
 
+test('of two polls the newer one is given the message: who begins another has most likely left the one before', async () => {
+  await using sandbox = await withSandbox()
+  const bot = bind(sandbox)
+  const leaving = new AbortController()
+  const polls: ReturnType<typeof bot.poll>[] = []
+  for (const held of [1, 2]) {
+    polls.push(bot.poll('', leaving.signal))
+    for (let turn = 0; turn < 1000 && sandbox.world.core.stats.polls_now < held; turn++)
+      await sandbox.phone('GET', 'stats')
+  }
+  const [older, newer] = polls
+  const left = older!.catch(() => 'left')
+  await sandbox.say('x')
+  expect(textsOf(await newer!)).toEqual(['x'])
+  leaving.abort()
+  expect(await left).toBe('left')
+})
+
 test('kick_older answers the older poll empty', async () => {
   await using sandbox = await withSandbox({ switches: { pollers: 'kick_older' } })
   const bot = bind(sandbox)
