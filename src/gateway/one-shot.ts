@@ -35,6 +35,8 @@ const othersMs = 200
 /** So long after a look, messages that wait are handed out without another. */
 const freshMs = 2000
 const tryEveryMs = 1000
+/** More than this between two looks was a machine that stood still: it says nothing about upstream. */
+const standstillMs = 100
 
 export class OneShot {
   readonly #ports: OneShotPorts
@@ -124,12 +126,13 @@ export class OneShot {
     return messages
   }
 
-  /** Every session has been asked and what came is committed, or the time is over. */
+  /** Every session has been asked and what came is committed, or the time is over, as this process lived it. */
   async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
     const { clock, poller } = this.#ports
-    const deadline = clock.monotonic() + withinMs
-    while (!poller.answered && !signal.aborted && !this.#halted && clock.monotonic() < deadline) {
+    for (let leftMs = withinMs; leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted; ) {
+      const looked = clock.monotonic()
       await clock.sleep(5, signal)
+      leftMs -= Math.min(clock.monotonic() - looked, standstillMs)
     }
   }
 
