@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { LoginRequest } from '../../src/gateway/face.ts'
 import type { LoginStatus } from '../../src/model/session.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = {}, signal?: AbortSignal) =>
   t.gateway.logins.login(
@@ -11,7 +12,7 @@ const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = 
     signal ?? new AbortController().signal,
   )
 
-/** Follows a login until it says one of these; time flies between two polls. */
+/** Follows a login until it says one of these; time flies between two polls, and what is asked is answered meanwhile. */
 async function follow(
   t: TestGateway,
   until: LoginStatus['status'][],
@@ -23,6 +24,7 @@ async function follow(
     t.clock.advance(2000)
     const status = await pending
     if (until.includes(status.status)) return status
+    for (let ways = 0; ways < 2; ways++) await t.sandbox.phone('GET', 'state')
   }
   throw new Error(`never ${until}:\n${t.lines.join('')}`)
 }
@@ -51,15 +53,15 @@ describe('login', () => {
   test('a call waits for the change it is told of, no longer than its timeout', async () => {
     await using t = await fresh()
     const { qr_url } = await login(t)
-    const began = performance.now()
+    using watch = stopwatch()
     expect((await login(t, '', { timeout: 0 })).status).toBe('waiting')
-    expect(performance.now() - began).toBeLessThan(2000)
+    expect(watch.ms).toBeLessThan(2000)
     expect((await login(t, '', { timeout: 0.3 })).status).toBe('waiting')
-    expect(performance.now() - began).toBeLessThan(4000)
+    expect(watch.ms).toBeLessThan(4000)
     const waiting = login(t, '', { timeout: 30 })
     await t.sandbox.scan({ qrcode: qr_url! })
     expect((await waiting).status).toBe('scaned')
-    expect(performance.now() - began).toBeLessThan(4000)
+    expect(watch.ms).toBeLessThan(4000)
     const leaving = new AbortController()
     const left = login(t, '', { timeout: 30 }, leaving.signal)
     leaving.abort()

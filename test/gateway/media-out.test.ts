@@ -16,7 +16,10 @@ import {
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import type { MediaContent } from '../../src/model/message.ts'
+import { testClock } from '../support/clock.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const remote = { local: false }
 const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
@@ -229,7 +232,7 @@ describe('path', () => {
     Bun.spawnSync(['mkfifo', join(t.mediaRoot, 'in', 'pipe')])
     await writeFile(join(t.mediaRoot, 'in', 'empty'), '')
     await writeFile(join(t.mediaRoot, 'in', 'large'), Buffer.alloc(1001))
-    const began = performance.now()
+    using watch = stopwatch()
     for (const path of ['in', 'in/pipe', 'in/none', 'in/empty', 'in/empty/x', '.', '']) {
       await expect(send(t, { kind: 'file', path })).rejects.toMatchObject({ code: 'invalid_arguments' })
     }
@@ -241,13 +244,33 @@ describe('path', () => {
     await expect(send(t, { kind: 'file', path: 'in/large' })).rejects.toMatchObject({
       code: 'payload_too_large',
     })
-    expect(performance.now() - began).toBeLessThan(8000)
+    expect(watch.ms).toBeLessThan(8000)
     expect(await used(t)).toBe(0)
   })
 
   test('a file that changes between the look and the upload is not sent as something else', async () => {
-    await using t = await withTalk()
+    const clock = testClock()
+    await using sandbox = await withSandbox({ clock })
+    await using t = await withTalk({ sandbox })
     const path = join(t.mediaRoot, 'in', 'f')
+    /** Upstream says where to only when the file has changed. */
+    const sendWhile = async (change: () => Promise<unknown>) => {
+      await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 60_000 })
+      const asked = t.requests('getuploadurl')
+      let over = false
+      const sending = send(t, { kind: 'file', path: 'in/f' })
+        .catch(error => error)
+        .finally(() => {
+          over = true
+        })
+      await t.until('asked', () => t.requests('getuploadurl') > asked)
+      await change()
+      await t.until('answered', () => {
+        clock.advance(60_000)
+        return over
+      })
+      return sending
+    }
     for (const change of [
       () => writeFile(path, Buffer.alloc(5000, 2)),
       () => truncate(path, 100),
@@ -258,22 +281,16 @@ describe('path', () => {
     ]) {
       await writeFile(path, Buffer.alloc(5000, 1))
       await utimes(path, 1, 1)
-      await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 150 })
-      const asked = t.requests('getuploadurl')
-      const sending = send(t, { kind: 'file', path: 'in/f' }).catch(error => error)
-      await t.until('asked', () => t.requests('getuploadurl') > asked)
-      await change()
-      const error = await sending
+      const error = await sendWhile(change)
       expect(['invalid_arguments', 'upstream_error']).toContain(error.code)
     }
     // Another file under the old name is another file: the first one goes out.
     await writeFile(path, Buffer.alloc(5000, 1))
-    await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 150 })
-    const sending = send(t, { kind: 'file', path: 'in/f' })
-    await Bun.sleep(50)
-    await writeFile(`${path}2`, 'other')
-    await rename(`${path}2`, path)
-    expect((await sending).success).toBe(true)
+    const result = await sendWhile(async () => {
+      await writeFile(`${path}2`, 'other')
+      await rename(`${path}2`, path)
+    })
+    expect(result.success).toBe(true)
     expect(md5((await seen(t)).bytes)).toBe(md5(Buffer.alloc(5000, 1)))
     expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
     expect(await used(t)).toBe(1)
@@ -456,11 +473,11 @@ describe('a CDN in trouble', () => {
       const leaving = new AbortController()
       const sending = send(t, { kind: 'image', data }, { ...remote, signal: leaving.signal })
       await t.until('uploading', () => t.requests('getuploadurl') === 1)
-      const began = performance.now()
+      using watch = stopwatch()
       if (stop) await t.gateway.close()
       else leaving.abort()
       await expect(sending).rejects.toMatchObject({ code: 'shutting_down' })
-      expect(performance.now() - began).toBeLessThan(4000)
+      expect(watch.ms).toBeLessThan(4000)
       expect(t.requests('sendmessage')).toBe(0)
       expect(await used(t)).toBe(0)
       expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])

@@ -4,6 +4,7 @@ import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const texts = (messages: { text: string }[]) => messages.map(message => message.text)
 const cursorOf = async (t: TestGateway, name = 'default') =>
@@ -170,10 +171,10 @@ describe('a session in trouble', () => {
       await t.gateway.start()
       await t.sandbox.say('for the sick one', { to: sick.bot_id, from: sick.user_id })
       for (const text of ['one', 'two', 'three']) {
-        const said = performance.now()
+        using watch = stopwatch()
         await t.sandbox.say(text, { to: well.bot_id, from: well.user_id })
         expect(texts(await t.recv())).toEqual([text])
-        expect(performance.now() - said).toBeLessThan(3000)
+        expect(watch.ms).toBeLessThan(3000)
       }
       // The well one needs a few polls; the sick one had at most some tries in that time.
       expect(t.requests('getupdates')).toBeLessThan(20)
@@ -186,7 +187,7 @@ describe('a session in trouble', () => {
         return
       }
       for (let minutes = 0; minutes < 35; minutes++) t.clock.advance(60_000)
-      expect(texts(await t.recv({ timeout: 8 }))).toEqual(['for the sick one'])
+      expect(texts(await t.recv({ timeout: 30 }))).toEqual(['for the sick one'])
     })
   }
 
@@ -319,9 +320,9 @@ describe('changes during a long poll', () => {
     await using t = await withGateway({ sessions: [] })
     await new Promise(resolve => setTimeout(resolve, 100))
     const bot = await t.connect('late')
-    const at = performance.now()
+    using watch = stopwatch()
     await t.until('polled', () => t.sandbox.world.core.stats.polls_at_once[bot.bot_id] === 1)
-    expect(performance.now() - at).toBeLessThan(2000)
+    expect(watch.ms).toBeLessThan(2000)
   })
 
   test('a folder copied by hand is not polled a second time', async () => {
@@ -361,18 +362,18 @@ describe('two gateways on one directory', () => {
     const { bot_id } = first.bots.get('default')!
     expect((await first.gateway.health()).role).toBe('poller')
     expect((await second.gateway.health()).role).toBe('watcher')
-    const waiting = second.recv({ consumer: 'default', timeout: 5 })
-    const said = performance.now()
+    const waiting = second.recv({ consumer: 'default', timeout: 30 })
+    using said = stopwatch()
     await first.sandbox.say('hello')
     expect(texts(await waiting)).toEqual(['hello'])
-    expect(performance.now() - said).toBeLessThan(3000)
+    expect(said.ms).toBeLessThan(3000)
     expect(first.sandbox.world.core.stats.polls_at_once[bot_id]).toBe(1)
 
     await first.gateway.close()
-    const freed = performance.now()
+    using freed = stopwatch()
     await first.sandbox.say('after')
     expect(texts(await second.recv())).toEqual(['after'])
-    expect(performance.now() - freed).toBeLessThan(2500)
+    expect(freed.ms).toBeLessThan(2500)
     expect((await second.gateway.health()).role).toBe('poller')
   })
 

@@ -8,19 +8,20 @@ import type { RecvRequest } from '../../src/gateway/face.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const texts = (messages: { text: string }[]) => messages.map(message => message.text)
 const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
-  ...{ timeout: 5, limit: 100, consumer: 'default' },
+  ...{ timeout: 30, limit: 100, consumer: 'default' },
   ...more,
 })
 
 describe('recv', () => {
   test('timeout 0 looks and returns', async () => {
     await using t = await withGateway()
-    const began = performance.now()
+    using watch = stopwatch()
     expect(await t.recv({ timeout: 0 })).toEqual([])
-    expect(performance.now() - began).toBeLessThan(2000)
+    expect(watch.ms).toBeLessThan(2000)
   })
 
   test('a wait ends at its time, and wakes as soon as a message is there', async () => {
@@ -31,11 +32,11 @@ describe('recv', () => {
 
     const took: number[] = []
     for (let i = 0; i < 20; i++) {
-      const waiting = t.recv({ timeout: 5 })
-      const said = performance.now()
+      const waiting = t.recv({ timeout: 30 })
+      using watch = stopwatch()
       await t.sandbox.say(`${i}`)
       expect(texts(await waiting)).toEqual([`${i}`])
-      took.push(performance.now() - said)
+      took.push(watch.ms)
     }
     expect(took.sort((a, b) => a - b)[10]).toBeLessThan(500)
   })
@@ -76,11 +77,11 @@ describe('recv', () => {
     expect(texts((await t.gateway.history.page({ session: 'wORK', limit: 9, offset: 0 })).messages)).toEqual([
       'to work',
     ])
-    const began = performance.now()
+    using watch = stopwatch()
     await expect(t.recv({ session: 'wrok', timeout: 300 })).rejects.toMatchObject({
       code: 'session_not_found',
     })
-    expect(performance.now() - began).toBeLessThan(5000)
+    expect(watch.ms).toBeLessThan(5000)
     await expect(t.recv({ session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
   })
 
@@ -120,7 +121,7 @@ describe('recv', () => {
 
   test('parallel calls of one consumer share the messages, each once', async () => {
     await using t = await withGateway()
-    const waiting = Array.from({ length: 5 }, () => t.recv({ limit: 3, timeout: 3 }))
+    const waiting = Array.from({ length: 5 }, () => t.recv({ limit: 3 }))
     await t.sandbox.bulk(15, '{n}')
     const got = (await Promise.all(waiting)).flat()
     const rest = await t.receive(15 - got.length, { timeout: 1 })

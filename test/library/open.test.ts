@@ -41,7 +41,7 @@ describe('open', () => {
     await using t = await withLibrary()
     const off = await t.open()
     await t.sandbox.say('kept nowhere')
-    expect(texts(await off.recv({ timeout: 5 }))).toEqual(['kept nowhere'])
+    expect(texts(await off.recv({ timeout: 30 }))).toEqual(['kept nowhere'])
     // This program has seen it, so it can look it up.
     expect((await off.history()).total).toBe(1)
     await off.close()
@@ -51,7 +51,7 @@ describe('open', () => {
     const path = join(t.dir, 'elsewhere', 'log.db')
     const on = await t.open({ store: path })
     await t.sandbox.say('kept there')
-    expect(texts(await on.recv({ timeout: 5 }))).toEqual(['kept there'])
+    expect(texts(await on.recv({ timeout: 30 }))).toEqual(['kept there'])
     await on.close()
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     expect((await (await t.open({ store: path })).history()).messages).toMatchObject([{ text: 'kept there' }])
@@ -82,7 +82,7 @@ describe('open', () => {
       expect(await svc.login({ session_name: 'work', timeout: 10 })).toMatchObject({ status: 'confirmed' })
       expect(await other.sessions()).toMatchObject([{ name: 'work', connected: true }])
       await phone('say', { text: '你好' })
-      const [message] = await other.recv({ timeout: 10 })
+      const [message] = await other.recv({ timeout: 30 })
       expect(message).toMatchObject({ text: '你好', session: 'work' })
     } finally {
       await rm(dir, { recursive: true, force: true })
@@ -98,7 +98,7 @@ describe('the nine verbs', () => {
     await t.sandbox.say('hi')
     const sent = await t.sandbox.media('file', 'numbers', { name: 'report.txt' })
     expect(sent.size).toBe(7)
-    const messages = await svc.recv({ timeout: 5 })
+    const messages = await svc.recv({ timeout: 30 })
     expect(messages).toMatchObject([{ text: 'hi' }, { msg_type: 'FILE' }])
     const saved = await svc.download({
       message_id: messages[1]!.message_id,

@@ -8,6 +8,7 @@ import type { SvcOptions } from '../../src/index.ts'
 import { deno, denoRun } from '../support/deno.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url))
 const runtimes: Record<string, string[]> = {
@@ -54,10 +55,11 @@ async function startProgram(runtime: string, options: SvcOptions, consumer = '')
       child.stdin.flush()
     },
     async said(key) {
-      for (const deadline = Date.now() + 15_000; ; ) {
+      using watch = stopwatch()
+      for (;;) {
         const at = lines.findIndex(line => key in line)
         if (at >= 0) return lines.splice(at, 1)[0][key]
-        if (Date.now() > deadline || child.exitCode !== null)
+        if (watch.ms > 30_000 || child.exitCode !== null)
           throw new Error(`the program never said ${key}: ${JSON.stringify(lines)}\n${errors}`)
         await Promise.race([new Promise<void>(resolve => (wake = resolve)), Bun.sleep(200)])
       }
@@ -99,12 +101,12 @@ describe('a program beside the service', () => {
           'bot',
         )
         expect(await bot.said('running')).toBe('watcher')
-        const saidAt = performance.now()
+        using said = stopwatch()
         await upstream.say('hello')
         expect(await bot.said('got')).toBe('hello')
-        expect(performance.now() - saidAt).toBeLessThan(2000)
+        expect(said.ms).toBeLessThan(2000)
         // The service got it too.
-        expect((await service.call('recv', { timeout: 5 })).body).toMatchObject([{ text: 'hello' }])
+        expect((await service.call('recv', { timeout: 30 })).body).toMatchObject([{ text: 'hello' }])
         bot.ask('send hi from the program')
         expect(await bot.said('sent')).toMatchObject({ success: true, session: 'work' })
         await upstream.seen(messages =>
@@ -113,9 +115,9 @@ describe('a program beside the service', () => {
 
         await service.kill('SIGKILL')
         await upstream.say('anybody there?')
-        const killedAt = performance.now()
+        using killed = stopwatch()
         expect(await bot.said('got')).toBe('anybody there?')
-        expect(performance.now() - killedAt).toBeLessThan(3000)
+        expect(killed.ms).toBeLessThan(3000)
         bot.ask('role')
         expect(await bot.said('role')).toBe('poller')
         expect(Math.max(...Object.values(upstream.world.core.stats.polls_at_once))).toBe(1)
@@ -166,12 +168,12 @@ describe('a program beside the service', () => {
     await service.phone('scan', { confirm: true, qrcode: qr_url })
     bot.ask('login work')
     expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
-    const confirmedAt = performance.now()
+    using watch = stopwatch()
     await service.phone('say', { text: 'for the new session' })
-    expect((await service.call('recv', { timeout: 10 })).body).toMatchObject([
+    expect((await service.call('recv', { timeout: 30 })).body).toMatchObject([
       { text: 'for the new session', session: 'work' },
     ])
-    expect(performance.now() - confirmedAt).toBeLessThan(2000)
+    expect(watch.ms).toBeLessThan(2000)
     expect(await bot.said('got')).toBe('for the new session')
 
     const { id: user } = await service.phone<{ id: string }>('users', { name: 'second' })

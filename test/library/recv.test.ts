@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import { texts, withLibrary } from '../support/library.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const tokenOf = async (dir: string, name: string) =>
   JSON.parse(await readFile(join(dir, name, 'token.json'), 'utf8'))
@@ -16,9 +17,9 @@ for (const store of [false, true]) {
       const svc = await t.open({ store })
       await t.sandbox.say('to work', { to: work.bot_id, from: work.user_id })
       await t.sandbox.say('to home', { to: home.bot_id, from: home.user_id })
-      const began = performance.now()
-      const messages = await svc.recv({ timeout: 20 })
-      expect(performance.now() - began).toBeLessThan(3000)
+      using watch = stopwatch()
+      const messages = await svc.recv({ timeout: 30 })
+      expect(watch.ms).toBeLessThan(3000)
       expect(texts(messages).sort()).toEqual(['to home', 'to work'])
       expect(messages.map(({ id }) => id)).toEqual([1, 2])
       for (const name of ['work', 'home']) {
@@ -37,7 +38,7 @@ for (const store of [false, true]) {
     test('waits for a message up to the timeout, and gives the lock back with its answer', async () => {
       await using t = await withLibrary()
       const svc = await t.open({ store })
-      const waiting = svc.recv({ timeout: 10 })
+      const waiting = svc.recv({ timeout: 30 })
       await t.until('polling', () => t.requests('getupdates') > 0)
       const lock = await openLock(join(t.dir, '.poll.lock'))
       expect(await lock.tryLock()).toBe(false)
@@ -47,8 +48,10 @@ for (const store of [false, true]) {
       await lock.close()
 
       const began = performance.now()
+      using watch = stopwatch()
       expect(await svc.recv({ timeout: 2 })).toEqual([])
-      expect(performance.now() - began).toBeWithin(1990, 2600)
+      expect(performance.now() - began).toBeGreaterThan(1990)
+      expect(watch.ms).toBeLessThan(3000)
     })
 
     test('nobody is greeted or bidden farewell, no poll runs on between the calls', async () => {
@@ -56,7 +59,7 @@ for (const store of [false, true]) {
       const svc = await t.open({ store })
       for (const text of ['a', 'b', 'c']) {
         await t.sandbox.say(text)
-        expect(texts(await svc.recv({ timeout: 5 }))).toEqual([text])
+        expect(texts(await svc.recv({ timeout: 30 }))).toEqual([text])
       }
       expect(t.requests('getupdates')).toBe(3)
       expect(t.requests('msg/notifystart')).toBe(0)
@@ -68,8 +71,8 @@ for (const store of [false, true]) {
       await using t = await withLibrary()
       const svc = await t.open({ store })
       const waiting = [
-        ...Array.from({ length: 4 }, () => svc.recv({ timeout: 3, limit: 1 })),
-        svc.recv({ timeout: 3, consumer: 'aside' }),
+        ...Array.from({ length: 4 }, () => svc.recv({ timeout: 30, limit: 1 })),
+        svc.recv({ timeout: 30, consumer: 'aside' }),
       ]
       await t.until('polling', () => t.requests('getupdates') > 0)
       await t.sandbox.bulk(4, '{n}')
@@ -84,9 +87,9 @@ for (const store of [false, true]) {
       await using t = await withLibrary()
       const svc = await t.open({ store })
       await t.sandbox.bulk(5, 'n{n}')
-      expect(texts(await svc.recv({ timeout: 5, limit: 2 }))).toEqual(['n1', 'n2'])
-      expect(texts(await svc.recv({ timeout: 5, limit: 2 }))).toEqual(['n3', 'n4'])
-      expect(texts(await svc.recv({ timeout: 5, limit: 2, session: 'DEFAULT' }))).toEqual(['n5'])
+      expect(texts(await svc.recv({ timeout: 30, limit: 2 }))).toEqual(['n1', 'n2'])
+      expect(texts(await svc.recv({ timeout: 30, limit: 2 }))).toEqual(['n3', 'n4'])
+      expect(texts(await svc.recv({ timeout: 30, limit: 2, session: 'DEFAULT' }))).toEqual(['n5'])
       expect(texts(await svc.recv({ after: 3, timeout: 0 }))).toEqual(['n4', 'n5'])
       await expect(svc.recv({ session: 'nobody' })).rejects.toMatchObject({ code: 'session_not_found' })
     })
@@ -96,7 +99,7 @@ for (const store of [false, true]) {
       const svc = await t.open({ store })
       await t.sandbox.fail('getupdates', '500', { times: 2 })
       await t.sandbox.say('after all')
-      expect(texts(await svc.recv({ timeout: 10 }))).toEqual(['after all'])
+      expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['after all'])
     })
 
     test('an aborted call rejects with the reason and takes no message', async () => {
@@ -108,7 +111,7 @@ for (const store of [false, true]) {
       leaving.abort(new Error('enough'))
       await expect(waiting).rejects.toThrow('enough')
       await t.sandbox.say('for the next one')
-      expect(texts(await svc.recv({ timeout: 5 }))).toEqual(['for the next one'])
+      expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['for the next one'])
     })
   })
 }
@@ -134,7 +137,7 @@ describe('recv with the poll lock held by another process', () => {
       { text: 'two', redelivered: true },
     ])
     // New ones are waited for.
-    const waiting = svc.recv({ timeout: 10 })
+    const waiting = svc.recv({ timeout: 30 })
     await t.sandbox.say('three')
     expect(texts(await waiting)).toEqual(['one', 'two', 'three'])
     expect(texts(await svc.recv({ timeout: 0, limit: 1 }))).toEqual(['three'])
@@ -148,7 +151,7 @@ describe('recv with the poll lock held by another process', () => {
     const poller = await t.open({ store: true })
     await poller.runBackground()
     await t.sandbox.say('old')
-    expect(texts(await poller.recv({ timeout: 5 }))).toEqual(['old'])
+    expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['old'])
     const { Database } = await import('bun:sqlite')
     const db = new Database(join(t.dir, 'messages.db'))
     db.run('UPDATE message SET stored_at = stored_at - 61000')
@@ -163,10 +166,10 @@ describe('recv with the poll lock held by another process', () => {
     await poller.runBackground()
     const svc = await t.open()
     await t.sandbox.say('not for you')
-    expect(texts(await poller.recv({ timeout: 5 }))).toEqual(['not for you'])
-    const began = performance.now()
+    expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['not for you'])
+    using watch = stopwatch()
     expect(await svc.recv({ timeout: 30 })).toEqual([])
-    expect(performance.now() - began).toBeLessThan(500)
+    expect(watch.ms).toBeLessThan(500)
   })
 
   test('a call that waits takes over when the poller goes', async () => {
@@ -174,7 +177,7 @@ describe('recv with the poll lock held by another process', () => {
     const poller = await t.open({ store: true })
     await poller.runBackground()
     const svc = await t.open({ store: true })
-    const waiting = svc.recv({ timeout: 20 })
+    const waiting = svc.recv({ timeout: 30 })
     await poller.close()
     await t.sandbox.say('whoever is there')
     expect(texts(await waiting)).toEqual(['whoever is there'])
@@ -184,7 +187,7 @@ describe('recv with the poll lock held by another process', () => {
 test('while the program runs in the background recv drains what was dispatched', async () => {
   await using t = await withLibrary()
   const svc = await t.open()
-  const before = svc.recv({ timeout: 20 })
+  const before = svc.recv({ timeout: 30 })
   await t.until('polling', () => t.requests('getupdates') > 0)
   await svc.runBackground()
   expect((await svc.health()).role).toBe('poller')
@@ -192,7 +195,7 @@ test('while the program runs in the background recv drains what was dispatched',
   // A call that waited before goes on.
   expect(texts(await before)).toEqual(['a'])
   await t.sandbox.say('b')
-  expect(texts(await svc.recv({ timeout: 5 }))).toEqual(['b'])
+  expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['b'])
   expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
 })
 

@@ -100,7 +100,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     async recv(request = {}, signal) {
       const call = directCall(signal ? { signal } : {})
       const messages = await gateway.inbox.recv(
-        { timeout: 5, limit: 100, consumer: 'default', ...request },
+        { timeout: 30, limit: 100, consumer: 'default', ...request },
         call,
       )
       call.done(true)

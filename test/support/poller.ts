@@ -70,14 +70,20 @@ export async function withPoller(
         await new Promise(resolve => setTimeout(resolve, 10))
       }
     },
-    /** Lets `ms` pass in steps, until `look` is true; whatever falls due at a step is done before the next. */
-    async tick(ms: number, stepMs: number, look = () => false): Promise<void> {
-      for (const end = clock.monotonic() + ms; clock.monotonic() < end && !look(); ) {
+    /**
+     * Lets `ms` pass in steps, until `look` is true; whatever falls due at a step is done before the next.
+     *
+     * @returns how many have passed so, what the clock goes by itself not counted
+     */
+    async tick(ms: number, stepMs: number, look = () => false): Promise<number> {
+      let passed = 0
+      for (; passed < ms && !look(); passed += stepMs) {
         clock.advance(stepMs)
         const turn = () => new Promise(resolve => setTimeout(resolve, 2))
         await turn()
         for (let turns = 0; asking > 0 && !look() && turns < 500; turns++) await turn()
       }
+      return passed
     },
     until: (what: string, look: () => boolean | Promise<boolean>) =>
       until(what, 30_000, look, () => lines.join('')),
