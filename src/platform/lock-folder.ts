@@ -8,7 +8,8 @@
  * only once.
  */
 import * as fs from 'node:fs'
-import { rmdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
+import process from 'node:process'
 import { systemClock } from './clock.ts'
 import { type LockEngine, leaveNote } from './lock-form.ts'
 
@@ -62,7 +63,10 @@ export async function openLockFolder(path: string): Promise<LockEngine> {
       touchedAt = Math.max(touchedAt, now)
       return true
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ELOCKED') return false
+      const { code, syscall } = error as NodeJS.ErrnoException
+      if (code === 'ELOCKED') return false
+      // Made, and gone again: somebody else was about to take it.
+      if (code === 'ENOENT' && syscall !== 'mkdir') return false
       throw error
     }
   }
@@ -77,8 +81,8 @@ export async function openLockFolder(path: string): Promise<LockEngine> {
   return {
     async take(note) {
       if (!(await tryOnce())) {
-        if (!(await abandoned(folder, watch))) return false
-        await rmdir(folder).catch(() => {})
+        const touchedAt = await abandonedSince(folder, watch)
+        if (touchedAt === undefined || !clearedAway(folder, touchedAt)) return false
         if (!(await tryOnce())) return false
       }
       watch.forget()
@@ -108,20 +112,43 @@ const touchedLongAgo = (folder: string) =>
 /**
  * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once
  * more: the holder may have slept as well, on a machine that stood still, and touches it now that he is awake.
+ *
+ * @returns when its holder touched it last (Unix ms); undefined when it is somebody's
  */
-async function abandoned(folder: string, watch: Watch): Promise<boolean> {
+async function abandonedSince(folder: string, watch: Watch): Promise<number | undefined> {
   for (;;) {
     const touchedAt = await stat(folder).then(
       info => info.mtimeMs,
       () => undefined,
     )
-    if (touchedAt === undefined) return false
+    if (touchedAt === undefined) return undefined
     const touched = !watch.look(touchedAt)
     const old = Date.now() - touchedAt > staleMs
     if (watch.watchedMs >= (old ? surelyTouchedMs : staleMs)) {
-      if (!watch.slept) return true
-    } else if (!old || (touched && watch.looks > 1)) return false
+      if (!watch.slept) return touchedAt
+    } else if (!old || (touched && watch.looks > 1)) return undefined
     await systemClock.sleep(lookEveryMs)
+  }
+}
+
+/**
+ * Takes an abandoned folder away. Several may have watched it, and one of them may have made his own of that name by
+ * now: so it is moved first, which one alone can do, and looked at again.
+ *
+ * @returns whether this process did it
+ */
+function clearedAway(folder: string, touchedAt: number): boolean {
+  const aside = `${folder}.${process.pid}`
+  const isIt = (path: string) => fs.statSync(path).mtimeMs === touchedAt
+  try {
+    if (!isIt(folder)) return false
+    fs.renameSync(folder, aside)
+    const dead = isIt(aside)
+    if (dead) fs.rmdirSync(aside)
+    else fs.renameSync(aside, folder)
+    return dead
+  } catch {
+    return false // Somebody else was quicker.
   }
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -99,6 +99,32 @@ describe.concurrent('locks', () => {
     mkdirSync(`${path}.lock`)
     utimesSync(`${path}.lock`, new Date(), new Date(Date.now() - 60_000))
     expect(await lock.lock.tryLock()).toBe(true)
+  })
+
+  test('lock folders that a crash left, and several want at once, are taken by one each', async () => {
+    const path = `${newPath()}-`
+    const count = 60
+    for (let n = 0; n < count; n++) {
+      writeFileSync(`${path}${n}`, 'lockfile\n')
+      mkdirSync(`${path}${n}.lock`)
+      utimesSync(`${path}${n}.lock`, new Date(), new Date(Date.now() - 60_000))
+    }
+    const begin = newPath()
+    const crowd = [1, 2, 3].map(() => worker(path, 'lockfile', 'crowd', String(count), begin))
+    try {
+      for (const { said } of crowd) expect(await said()).toBe('ready')
+      writeFileSync(begin, '')
+      const taken: boolean[][] = await Promise.all(crowd.map(({ said }) => said()))
+      const takers = Array.from({ length: count }, (_, n) => taken.filter(one => one[n]).length)
+      expect(takers).toEqual(Array(count).fill(1))
+      // Nothing is left of the old ones.
+      const left = readdirSync(folder).filter(
+        name => name.startsWith(basename(path)) && name.includes('.lock.'),
+      )
+      expect(left).toEqual([])
+    } finally {
+      for (const { child } of crowd) child.kill('SIGKILL')
+    }
   })
 
   test('a lock folder is not taken from a live holder when the clock is set a day forward', async () => {

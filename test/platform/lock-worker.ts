@@ -7,6 +7,8 @@
  *   it has made sure; with `unlock` it gives the lock back instead
  * - stand still: tries for a lock folder whose holder, in this process too, touches it by the clock of yesterday; all
  *   stands still for 3 s just before the touch that comes next; says whether it was taken
+ * - crowd <count> <file>: once there is such a file, tries for so many locks at nearly the same time, their files
+ *   numbered from 0 on; says which it got, and keeps them until killed
  * - try: says whether the lock can be taken
  */
 import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
@@ -53,6 +55,18 @@ if (job === 'count') {
   await new Promise(resolve => setTimeout(resolve, 1000))
   console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs }))
   await lock.close()
+} else if (job === 'crowd') {
+  const [count, begin = ''] = rest
+  const numbers = Array.from({ length: Number(count) }, (_, n) => n)
+  const locks = await Promise.all(numbers.map(n => openLock(`${path}${n}`)))
+  console.log('"ready"')
+  await until('it begins', 30_000, () => existsSync(begin))
+  const taken = locks.map(async lock => {
+    await new Promise(resolve => setTimeout(resolve, Math.random() * 40))
+    return lock.tryLock()
+  })
+  console.log(JSON.stringify(await Promise.all(taken)))
+  setInterval(() => {}, 1000)
 } else if (job === 'stand still') {
   const yesterday = () => new Date(Date.now() - 24 * 3_600_000)
   const touch = () => utimesSync(`${path}.lock`, yesterday(), yesterday())
