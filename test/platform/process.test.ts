@@ -1,9 +1,10 @@
-import { expect, test } from 'bun:test'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-process-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const room = new URL('../../src/platform/process.ts', import.meta.url).pathname
 
 function script(name: string, text: string): string {
