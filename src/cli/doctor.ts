@@ -9,6 +9,7 @@ import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
 import { withPorts } from './advice.ts'
 import { jsonLine } from './print.ts'
+import { installedServices } from './service-look.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
@@ -25,7 +26,7 @@ export async function runDoctor(
     })
   }
   spareLoopbackTheProxy()
-  const seen = await examine({ config, version, deadlineMs: seconds * 1000 })
+  const seen = await examine({ config, version, deadlineMs: seconds * 1000, services: installedServices })
   const findings = seen.findings.map(finding => ({
     ...finding,
     ...(finding.fix !== undefined && { fix: withPorts(finding.fix, command) }),

@@ -4,7 +4,6 @@ import { userInfo } from 'node:os'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { userFolders } from '../config.ts'
 import { addressOf } from '../doctor/healthz.ts'
 import { askHealthOf, type Identified } from '../doctor/whose.ts'
 import type { Health } from '../gateway/face.ts'
@@ -14,14 +13,11 @@ import { runsReplacedProgram } from '../platform/other-process.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isOwnUserMade, ownUser } from '../service/account.ts'
-import { managerOf } from '../service/by-platform.ts'
-import { install, ownText, uninstall } from '../service/install.ts'
+import { install, uninstall } from '../service/install.ts'
 import { undone } from '../service/made.ts'
 import {
   Failed,
-  machineFolders,
   type Scope,
-  type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServiceState,
@@ -29,20 +25,14 @@ import {
 import { version } from '../version.ts'
 import { saidOfHealth } from './health.ts'
 import { jsonLine, print } from './print.ts'
+import { askWithinMs, foldersHere, lookAtService, managerHere } from './service-look.ts'
 import { type InstallFlags, type Intended, intended, type NameFlags, ownProgram } from './service-plan.ts'
 import { type ServedAs, servedAs } from './service-served.ts'
 import { colours, writeErr, writeOut } from './terminal.ts'
 import { localTime, oneLine } from './text.ts'
 
-const askWithinMs = 2000
 const healthyWithinMs = 20_000
 const betweenMs = 200
-
-/** The places of this machine and this user. */
-function foldersHere(): ServiceFolders {
-  const { home, xdgConfig } = userFolders()
-  return { home, config: xdgConfig, ...machineFolders }
-}
 
 const isRoot = () => process.geteuid?.() === 0
 
@@ -56,9 +46,6 @@ function serviceOf({ system, user, name }: NameFlags): ServiceName {
     )
   return { name, scope: system || (!user && isRoot()) ? 'system' : 'user' }
 }
-
-const managerHere = (service: ServiceName): ServiceManager =>
-  managerOf(userFolders().platform, service, foldersHere(), ownProgram().command)
 
 /** Only root changes what is the machine's. */
 function needRoot({ scope }: ServiceName, what: string): void {
@@ -131,24 +118,17 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
   const service = await statusOf(flags)
   const manager = managerHere(service)
   spareLoopbackTheProxy()
-  const text = await ownText(manager)
-  const served = text === undefined ? undefined : servedAs(manager, text)
-  const state = text === undefined ? undefined : await manager.state()
-  const url = served && addressOf(served.config.host, served.config.port)
-  const answer =
-    served && url !== undefined && state?.running
-      ? await askHealthOf(served.config.basePath, url, askWithinMs)
-      : undefined
-  const health = answer && seenOf(answer)
-  const replaced = state?.pid !== undefined && (await runsReplacedProgram(state.pid))
+  const found = await lookAtService(manager)
+  const { state, served, answered, replaced = false } = found ?? {}
+  const health = answered && seenOf(answered)
   const running = health?.version
-  const healthy = answer !== undefined && isHealthy(answer)
+  const healthy = answered !== undefined && isHealthy(answered)
   const seen = {
     healthy,
     ...{ name: service.name, scope: service.scope, manager: manager.title, path: manager.path },
-    installed: text !== undefined,
+    installed: found !== undefined,
     ...state,
-    ...(served && { base_path: served.config.basePath, program: served.program, url }),
+    ...(served && { base_path: served.config.basePath, program: served.program, url: served.url }),
     ...(running !== undefined && { running_version: running }),
     version,
     outdated: replaced || (running !== undefined && running !== version),
@@ -162,7 +142,7 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
     print(`${dim('service')}    ${named(service, manager)}`)
     print(`${dim('state')}      ${stateLine(state, service.scope)}`)
     print(
-      `${dim('health')}     ${answer && url ? healthLine(answer, url) : `unhealthy: it does not run; see ${manager.advice.logs}`}`,
+      `${dim('health')}     ${answered && served ? healthLine(answered, served.url) : `unhealthy: it does not run; see ${manager.advice.logs}`}`,
     )
     if (served) print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
     else print(yellow('what it was told cannot be read: install it anew'))

@@ -14,6 +14,7 @@ import type { Patient } from './patient.ts'
 import { lookAround } from './place.ts'
 import { lookAtPolling } from './polling.ts'
 import { examineRuntime } from './runtime.ts'
+import { examineServices, type ServiceSight } from './service.ts'
 import { lookAtSessions } from './session-look.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, examineWorld, type StoreLook } from './store.ts'
@@ -24,6 +25,8 @@ export interface ExamineOptions {
   config: Config
   version: string
   clock?: Clock
+  /** Those that svc installed on this machine; looks when it is called. */
+  services?(): Promise<readonly ServiceSight[]>
   /** Longest wait for any answer from the network, 5 s. */
   deadlineMs?: number
 }
@@ -42,7 +45,7 @@ export interface Report {
 
 /** Looks at everything, changes nothing, and never throws for what it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
-  const { config, version, clock = systemClock, deadlineMs = 5000 } = options
+  const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading the whole file keeps this process from looking at any clock.
   const store = await lookAtStore(config.basePath, { check: true }).then(
@@ -67,6 +70,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     store: async () => [...examineStore(patient, store), ...(await examineWorld(patient))],
     network: async () => (await network).found,
     exposure: () => examineExposure(patient),
+    service: async () => examineServices(patient, await services()),
   }
   const found = await Promise.all(
     subjects.map(async (subject): Promise<Finding[]> => {

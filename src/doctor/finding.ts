@@ -19,6 +19,7 @@ export const subjects = [
   'store',
   'network',
   'exposure',
+  'service',
 ] as const
 export type Subject = (typeof subjects)[number]
 

@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Report } from '../../src/doctor/examine.ts'
 import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
 import { svc, svcMain } from '../support/command.ts'
@@ -45,18 +46,21 @@ const ourPlaceIsFleeting = [process.execPath, svcMain].map(
   path => `warning: ${path} lies in a folder for temporary files\n`,
 )
 
-/** `svc service …` of this user, and what was asked of systemctl meanwhile. */
+/** A command of this user, for whom that program stands in for systemctl. */
+const command = (args: readonly string[], env: Record<string, string> = {}) =>
+  svc(args, {
+    home,
+    env: {
+      PATH: `${join(home, 'bin')}:${process.env.PATH ?? ''}`,
+      XDG_CONFIG_HOME: join(home, 'conf ig'),
+      ...env,
+    },
+  })
+
+/** `svc service …`, and what was asked of systemctl meanwhile. */
 async function service(args: readonly string[], env: Record<string, string> = {}) {
   const before = (await kept('calls')).length
-  const run = () =>
-    svc(['service', ...args], {
-      home,
-      env: {
-        PATH: `${join(home, 'bin')}:${process.env.PATH ?? ''}`,
-        XDG_CONFIG_HOME: join(home, 'conf ig'),
-        ...env,
-      },
-    })
+  const run = () => command(['service', ...args], env)
   const ended = await (args[0] === 'status' ? undisturbed(run) : run())
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
   return {
@@ -102,6 +106,12 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect(shown.stdout).toMatch(
     /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
   )
+
+  const doctor = ['doctor', '--sandbox', '-p', port, '-d', 'my data', '--json']
+  const { findings } = JSON.parse((await undisturbed(() => command(doctor))).stdout) as Report
+  expect(findings.filter(({ subject }) => subject === 'service')).toMatchObject([
+    { severity: 'ok', what: 'your service svc of systemd runs and starts by itself' },
+  ])
 
   const secret = 'hunter22-$%"\\'
   const changed = await service(['install', ...options, '--token', secret], {
