@@ -12,13 +12,15 @@ export class Commits {
   readonly #lost: () => boolean
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
-  #version = 0
+  /** As of the last look, also of one long ago: who waits anew hears of what was committed since he looked at the rows. */
+  #version: number
 
   /** `lost`: what is waited for can no longer come, which ends the waits; asked with every look. */
   constructor(db: Database, log: Log, lost: () => boolean) {
     this.#db = db
     this.#log = log
     this.#lost = lost
+    this.#version = this.#look()
   }
 
   /** Resolves with the next commit, when `ms` have passed or the signal aborts. */
@@ -48,11 +50,9 @@ export class Commits {
 
   /** One look at the commit counter serves all who wait. It counts the commits of others, not our own. */
   #watch(): ReturnType<typeof setInterval> {
-    const version = () => Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
-    this.#version = version()
     return setInterval(() => {
       try {
-        const now = version()
+        const now = this.#look()
         if (now === this.#version && !this.#lost()) return
         this.#version = now
         this.wake()
@@ -60,5 +60,9 @@ export class Commits {
         this.#log.warn('store cannot be watched', { error })
       }
     }, lookEveryMs)
+  }
+
+  #look(): number {
+    return Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
   }
 }

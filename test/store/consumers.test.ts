@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import type { Claim, Store } from '../../src/store/store.ts'
+import { type Claim, Store } from '../../src/store/store.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { inOtherProcess, message, openStore, startOther } from './support.ts'
 
@@ -230,6 +232,28 @@ test('a wait ends at a row of our own, of another process, at an abandoned lease
   await waiting
   await t.store.waitForChange(stop.signal, 60_000, 99)
   await t.store.waitForChange(never(), 60_000, 1)
+})
+
+test('what another process commits between a look and the wait that follows ends that wait', async () => {
+  await using t = await openStore()
+  const other = await Store.open({
+    ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+  })
+  try {
+    const own = t.store.insertSent('s', 'b', {
+      ...{ client_id: 'svc:1', to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' },
+    })
+    for (const status of ['unknown', 'accepted'] as const) {
+      const seen = t.store.lastId()
+      other.settleSent(own, status)
+      using watch = stopwatch()
+      await t.store.waitForChange(never(), 20_000, seen)
+      expect(watch.ms).toBeLessThan(10_000)
+      expect(t.store.byId(own)?.status).toBe(status)
+    }
+  } finally {
+    other.close()
+  }
 })
 
 test('who waits looks again while rows are leased: a lease lapses without a word', async () => {
