@@ -24,6 +24,7 @@ import { type Ended, ended } from './support/ended.ts'
 import { end, family, innermost } from './support/family.ts'
 import { config, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
 import { freePort } from './support/port.ts'
+import { undisturbed } from './support/undisturbed.ts'
 import { until } from './support/until.ts'
 
 const root = join(import.meta.dir, '..')
@@ -228,7 +229,7 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
       expect(status).toMatch(new RegExp(`^Uid:\\t${config.user}\\t${config.user}\\t`, 'm'))
       expect(status).toMatch(/^CapEff:\t0+$/m)
 
-      expect(await beside(...config.health)).toMatchObject({
+      expect(await undisturbed(() => beside(...config.health))).toMatchObject({
         status: 0,
         stdout: expect.stringContaining('healthy: '),
       })

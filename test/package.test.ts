@@ -111,7 +111,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     try {
       await world.phone('say', '{"text": "你好"}')
       const chat = () => world.phone('chat')
-      await until('the echo', 10_000, async () => (await chat()).includes('bot: You said: 你好'))
+      await until('the echo', 30_000, async () => (await chat()).includes('bot: You said: 你好'))
     } finally {
       await bot.end('SIGKILL')
     }
@@ -125,8 +125,8 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       await world.phone('media?kind=image&name=dot.png', picture)
       await world.phone('say', '{"text": "louder"}')
       const chat = () => world.phone('chat')
-      await until('the answer', 10_000, async () => (await chat()).includes('bot: LOUDER'))
-      await until('the picture', 10_000, () => / sent \S+: 628 bytes\n/.test(bot.output()))
+      await until('the answer', 30_000, async () => (await chat()).includes('bot: LOUDER'))
+      await until('the picture', 30_000, () => / sent \S+: 628 bytes\n/.test(bot.output()))
       expect(await bot.end('SIGINT')).toBe(0)
     } finally {
       await bot.end('SIGKILL')
@@ -214,7 +214,7 @@ async function openWorld() {
   if ((await svc.sessions()).length === 0) {
     await svc.login()
     await phone('scan', '{"confirm": true}')
-    expect(await svc.login({ timeout: 10 })).toMatchObject({ status: 'confirmed' })
+    expect(await svc.login({ timeout: 60 })).toMatchObject({ status: 'confirmed' })
   }
   return { svc, phone, [Symbol.asyncDispose]: () => svc.close() }
 }
@@ -224,6 +224,6 @@ async function runPolling(world: { phone(path: string): Promise<string> }, text:
   const polls = async () => Number(JSON.parse(await world.phone('stats')).requests.getupdates ?? 0)
   const before = await polls()
   const program = run(text)
-  await until('it polls', 10_000, async () => (await polls()) > before)
+  await until('it polls', 30_000, async () => (await polls()) > before)
   return program
 }

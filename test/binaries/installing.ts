@@ -202,7 +202,7 @@ export function installTests(release: string, folder: string): void {
     try {
       const reader = running.stdout.pipeThrough(new TextDecoderStream()).getReader()
       let said = ''
-      const url = await until('it says where it listens', 20_000, async () => {
+      const url = await until('it says where it listens', 30_000, async () => {
         said += (await reader.read()).value ?? ''
         return /^listening on (\S+)$/m.exec(said)?.[1]
       })
@@ -266,7 +266,7 @@ export function installTests(release: string, folder: string): void {
       },
     )
     try {
-      await until('the download is under way', 20_000, () => asked.includes('svc-linux-x64.gz'))
+      await until('the download is under way', 30_000, () => asked.includes('svc-linux-x64.gz'))
       // As Ctrl-C does: to all of them.
       process.kill(-child.pid, 'SIGINT')
       expect(await child.exited).toBe(130)

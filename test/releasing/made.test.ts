@@ -130,7 +130,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const workshopOf = (child: Bun.Subprocess) => join(path, 'dist', `.release-${child.pid}`)
     const written = async (child: Bun.Subprocess) => {
       const file = join(workshopOf(child), 'package.json')
-      await until('the version is written', 20_000, async () => {
+      await until('the version is written', 60_000, async () => {
         const text = await readFile(file, 'utf8').catch(() => '')
         return text.includes('"version": "0.2.0"')
       })
@@ -153,7 +153,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect(existsSync(workshopOf(killed))).toBe(false)
     told.kill('SIGTERM')
     expect(await told.exited).toBe(1)
-    await until('what it has started ends with it', 10_000, async () => (await read()) === 'begun\nended\n')
+    await until('what it has started ends with it', 30_000, async () => (await read()) === 'begun\nended\n')
     expect(await state()).toEqual({ ...untouched, head, refs })
   }, 120_000)
 
