@@ -1,10 +1,9 @@
 /** The admin panel's door, where `--admin-port` names one. */
-import { resolve } from 'node:path'
-import { apiFetch } from '../platform/fetch.ts'
 import { type Found, note, ok, warning } from './finding.ts'
 import { addressOf, ask } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import type { Patient } from './patient.ts'
+import { askHealthOf } from './whose.ts'
 import { svcCommand } from './words.ts'
 
 /** Looks at the panel's port; at nothing without one. */
@@ -31,21 +30,20 @@ export async function examinePanel(patient: Patient, deadlineMs: number): Promis
     return [noService('panel', patient, url, answer, { wrong, free })]
   }
   const says = `the panel of svc ${answer.seen.version} answers on ${url}`
-  const directory = await directoryOf(url, deadlineMs)
-  const listener =
-    directory !== undefined && resolve(directory) !== resolve(place.dir)
-      ? note(
+  const { isElsewhere } = await askHealthOf(place.dir, url, deadlineMs)
+  const listener = isElsewhere
+    ? note(
+        'panel',
+        `${says}, for another data directory`,
+        'Name that one with --base-path, or give this one a port of its own.',
+      )
+    : answer.seen.version === version
+      ? ok('panel', says)
+      : warning(
           'panel',
-          `${says}, for another data directory`,
-          'Name that one with --base-path, or give this one a port of its own.',
+          `${says}; this is ${version}`,
+          'Restart the service, so that both are of one version.',
         )
-      : answer.seen.version === version
-        ? ok('panel', says)
-        : warning(
-            'panel',
-            `${says}; this is ${version}`,
-            'Restart the service, so that both are of one version.',
-          )
   const exposure = await openDoor({
     ...{ check: 'panel_exposure', what: 'the panel', port, path: '/api/status', deadlineMs },
     isOurs: async address => (await askPanel(address, deadlineMs)).kind === 'svc',
@@ -64,14 +62,3 @@ const askPanel = (url: string, deadlineMs: number) =>
       return undefined
     }
   })
-
-/** Where it asks for no token it tells of which data directory it is. */
-async function directoryOf(url: string, deadlineMs: number): Promise<string | undefined> {
-  try {
-    const response = await apiFetch(`${url}/api/status`, { timeoutMs: deadlineMs })
-    const { base_path } = (await response.json()) as { base_path?: unknown }
-    return response.ok && typeof base_path === 'string' ? base_path : undefined
-  } catch {
-    return undefined
-  }
-}

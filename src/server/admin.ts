@@ -23,7 +23,7 @@ import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
 import { declared, doorErrors, failed, noted } from './route.ts'
-import { addDocsRoutes } from './service-routes.ts'
+import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 
 export interface AdminOptions {
   gateway: PanelGateway
@@ -70,6 +70,7 @@ const about = {
     { name: 'messages', description: 'Conversations, messages, media.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'panel', description: 'The panel itself.' },
+    { name: 'service', description: 'How the program behind it is.' },
   ],
 }
 
@@ -142,6 +143,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       return { 'set-cookie': cookie }
     },
   })
+  addHealthRoute(app, context)
   addDocsRoutes(app, context, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
 
@@ -185,7 +187,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const refusal = access.refusal(request, open) ?? context.waiting.stopped
       if (refusal) return problemResponse(refusal)
       try {
-        if (isApi || docsPath.test(path)) {
+        if (isApi || appPath.test(path)) {
           if (request.method === 'HEAD') return await headOf(app, request)
           if (request.method === 'OPTIONS') return optionsOf(path, methods)
           return await app.fetch(routable(request, path))
@@ -215,7 +217,7 @@ const liveDetail = {
 /** What may be called without having signed in. */
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const filePath = /^\/(assets|locales)\//
-const docsPath = /^\/(docs(\/|$)|openapi\.json$)/
+const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/
 
 /** Who keeps the poll lock, as it is recorded there. */
 const pollerPid = async (basePath: string): Promise<{ poller_pid?: number }> => {

@@ -1,5 +1,7 @@
 import { afterAll, expect, test } from 'bun:test'
+import { symlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
 import { freePort } from '../support/port.ts'
 import { startService } from '../support/service.ts'
 import { withWard } from './support.ts'
@@ -43,6 +45,12 @@ test('the panel itself is known, also that of another directory and of another v
   expect((await ward.look({ adminPort: port })).of('exposure/panel')).toMatchObject([
     { severity: 'note', what: expect.stringContaining('for another data directory') },
   ])
+  // As this machine has it, whatever way leads there.
+  const link = join(ward.dir, '..', 'link')
+  symlinkSync(service.dir, link)
+  expect((await ward.look({ ...own, basePath: link })).of('exposure/panel')).toMatchObject([
+    { severity: 'ok' },
+  ])
   using old = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -67,6 +75,11 @@ test.skipIf(!outside)(
       { severity: 'note', what: expect.stringContaining('it asks for the token') },
     ])
     expect(JSON.stringify(look)).not.toContain(token)
+    const own = { ...values, basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined }
+    expect((await ward.look(own)).of('exposure/panel')).toMatchObject([{ severity: 'ok' }])
+    expect(look.of('exposure/panel')).toMatchObject([
+      { severity: 'note', what: expect.stringContaining('for another data directory') },
+    ])
     using open = Bun.serve({
       hostname: '0.0.0.0',
       port: 0,

@@ -69,6 +69,7 @@ describe('on a loopback address', () => {
       '/api/events',
       '/locales/en.json',
       '/openapi.json',
+      '/healthz',
       '/sign-in?code=a',
     ]) {
       const answer = await ask(path, `Host: ${host}\r\n`)
@@ -145,7 +146,7 @@ describe.each([
   })
 
   test('the page, its texts and the document are for everybody, and say nothing of what is kept', async () => {
-    for (const path of ['/', '/sessions', '/locales/en.json', '/openapi.json', '/docs']) {
+    for (const path of ['/', '/sessions', '/locales/en.json', '/openapi.json', '/docs', '/healthz']) {
       const answer = await admin.call('GET', path)
       expect(answer.status).toBe(200)
       expect(JSON.stringify(answer.body)).not.toContain(token)

@@ -49,6 +49,7 @@ test('the document has every path of the specification’s table and of the pane
       'GET /api/sessions/login/status',
       'GET /api/stats',
       'GET /api/status',
+      'GET /healthz',
       'POST /api/conversations/read',
       'POST /api/media',
       'POST /api/messages',
