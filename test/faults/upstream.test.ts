@@ -37,7 +37,7 @@ const context = async (t: TestGateway) =>
   (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)
 const sent = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages
-/** What recv gives when there is something, waited for by the clock of life alone. */
+/** What recv gives, once there is something. */
 const received = (t: TestGateway, withinMs = 30_000) =>
   until('a message', withinMs, async () => {
     const messages = await t.recv({ timeout: 0 })

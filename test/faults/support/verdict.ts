@@ -4,7 +4,7 @@ import type { LoggedRow } from './log-file.ts'
 import type { Received } from './readers.ts'
 import type { Injected } from './world.ts'
 
-/** By `lived`: an answer counts as in flight at a kill when its process was killed this soon after it, or before it was noted. */
+/** By `lived`. An answer counts as in flight at a kill when its process was killed this soon, or before it was noted. */
 const inFlightMs = 1000
 
 export interface Missing {
