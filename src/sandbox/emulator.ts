@@ -1,5 +1,6 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
 import { brokenAnswer } from './broken-answer.ts'
+import { HeldPolls } from './held-polls.ts'
 import { newTypingTicket } from './ids.ts'
 import type { MediaKind } from './media.ts'
 import type { Bot } from './people.ts'
@@ -73,14 +74,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
 function endpointsOf(world: World): Endpoint[] {
   const { core, people, logins, inbox, outbox, media } = world
   const success = (): Fields => (core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {})
-  /** Per bot, the polls held now. */
-  const polls = new Map<string, number>()
-  const pollsOf = (botId: string, change: number): number => {
-    const now = (polls.get(botId) ?? 0) + change
-    if (now > 0) polls.set(botId, now)
-    else polls.delete(botId)
-    return now
-  }
+  const polls = new HeldPolls(core)
   const needUser = { ret: -2, errmsg: 'ilink_user_id required' }
 
   return [
@@ -131,20 +125,18 @@ function endpointsOf(world: World): Endpoint[] {
       methods: ['POST'],
       auth: true,
       async answer({ bot, body, signal }) {
-        const { stats } = core
-        stats.polls_now++
-        const mine = pollsOf(bot!.id, 1)
-        stats.polls_at_once[bot!.id] = Math.max(stats.polls_at_once[bot!.id] ?? 0, mine)
+        const end = polls.begin(bot!.id)
+        let left = false
         try {
           const found = await inbox.poll(bot!, textOf(body.get_updates_buf), signal)
+          left = found === undefined
           if (found === undefined) return undefined
           if (found === 'expired') return expired(world)
           const { ret, longpolling_timeout_ms } = core.switches
           // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
           return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
         } finally {
-          stats.polls_now--
-          pollsOf(bot!.id, -1)
+          end(left ? 'left' : 'answered')
         }
       },
     },

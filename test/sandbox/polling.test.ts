@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Answer, ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 const textsOf = (answer: Answer): string[] | undefined =>
   answer.msgs?.map(
@@ -92,6 +94,32 @@ test('of two polls the newer one is given the message: who begins another has mo
   expect(textsOf(await newer!)).toEqual(['x'])
   leaving.abort()
   expect(await left).toBe('left')
+})
+
+test('a poll that its client leaves while it begins the next one is not counted beside it; one that stays is', async () => {
+  /** How long a client that leaves may take to be heard of is for the test to say. */
+  const moment = Promise.withResolvers<void>()
+  const sleep: Clock['sleep'] = (ms, signal) => (ms <= 200 ? moment.promise : systemClock.sleep(ms, signal))
+  await using sandbox = await withSandbox({ clock: { ...systemClock, sleep } })
+  const { stats } = sandbox.world.core
+  const bot = bind(sandbox)
+  const held = (count: number) => until(`${count} held`, 30_000, () => stats.polls_now === count)
+  const leaving = new AbortController()
+  const older = bot.poll('', leaving.signal).catch(() => 'left')
+  await held(1)
+  const newer = bot.poll()
+  await held(2)
+  leaving.abort()
+  expect(await older).toBe('left')
+  await held(1)
+  moment.resolve()
+  await Bun.sleep(20)
+  expect(stats.polls_at_once[bot.bot_id]).toBe(1)
+
+  const third = bot.poll()
+  await until('counted', 30_000, () => stats.polls_at_once[bot.bot_id] === 2)
+  for (const text of ['a', 'b']) await sandbox.say(text)
+  await Promise.all([newer, third])
 })
 
 test('kick_older answers the older poll empty', async () => {
