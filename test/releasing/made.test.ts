@@ -144,7 +144,9 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect(await state()).toEqual({ ...untouched, ...left })
 
     const diary = join(path, '..', 'diary')
-    const asleep = `(trap 'echo ended >>${diary}' TERM; echo begun >>${diary}; sleep 600 & wait) &\nwait\n`
+    // The signal may come at any moment, also to a sleep that has not begun: nobody waits for that one.
+    const asleep = `(trap 'echo ended >>${diary}; exit' TERM
+      sleep 60 >/dev/null 2>&1 & echo begun >>${diary}; wait) &\nwait\n`
     await commit('scripts/test', `#!/bin/sh\n${asleep}`)
     const { head, refs } = await state()
     const read = () => readFile(diary, 'utf8').catch(() => '')
