@@ -39,6 +39,8 @@ const shortWaitMs = 4000
 const longestWaitMs = 30_000
 /** Answers without messages that come faster than this, three in a row, slow the loop down. */
 const briskMs = 1000
+/** On behalf of one call, a session that has brought messages is asked again after this: most calls end before. */
+const restMs = 1000
 /** A poll that is answered later than this was held: nothing waited for it. */
 const heldMs = 500
 /** Whether polling is ours is known so soon, when it is doubtful. */
@@ -155,7 +157,7 @@ export class Follower implements PolledLogin {
       }
       if (updates.messages.length === 0) clearAt = answeredAt
       this.answered = true
-      if (oneCycle && updates.messages.length > 0) break
+      if (oneCycle && updates.messages.length > 0) await this.#pause(restMs)
       // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
       const idle = updates.messages.length === 0 || cursor === before
       brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0

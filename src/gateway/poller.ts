@@ -62,7 +62,7 @@ export class Poller {
    * Polls until `signal` aborts; then waits for the batches in hand to be committed.
    *
    * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
-   *   brought messages is asked again only at the next look, so that no poll is begun to be cut off
+   *   brought messages is asked again only a second later, so that no poll is begun to be cut off
    * @param options.mayPoll asked before each poll: whether the right to poll is surely ours at this moment
    */
   async run(
