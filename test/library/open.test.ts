@@ -79,7 +79,7 @@ describe('open', () => {
         fetch(`${svc.phoneUrl}/${path}`, { method: 'POST', body: JSON.stringify(body) })
       expect(await svc.login({ session_name: 'work' })).toMatchObject({ status: 'waiting', session: 'work' })
       await phone('scan', { confirm: true })
-      expect(await svc.login({ session_name: 'work', timeout: 10 })).toMatchObject({ status: 'confirmed' })
+      expect(await svc.login({ session_name: 'work', timeout: 30 })).toMatchObject({ status: 'confirmed' })
       expect(await other.sessions()).toMatchObject([{ name: 'work', connected: true }])
       await phone('say', { text: '你好' })
       const [message] = await other.recv({ timeout: 30 })

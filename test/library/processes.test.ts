@@ -93,7 +93,7 @@ describe('a program beside the service', () => {
         const login = service.call('login', { session_name: 'work' })
         await upstream.scanAndConfirm()
         await login
-        await service.call('login', { session_name: 'work', timeout: 10 })
+        await service.call('login', { session_name: 'work', timeout: 30 })
 
         await using bot = await startProgram(
           runtime,
