@@ -14,9 +14,7 @@ export interface LoginScreen {
   signal: AbortSignal
 }
 
-/**
- * One call waits this long: it tells of a change while it waits, and what changed between two calls only at its end.
- */
+/** One call waits this long. A change that another caller was told of, ours hears only at its end. */
 const waitS = 1
 
 /**

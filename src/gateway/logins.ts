@@ -51,6 +51,8 @@ interface Entry {
   force: boolean
   /** A caller has seen how it ended: the next call starts anew. */
   read: boolean
+  /** Revision that the last call of `login` was told. */
+  told: number
 }
 
 export class Logins {
@@ -71,7 +73,8 @@ export class Logins {
   }
 
   /**
-   * Starts a login and returns its QR code at once, or waits for a change of one under way.
+   * Starts a login and returns its QR code at once, or tells of one under way: at once what changed since the last
+   * call, else the next change. After digits that is what became of them.
    *
    * @throws SvcError `invalid_arguments` for a bad name, or no name while several logins are pending;
    *   `upstream_error`, `upstream_timeout` when no QR code could be had
@@ -83,12 +86,14 @@ export class Logins {
     const entry = this.#entries.get(sessionKey(name))
     if (entry && entry.driver.finishedAt === undefined) {
       await entry.started
-      if (request.verify_code !== undefined) entry.driver.giveCode(request.verify_code)
-      await entry.driver.waitForChange(request.timeout * 1000, signal)
-      return this.#told(entry)
+      const { verify_code } = request
+      if (verify_code !== undefined) entry.driver.giveCode(verify_code)
+      const news = verify_code === undefined && entry.told !== entry.driver.revision
+      if (!news) await entry.driver.waitForChange(request.timeout * 1000, signal)
+      return this.#tell(entry)
     }
     // The end of a flow is told once before a new one starts, also to a caller who goes on asking with force.
-    if (entry && !entry.read && (entry.force || !request.force)) return this.#told(entry)
+    if (entry && !entry.read && (entry.force || !request.force)) return this.#tell(entry)
 
     const record = await this.#ports.record(name)
     if (record?.bot && record.bot.expired_at === undefined && !request.force) {
@@ -99,7 +104,7 @@ export class Logins {
         message: 'This session is connected. Pass force to log it in again with a new QR code.',
       }
     }
-    return this.#told(await this.#start(record?.name ?? name, request.force))
+    return this.#tell(await this.#start(record?.name ?? name, request.force))
   }
 
   /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
@@ -135,7 +140,7 @@ export class Logins {
     const news = seen !== undefined && seen !== entry.driver.revision
     if (!news) await entry.driver.waitForChange(timeoutMs, signal)
     const marks = marksOf(entry)
-    return { ...(await this.#told(entry)), ...marks }
+    return { ...(await this.#status(entry)), ...marks }
   }
 
   /** Gives the digits that the phone shows. @throws SvcError `not_found` */
@@ -197,7 +202,13 @@ export class Logins {
     )
   }
 
-  #told(entry: Entry): Promise<LoginStatus> {
+  /** The state, for a caller of `login`. */
+  #tell(entry: Entry): Promise<LoginStatus> {
+    entry.told = entry.driver.revision
+    return this.#status(entry)
+  }
+
+  #status(entry: Entry): Promise<LoginStatus> {
     if (entry.driver.finishedAt !== undefined) entry.read = true
     return entry.driver.status()
   }
@@ -222,7 +233,7 @@ export class Logins {
       await other.started
       return other
     }
-    const entry: Entry = { driver, started: driver.start(), force, read: false }
+    const entry: Entry = { driver, started: driver.start(), force, read: false, told: driver.revision }
     this.#entries.set(key, entry)
     try {
       await entry.started

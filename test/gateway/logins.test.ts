@@ -68,6 +68,25 @@ describe('login', () => {
     expect((await left).status).toBe('scaned')
   })
 
+  test('what changed between two calls is told at once, to the next one alone', async () => {
+    await using t = await fresh({ verify_code: 'on' })
+    const { qr_url } = await login(t, 'a')
+    await t.sandbox.scan({ qrcode: qr_url! })
+    const onlooker = () => t.gateway.logins.follow({ session: 'a' }, 0, new AbortController().signal)
+    await t.until('svc hears of the scan', async () => {
+      t.clock.advance(500)
+      return (await onlooker()).status === 'need_verifycode'
+    })
+    using watch = stopwatch()
+    expect((await login(t, 'a', { timeout: 20 })).status).toBe('need_verifycode')
+    expect(watch.ms).toBeLessThan(10_000)
+    let answered = false
+    const again = login(t, 'a', { timeout: 0.5 }).finally(() => (answered = true))
+    await t.sandbox.phone('GET', 'state')
+    expect(answered).toBe(false)
+    expect((await again).status).toBe('need_verifycode')
+  })
+
   test('the digits: wrong ones are asked for again, right ones go through', async () => {
     await using t = await fresh({ verify_code: 'on' })
     const { qr_url } = await login(t, 'a')
