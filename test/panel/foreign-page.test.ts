@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser).each([
 
   const foreign = async (host = '127.0.0.1') => {
     page = await context.newPage()
-    page.setDefaultTimeout(8000)
+    page.setDefaultTimeout(30_000)
     await page.goto(`http://${host}:${elsewhere.port}/`)
     return page
   }

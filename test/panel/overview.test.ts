@@ -191,7 +191,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     ])
     expect(await page.locator('.numbers tbody tr').count()).toBe(24)
     await write(panel, 'four')
-    await page.locator('.totals .received dd', { hasText: '4' }).waitFor({ timeout: 15_000 })
+    await page.locator('.totals .received dd', { hasText: '4' }).waitFor()
     expect(panel.complaints).toEqual([])
   })
 

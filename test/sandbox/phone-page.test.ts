@@ -22,7 +22,7 @@ test.skipIf(!here)(
     })
     stack.defer(() => browser.close())
     const page = await browser.newPage({ viewport: { width: 360, height: 740 } })
-    page.setDefaultTimeout(5000)
+    page.setDefaultTimeout(30_000)
     const complaints: string[] = []
     page.on('pageerror', error => complaints.push(String(error)))
     page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))

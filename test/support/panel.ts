@@ -114,7 +114,7 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
 
 /** Notes what no page may do: errors, what its policy forbids (the console says so), requests to anybody else. */
 export function watch(page: Page, url: string, complaints: string[]): void {
-  page.setDefaultTimeout(8000)
+  page.setDefaultTimeout(30_000)
   page.on('pageerror', error => complaints.push(String(error.stack ?? error)))
   page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
   page.on('request', request => {
