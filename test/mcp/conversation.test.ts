@@ -12,6 +12,7 @@ import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/typ
 import { toBuffer } from 'qrcode'
 import { type ClientKind, connectHttp, connectStdio, type McpClient, startMcp } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 const kinds: readonly ClientKind[] = ['2026', '2025', 'sdk1']
 const digits = '4711'
@@ -30,11 +31,6 @@ async function subscribe(client: McpClient, kind: ClientKind, uri: string): Prom
   if (kind === '2026') await raw.listen({ resourceSubscriptions: [uri] })
   else await raw.subscribeResource({ uri })
   return heard
-}
-
-async function until(what: string, look: () => unknown): Promise<void> {
-  for (const deadline = Date.now() + 10_000; !look(); await Bun.sleep(10))
-    if (Date.now() > deadline) throw new Error(`not within 10 s: ${what}`)
 }
 
 for (const transport of ['stdio', 'http'] as const)
@@ -67,7 +63,7 @@ for (const transport of ['stdio', 'http'] as const)
         })
         let status = ''
         for (let tries = 0; status !== 'confirmed' && tries < 20; tries++)
-          ({ status } = await client.value('login', { session_name: '工作', timeout: 5 }))
+          ({ status } = await client.value('login', { session_name: '工作', timeout: 30 }))
         expect(status).toBe('confirmed')
         expect(asked).toEqual(['verify_code'])
 
@@ -76,11 +72,11 @@ for (const transport of ['stdio', 'http'] as const)
         const picture = new Uint8Array(await toBuffer('from the user'))
         await sandbox.say('你好, a picture follows')
         await sandbox.media('image', picture)
-        await until('the inbox is announced', () => heard.length > 0)
+        await until('the inbox is announced', 30_000, () => heard.length > 0)
         expect([...new Set(heard)]).toEqual(['svc://inbox'])
         const messages: { from_user: string; text: string; message_id: string; items: object[] }[] = []
         for (let tries = 0; messages.length < 2 && tries < 20; tries++)
-          messages.push(...(await client.value('recv', { timeout: 5 })))
+          messages.push(...(await client.value('recv', { timeout: 30 })))
         expect(messages[0]!.text).toBe('你好, a picture follows')
         const { from_user } = messages[0]!
         const { contents } = await client.raw.readResource({

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { connectHttp, connectStdio, logInOver, type McpProcess, startMcp } from '../support/mcp.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
@@ -100,7 +101,7 @@ async function withService(
 }
 
 /** What the next reader of the default position gets within a while. */
-async function next(url: string, timeout = 15): Promise<Json[]> {
+async function next(url: string, timeout = 30): Promise<Json[]> {
   await using client = await connectHttp(url, { kind: url.endsWith('/sse') ? 'sdk1' : '2025' })
   return await client.value('recv', { timeout })
 }
@@ -124,14 +125,14 @@ describe('a message counts as read only when its answer reached the client', () 
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
       // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
-      let resumed: Response | undefined
-      for (let tries = 0; tries < 20 && resumed?.status !== 200; tries++) {
-        resumed = await fetch(url, {
+      const resumed = await until('it goes on', 30_000, async () => {
+        const response = await fetch(url, {
           headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
         })
-      }
+        return response.status === 200 && response
+      })
       const answers: Json[] = []
-      for await (const { data } of events(resumed!.body!)) if (data) answers.push(JSON.parse(data))
+      for await (const { data } of events(resumed.body!)) if (data) answers.push(JSON.parse(data))
       expect(answers).toMatchObject([
         { id: 1, result: { structuredContent: { result: [{ text: 'still here' }] } } },
       ])
@@ -180,7 +181,7 @@ describe('a message counts as read only when its answer reached the client', () 
       await stream.return(undefined)
       // Its address is gone once the service has seen that.
       const ping = { jsonrpc: '2.0', id: 3, method: 'ping' }
-      for (let tries = 0; tries < 1000 && (await post(endpoint, ping)).status !== 404; tries++);
+      await until('it is gone', 30_000, async () => (await post(endpoint, ping)).status === 404)
       await sandbox.say('hello')
       expect(await next(url)).toMatchObject([{ text: 'hello' }])
     })
@@ -229,7 +230,7 @@ describe('a message counts as read only when its answer reached the client', () 
     await sandbox.say('hello')
     expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, expect.any(String)])
     await using client = await connectStdio({ sandbox, dir: service.dir })
-    expect(await client.value('recv', { timeout: 15 })).toMatchObject([{ text: 'hello', redelivered: true }])
+    expect(await client.value('recv', { timeout: 30 })).toMatchObject([{ text: 'hello', redelivered: true }])
     expect(await client.value('recv', { timeout: 0 })).toEqual([])
   })
 })

@@ -17,7 +17,7 @@ test.each(['http', 'sse'] as const)(
     await using client = await connectHttp(service.url, { headers: authorization })
     await logInOver(client, sandbox)
     await sandbox.media('file', Buffer.from('三季度'), { name: '报告.txt' })
-    const [message] = await client.value('recv', { timeout: 20 })
+    const [message] = await client.value('recv', { timeout: 30 })
 
     for (const path of ['/media', '/outbox', `/media/${message.message_id}/0`])
       expect((await fetch(at(path))).status).toBe(401)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { connectHttp, connectStdio, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
@@ -88,10 +89,11 @@ test('the port of the phone is any free one where the usual one is taken, unless
     try {
       return Bun.serve({ hostname: '127.0.0.1', port: 8001, reusePort: false, fetch: () => new Response() })
     } catch {
-      // Somebody else on this machine has it, which is as good.
+      // Somebody else on this machine has it.
     }
   }
-  using _taken = take()
+  // Who has it for a moment would give it back too early; who keeps it is as good.
+  using _taken = await until('the port is had', 5000, take).catch(() => undefined)
   const ran = async (...args: string[]) => {
     await using server = await spawned(['--sandbox', ...args])
     server.child.stdin.end()
@@ -141,7 +143,7 @@ describe('the user’s own process', () => {
     await using client = await connectStdio({ sandbox, args: ['--pace', 'off'] })
     await logInOver(client, sandbox)
     await sandbox.say('send me something')
-    const [{ from_user: to }] = await client.value('recv', { timeout: 15 })
+    const [{ from_user: to }] = await client.value('recv', { timeout: 30 })
     const dir = await mkdtemp(join(tmpdir(), 'svc-elsewhere-'))
     try {
       const file = join(dir, 'notes.txt')
@@ -179,10 +181,10 @@ describe('the user’s own process', () => {
     // A new reader begins with what comes after its first look.
     expect(await client.value('recv', { consumer: 'agent', timeout: 0 })).toEqual([])
     await sandbox.say('both of you')
-    expect(await client.value('recv', { consumer: 'agent', timeout: 15 })).toMatchObject([
+    expect(await client.value('recv', { consumer: 'agent', timeout: 30 })).toMatchObject([
       { text: 'both of you' },
     ])
-    expect(await remote.value('recv', { timeout: 15 })).toMatchObject([{ text: 'both of you' }])
+    expect(await remote.value('recv', { timeout: 30 })).toMatchObject([{ text: 'both of you' }])
     const health = await (await fetch(`${new URL(service.url).origin}/healthz`)).json()
     expect(health.role).toBe('poller')
     // When the service dies its follower takes over.

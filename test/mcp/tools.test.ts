@@ -80,7 +80,7 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       expect(await client.value('sessions')).toMatchObject([{ name: 'work', status: 'connected' }])
 
       await sandbox.say('hello\nyou')
-      const received = await client.call('recv', { timeout: 20 })
+      const received = await client.call('recv', { timeout: 30 })
       const [hello] = received.structuredContent.result
       expect(hello).toMatchObject({ session: 'work', text: 'hello\nyou', direction: 'received' })
       expect(texts(received).join()).toContain('> hello\n> you\n')
@@ -96,7 +96,7 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       expect(seen.flatMap(({ items }) => items.map(({ kind }) => kind))).toEqual(['text', 'image'])
 
       await sandbox.media('image', picture, { name: 'cat.png' })
-      const [shown] = await client.value('recv', { timeout: 20 })
+      const [shown] = await client.value('recv', { timeout: 30 })
       const saved = await client.call('download', { message_id: shown.message_id })
       expect(saved.structuredContent).toMatchObject({ size: picture.length, content_type: 'image/png' })
       if (remote) {
@@ -165,7 +165,7 @@ describe.concurrent('what takes a while', () => {
           const { qr_url } = await client.value('login', { timeout: 0 })
           right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
           for (let tries = 0; tries < 10; tries++) {
-            const { status } = await client.value('login', { timeout: 5 })
+            const { status } = await client.value('login', { timeout: 30 })
             if (status === 'confirmed') break
           }
           expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { svc } from '../support/command.ts'
 import { connectHttp, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 type Json = any
@@ -37,7 +38,7 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
   await sandbox.say('an answer', { quote: message_id, how: 'full' })
   const got: Json[] = []
   for (let tries = 0; got.length < 4 && tries < 20; tries++) {
-    const received = await client.call('recv', { timeout: 5 })
+    const received = await client.call('recv', { timeout: 30 })
     got.push(...received.structuredContent.result)
     expectMarked('recv', received.content[0].text)
   }
@@ -80,7 +81,7 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
   expect(saved.structuredContent.file_name.length).toBeLessThan(210)
 
   await sandbox.say(forged)
-  for (let tries = 0; tries < 20 && (await client.value('history', {})).total < 5; tries++);
+  await until('it has come', 30_000, async () => (await client.value('history', {})).total === 5)
   const hook = await svc(
     [
       'hook-poll',

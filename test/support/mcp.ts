@@ -11,6 +11,7 @@ import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sd
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { TestSandbox } from './sandbox.ts'
 import { svcProgram } from './svc-program.ts'
+import { until } from './until.ts'
 
 /** The clients: the 2.x one in the revision of 2026 and in that of 2025, and the 1.x SDK. */
 export type ClientKind = '2026' | '2025' | 'sdk1'
@@ -181,11 +182,10 @@ export async function startMcp(
   })()
   const exited = Promise.all([child.exited, reading, readingErrors]).then(([code]) => code)
   const ready = () => /^(?:mcp|listening) on (http\S+\/(?:mcp|sse))$/m.exec(stdout)?.[1]
-  for (const deadline = Date.now() + 20_000; !ready(); await Bun.sleep(10)) {
-    if (child.exitCode === null && Date.now() < deadline) continue
-    child.kill('SIGKILL')
-    throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${stdout}${stderr}`)
-  }
+  await until('it is ready', 30_000, () => ready() !== undefined || child.exitCode !== null).catch(() =>
+    child.kill('SIGKILL'),
+  )
+  if (!ready()) throw new Error(`svc ${words.join(' ')} did not start (${await exited}):\n${stdout}${stderr}`)
   return {
     ...{ url: ready()!, dir, pid: child.pid, exited },
     log: () => stderr,
@@ -219,7 +219,7 @@ export async function logInOver(client: McpClient, sandbox: TestSandbox, name = 
   const { qr_url } = await client.value('login', { session_name: name, timeout: 0 })
   await sandbox.scanAndConfirm({ qrcode: qr_url })
   for (let tries = 0; tries < 20; tries++) {
-    const { status } = await client.value('login', { session_name: name, timeout: 5 })
+    const { status } = await client.value('login', { session_name: name, timeout: 30 })
     if (status === 'confirmed') return
   }
   throw new Error('login was never confirmed')
