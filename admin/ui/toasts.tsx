@@ -24,7 +24,7 @@ export function Toasts() {
   const parts = toast.group.connect(service, normalizeProps)
   return (
     <Portal>
-      <div {...parts.getGroupProps()}>
+      <div {...parts.getGroupProps()} class="toasts">
         {parts.getToasts().map((one, index) => (
           <Toast key={one.id} one={one} index={index} parent={service} />
         ))}

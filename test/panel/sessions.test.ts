@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser, withPanel } from '../support/panel.ts'
 
@@ -149,6 +149,46 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).getByRole('button', { name: 'Log out' }).click()
     await dialog(page).waitFor({ state: 'detached' })
     expect(await names(page)).toEqual(['a'])
+  })
+
+  test('what a person opens lies above the news: it can be pressed before they are gone', async () => {
+    await using panel = await withPanel({ sessions: ['a', 'b'] })
+    const page = await panel.open({ path: '/sessions', viewport: { width: 390, height: 480 } })
+    // News count the time by frames. Here it does not pass: they stay.
+    await page.addInitScript(() => {
+      const frame = window.requestAnimationFrame
+      window.requestAnimationFrame = then => frame.call(window, () => then(0))
+      performance.now = () => 0
+    })
+    await page.reload()
+    const menu = page.getByRole('button', { name: 'Actions for \u2068b\u2069' })
+    const entry = (name: string) => page.getByRole('menuitem', { name })
+    const news = page.locator('.toast')
+    const underNews = async (target: Locator) => {
+      const box = (await target.boundingBox())!
+      const boxes = await Promise.all((await news.all()).map(one => one.boundingBox()))
+      return boxes.some(it => it && it.y < box.y + box.height && it.y + it.height > box.y)
+    }
+    await menu.click()
+    await entry('Make default').click()
+    await news.getByText('default').waitFor()
+    await menu.click()
+    await entry('Log out').click({ trial: true })
+    expect(await underNews(entry('Log out'))).toBe(true)
+    await entry('Log out').click()
+    const cancel = dialog(page).getByRole('button', { name: 'Cancel' })
+    await cancel.click({ trial: true })
+    expect(await underNews(cancel)).toBe(true)
+    await cancel.click()
+    await dialog(page).waitFor({ state: 'detached' })
+    // Beside a dialog they can be sent away as ever, and it stays.
+    await page.setViewportSize({ width: 1280, height: 800 })
+    await menu.click()
+    await entry('Rename').click()
+    await news.getByRole('button', { name: 'Close' }).click()
+    await news.and(page.locator('[data-state=closed]')).waitFor()
+    expect(await dialog(page).count()).toBe(1)
+    expect(panel.complaints).toEqual([])
   })
 
   test('an account in trouble says what to do; who writes is shown with what is left, whatever the id', async () => {
