@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { faultKinds } from '../../src/sandbox/faults.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
 
 const bind = (sandbox: TestSandbox) => {
   const bot = sandbox.bot()
@@ -11,11 +12,21 @@ const bind = (sandbox: TestSandbox) => {
 test('every kind of fault strikes once and is over', async () => {
   await using sandbox = await withSandbox({ switches: { hold_ms: 1 } })
   const bot = bind(sandbox)
-  const result = (kind: string) =>
-    bot.poll('', kind === 'hang' ? AbortSignal.timeout(50) : undefined).then(
+  const { requests } = sandbox.world.core.stats
+  const result = async (kind: string) => {
+    const before = requests.getupdates ?? 0
+    const leaving = new AbortController()
+    const answered = bot.poll('', leaving.signal).then(
       answer => `${answer.http} ${answer.text}`,
       (error: Error) => error.name,
     )
+    if (kind === 'hang') {
+      await until('it is asked', 30_000, () => (requests.getupdates ?? 0) > before)
+      await Bun.sleep(50)
+      leaving.abort()
+    }
+    return answered
+  }
   const seen: Record<string, string> = {}
   for (const kind of Object.keys(faultKinds) as (keyof typeof faultKinds)[]) {
     await sandbox.fail('getupdates', kind, { delay_ms: 5, code: -7 })
@@ -30,7 +41,7 @@ test('every kind of fault strikes once and is over', async () => {
     '500': '500 ',
     '502': expect.stringContaining('502 <!DOCTYPE html>'),
     '524': expect.stringContaining('524 <!DOCTYPE html>'),
-    hang: 'TimeoutError',
+    hang: 'AbortError',
     reset: expect.stringMatching(/^(Type)?Error$/),
     cut: expect.stringMatching(/^(Type)?Error$/),
     slow: expect.stringContaining('200 {"ret":0'),

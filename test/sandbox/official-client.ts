@@ -65,7 +65,7 @@ const { monitorWeixinProvider } = await load('monitor/monitor')
 
 const started = await startWeixinLoginWithQr({ accountId: 'test' })
 tell('qr', { url: started.qrcodeUrl })
-const login = await waitForWeixinLogin({ sessionKey: started.sessionKey, timeoutMs: 20_000 })
+const login = await waitForWeixinLogin({ sessionKey: started.sessionKey, timeoutMs: 60_000 })
 const { botToken: token, baseUrl, userId } = login
 tell('login', { connected: login.connected, accountId: login.accountId, baseUrl, userId })
 tell('start', await api.notifyStart({ baseUrl, token }))

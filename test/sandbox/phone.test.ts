@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { withSandbox } from '../support/sandbox.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 const ask = async (url: string, init?: RequestInit) => {
   const response = await fetch(url, init)
@@ -106,9 +107,9 @@ test('news comes as server-sent events, and the stream ends with the sandbox', a
   expect((await reader.read()).value).toContain(': here')
   await sandbox.say('x')
   expect((await reader.read()).value).toContain('event: change')
-  const started = performance.now()
+  using watch = stopwatch()
   await sandbox[Symbol.asyncDispose]()
-  expect(performance.now() - started).toBeLessThan(900)
+  expect(watch.ms).toBeLessThan(900)
   for (let read = 0; read < 10 && !(await reader.read()).done; read++);
 })
 

@@ -1,8 +1,14 @@
 import { expect, test } from 'bun:test'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 
 const hour = 3_600_000
+/** What is bound to seconds: its time passes only where a test says so. */
+const stillClock = (): Clock => {
+  const at = Date.now()
+  return { ...systemClock, now: () => at }
+}
 const heard = async (sandbox: TestSandbox) => {
   const bot = sandbox.bot()
   await sandbox.say('hi')
@@ -52,7 +58,7 @@ test('ten answers to each message of the user, then none', async () => {
 })
 
 test('the third send within a second is refused, and the thirteenth in five minutes until it was quiet', async () => {
-  await using sandbox = await withSandbox({ switches: { burst: 'on', quota: 0 } })
+  await using sandbox = await withSandbox({ clock: stillClock(), switches: { burst: 'on', quota: 0 } })
   const bot = await heard(sandbox)
   expect([(await bot.say('1')).ret, (await bot.say('2')).ret, (await bot.say('3')).ret]).toEqual([0, 0, -2])
   for (let n = 0; n < 9; n++) {
@@ -152,7 +158,7 @@ test('quotes arrive in every form that was seen', async () => {
 })
 
 test('typing shows until it is cancelled, a message comes, or it runs out', async () => {
-  await using sandbox = await withSandbox()
+  await using sandbox = await withSandbox({ clock: stillClock() })
   const bot = await heard(sandbox)
   const typing = async () => {
     const { users } = await sandbox.phone<{ users: { peers: { typing: boolean }[] }[] }>('GET', 'state')
