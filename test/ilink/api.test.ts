@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { type Account, createApi } from '../../src/ilink/api.ts'
 import { outgoingMessage, textItem } from '../../src/ilink/encode.ts'
 import type { Fetch, ILinkError } from '../../src/ilink/http.ts'
-import { failure, httpServer, json, plainFetch, rawServer } from './server.ts'
+import { failure } from '../support/failure.ts'
+import { httpServer, json, plainFetch, rawServer } from './server.ts'
 
 interface Seen {
   method: string

@@ -7,7 +7,8 @@ import type { Fetch, ILinkError } from '../../src/ilink/http.ts'
 import { isSvcError, SvcError } from '../../src/model/error.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { fetchPublic } from '../../src/platform/fetch.ts'
-import { failure, httpServer, plainFetch, rawServer } from './server.ts'
+import { failure } from '../support/failure.ts'
+import { httpServer, plainFetch, rawServer } from './server.ts'
 
 /** Pauses between attempts pass at once, and are counted. */
 function hasty(): Clock & { slept: number[] } {

@@ -9,7 +9,8 @@ import {
   type Request,
   randomUin,
 } from '../../src/ilink/http.ts'
-import { failure, httpServer, json, plainFetch, rawServer } from './server.ts'
+import { failure } from '../support/failure.ts'
+import { httpServer, json, plainFetch, rawServer } from './server.ts'
 
 const request = (url: string, more: Partial<Request> = {}): Request => ({
   endpoint: 'getupdates',

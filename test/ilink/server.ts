@@ -49,13 +49,3 @@ export const json = (value: unknown, init?: ResponseInit): Response =>
     headers: { 'content-type': 'application/json' },
     ...init,
   })
-
-/** What a promise was rejected with. */
-export async function failure(work: Promise<unknown>): Promise<Error> {
-  try {
-    await work
-  } catch (error) {
-    return error as Error
-  }
-  throw new Error('expected a rejection')
-}

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { announcedKey, conversationUri, spellings } from '../../src/mcp/uris.ts'
+import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
 describe('announcements', () => {
@@ -79,7 +80,7 @@ describe('announcements', () => {
   test('what is never announced cannot be subscribed', async () => {
     await using pair = await withMcpPair()
     for (const uri of ['svc://media/1/0', 'svc://nothing', 'no uri', 'svc://conversations/a'])
-      await expect(pair.client.subscribeResource({ uri })).rejects.toMatchObject({
+      expect(await failure(pair.client.subscribeResource({ uri }))).toMatchObject({
         code: -32602,
         message: expect.stringContaining('Subscribe to svc://inbox'),
       })

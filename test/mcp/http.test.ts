@@ -3,6 +3,7 @@ import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { tools } from '../../src/tools/index.ts'
+import { failure } from '../support/failure.ts'
 import { connectHttp, startMcp } from '../support/mcp.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
@@ -242,7 +243,7 @@ describe('beside REST', () => {
     const { origin } = new URL(service.url)
     expect(service.stdout()).toContain(`mcp on ${origin}/mcp\n`)
     const headers = { authorization: 'Bearer s3cret' }
-    await expect(connectHttp(service.url)).rejects.toThrow()
+    await failure(connectHttp(service.url))
     await using client = await connectHttp(service.url, { kind: '2026', headers })
     const rest = async (tool: string, input: object) =>
       (await post(`${origin}/tools/default/${tool}`, input, headers)).json()

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
 const textsOf = (result: { messages: { content: unknown }[] }) =>
@@ -76,7 +77,7 @@ describe('prompts', () => {
     expect(texts[1]).toContain('> let us meet at noon')
     expect(textsOf(await get({ since: '2020-01-01' }))[1]).toContain('let us meet')
     expect(textsOf(await get({ since: '2999-01-01' }))[1]).toStartWith('Conversation: no messages.')
-    await expect(get({ since: 'yesterday' })).rejects.toMatchObject({
+    expect(await failure(get({ since: 'yesterday' }))).toMatchObject({
       code: -32602,
       message: expect.stringContaining('since: expected ISO 8601'),
     })
@@ -93,7 +94,7 @@ describe('prompts', () => {
       ['nothing', {}, 'nothing'],
     ]
     for (const [name, given, said] of cases)
-      await expect(pair.client.getPrompt({ name, arguments: given })).rejects.toMatchObject({
+      expect(await failure(pair.client.getPrompt({ name, arguments: given }))).toMatchObject({
         code: -32602,
         message: expect.stringContaining(said),
       })
@@ -136,7 +137,9 @@ describe('completions', () => {
     expect(await complete(talk, 'user', 'o9', { session: 'work' })).toEqual([second])
     expect(await complete(talk, 'user', '', { session: 'none' })).toEqual([])
     expect(await complete({ type: 'ref/prompt', name: 'summarise_conversation' }, 'since', '2')).toEqual([])
-    await expect(complete({ type: 'ref/prompt', name: 'x' }, 'a', '')).rejects.toMatchObject({ code: -32602 })
+    expect(await failure(complete({ type: 'ref/prompt', name: 'x' }, 'a', ''))).toMatchObject({
+      code: -32602,
+    })
   })
 
   test('ids of messages with media, and their items', async () => {

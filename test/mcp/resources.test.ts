@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { connectHttp, connectStdio, startMcp } from '../support/mcp.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
@@ -121,7 +122,8 @@ describe('resources', () => {
     const { client, t } = pair
     await t.sandbox.media('file', new Uint8Array(7 * 1024 * 1024 + 1), { name: 'big.bin' })
     const [message] = await t.receive(1)
-    await expect(client.readResource({ uri: `svc://media/${message!.message_id}/0` })).rejects.toMatchObject({
+    const uri = `svc://media/${message!.message_id}/0`
+    expect(await failure(client.readResource({ uri }))).toMatchObject({
       message: expect.stringContaining('Save it with the tool download.'),
       data: { code: 'payload_too_large' },
     })
@@ -166,7 +168,7 @@ describe('resources', () => {
       ['svc://conversations/%zz/u', undefined],
     ]
     for (const [uri, code] of cases)
-      await expect(client.readResource({ uri })).rejects.toMatchObject({
+      expect(await failure(client.readResource({ uri }))).toMatchObject({
         code: -32602,
         ...(code ? { data: { code } } : { data: { uri } }),
       })
