@@ -120,12 +120,15 @@ export class LoginDriver {
 
   async status(): Promise<LoginStatus> {
     const shown = this.#finishedAt === undefined ? this.#qrUrl : undefined
+    // Asked for anew they would seem to be wrong, which nobody knows before upstream has spoken.
+    const digitsSent = this.#status === 'need_verifycode' && this.#code !== undefined
+    const status = digitsSent ? 'scaned' : this.#status
+    const message = digitsSent ? sentAdvice : (this.#note ?? this.#advice())
     return {
-      status: this.#status,
-      session: this.name,
+      ...{ status, session: this.name },
       ...(shown !== undefined && { qr_url: shown, qr_text: await qrText(shown) }),
       ...(this.#botId !== undefined && { bot_id: this.#botId }),
-      message: this.#note ?? this.#advice(),
+      message,
     }
   }
 
@@ -259,6 +262,9 @@ const advice: Record<LoginState, string> = {
   already_bound: 'The scanned account is connected here already, under another session; nothing was changed.',
   confirmed: 'Connected. Let the user write to the bot first, then call recv to read it.',
 }
+
+const sentAdvice =
+  'The number was sent. Call login again with the same session_name, to hear whether it was right.'
 
 const anotherPerson =
   'In the sandbox: press Add under People on the phone, call login again, and scan as that person.'
