@@ -204,7 +204,7 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
       stderr: '',
     })
     for (const name of ['proc', 'data']) mkdirSync(join(container.root, name))
-  }, 90_000)
+  }, 300_000)
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   test.skipIf(!can)(named('starts as it is, is healthy, tells its token, and ends on SIGTERM'), async () => {

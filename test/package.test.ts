@@ -31,7 +31,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     await projectWith(tarball, project)
     for (const [index, text] of examples.entries())
       await writeFile(join(project, `example-${index}.ts`), text)
-  }, 180_000)
+  }, 300_000)
   afterAll(() => rm(folder, { recursive: true, force: true }), 60_000)
 
   test('it holds what runs, its sources, and nothing else', async () => {
@@ -103,7 +103,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     const doctor = [join(project, 'node_modules/.bin/svc'), 'doctor', '--sandbox', '--json', '-p', '0']
     const { findings } = JSON.parse((await inProject([process.execPath, ...doctor])).stdout)
     expect(findings[0].what).toStartWith(`svc ${ours.version}, the npm package on Bun `)
-  }, 90_000)
+  }, 300_000)
 
   test('the echo bot answers', async () => {
     await using world = await openWorld()

@@ -121,7 +121,7 @@ test('every command does what it shows, restart included', async () => {
     await service?.end('SIGKILL')
     await rm(home, { recursive: true, force: true })
   }
-}, 120_000)
+}, 300_000)
 
 interface Started {
   /** Of the service and of the phone. */

@@ -30,7 +30,7 @@ const here = process.platform === 'linux' && process.arch === 'x64'
 describe.skipIf(!there || !here)('a release (skipped without the runtimes, or off Linux x64)', () => {
   beforeAll(async () => {
     await buildRelease({ outdir: release, targets, level: 0, say: () => {} })
-  }, 120_000)
+  }, 300_000)
   describe('its files', () => fileTests(release, targets))
   describe('its build', () => buildTests(release, folder))
   describe('its installer', () => installTests(release, folder))

@@ -89,7 +89,7 @@ test.skipIf(!canMount)(
     for (const name of ['token.json', 'contexts.json'])
       JSON.parse(readFileSync(join(site.dir, 's', name), 'utf8'))
   },
-  120_000,
+  300_000,
 )
 
 test.skipIf(!canMount)(
@@ -129,7 +129,7 @@ test.skipIf(!canMount)(
     using log = site.log()
     expect(log.integrity()).toBe('ok')
   },
-  120_000,
+  300_000,
 )
 
 test.skipIf(!canMount)(

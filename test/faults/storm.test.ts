@@ -16,7 +16,7 @@ test('three processes, killed again and again while upstream replays: every mess
   expect(report).toMatchObject({ missing: 0, pollsAtOnce: 1, integrity: 'ok' })
   expect(report.messages).toBeGreaterThan(100)
   expect(report.consumers.map(one => one.messages)).toEqual(Array(5).fill(report.messages))
-}, 150_000)
+}, 300_000)
 
 test('three processes, killed again and again while upstream gives nothing twice: at most the batch in flight of each killed poller is missing', async () => {
   const report = await storm('never', 8)
@@ -24,4 +24,4 @@ test('three processes, killed again and again while upstream gives nothing twice
   expect(report).toMatchObject({ pollsAtOnce: 1, integrity: 'ok' })
   expect(report.consumers.map(one => one.messages)).toEqual(Array(5).fill(report.messages - report.missing))
   console.log(`${report.missing} of ${report.messages} missing after ${report.pollersKilled} dead pollers`)
-}, 150_000)
+}, 300_000)

@@ -108,7 +108,7 @@ test.skipIf(!canTrace)(
     expect(survived).toBeGreaterThan(10)
     console.log(`survived at the ${survived}. system call; ${said.length} messages`)
   },
-  120_000,
+  300_000,
 )
 
 test.skipIf(!canTrace)(
@@ -162,7 +162,7 @@ test.skipIf(!canTrace)(
     expect((await program.call('logout', { session_name: 's' })).body).toMatchObject({ success: true })
     expect(existsSync(join(site.dir, 's'))).toBe(false)
   },
-  120_000,
+  300_000,
 )
 
 const renames = 'rename,renameat,renameat2'

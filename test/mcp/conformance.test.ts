@@ -100,7 +100,7 @@ beforeAll(async () => {
     await door.close(0)
     await server.stop(0)
   }
-}, 180_000)
+}, 300_000)
 afterAll(() => rm(dir, { recursive: true, force: true }))
 
 async function readResults(out: string): Promise<Map<string, Check[]>> {

@@ -194,5 +194,5 @@ describe('the user’s own process', () => {
     expect(await client.value('recv', { consumer: 'agent', timeout: 30 })).toMatchObject([
       { text: 'still there?' },
     ])
-  }, 90_000)
+  }, 300_000)
 })

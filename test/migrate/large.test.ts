@@ -74,7 +74,7 @@ test('100,000 messages come over, each once and in the order of time', async () 
   expect((await move('weilink', at)).applied.history).toEqual({ added: 0, leftOut: 0 })
   expect(counted(at.into)).toEqual(whole(100_000))
   expect(fingerprint(at.from)).toEqual(before)
-}, 120_000)
+}, 300_000)
 
 /** Starts the move as a user does, kills it once `reached`, and says whether it was still at work. */
 async function killed(at: Pick<Folders, 'root' | 'from' | 'into'>, reached: () => boolean): Promise<boolean> {
@@ -132,7 +132,7 @@ test('a move that is killed anywhere is finished by the same move again', async 
   }
   expect(await Bun.file(join(at.into, '.default_session')).text()).toBe('会话-0\n')
   expect(fingerprint(at.from)).toEqual(before)
-}, 120_000)
+}, 300_000)
 
 test('a session never appears in svc without its context tokens', async () => {
   await using at = await folders()

@@ -15,7 +15,7 @@ const why = command === undefined ? where : (await canBuild([target])) ? undefin
 let binary: Binary
 beforeAll(async () => {
   if (!why) binary = await buildBinary(target)
-}, 150_000)
+}, 300_000)
 afterAll(() => binary?.[Symbol.dispose]())
 
 test.skipIf(why !== undefined)(
@@ -27,5 +27,5 @@ test.skipIf(why !== undefined)(
     // The lock is the kernel's there too.
     expect(await readFile(join(data, '.data.lock'), 'utf8')).toStartWith('flock\n')
   },
-  150_000,
+  300_000,
 )

@@ -35,7 +35,7 @@ const name = (text: string) =>
 let binary: Binary
 beforeAll(async () => {
   if (can) binary = await buildBinary(target)
-}, 150_000)
+}, 300_000)
 afterAll(() => binary?.[Symbol.dispose]())
 
 test.skipIf(!can)(name('a whole conversation on musl, beside its loader and libstdc++ alone'), async () => {

@@ -112,7 +112,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining(said)])
       expect(failed.stderr).toEndWith('hint: nothing was changed; mend it and begin again\n')
       expect(await state()).toEqual(before)
-    }, 120_000)
+    }, 300_000)
   }
 
   test('one that is killed, or told to stop, leaves everything as it was, and the next tidies up after it', async () => {
@@ -157,7 +157,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect(await told.exited).toBe(1)
     await until('what it has started ends with it', 30_000, async () => (await read()) === 'begun\nended\n')
     expect(await state()).toEqual({ ...untouched, head, refs })
-  }, 120_000)
+  }, 300_000)
 
   test('a release: the version everywhere, files with their sums and notes, a commit and a tag', async () => {
     if (!target) throw new Error('there is no binary for this machine')
@@ -216,5 +216,5 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       1,
       expect.stringContaining('the tag v0.2.0 is there already'),
     ])
-  }, 120_000)
+  }, 300_000)
 })
