@@ -40,6 +40,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       const listed = await panel.gateway.conversations.list()
       return listed.find(({ user_id }) => user_id === user)?.unread === 0
     })
+    await field(page).and(page.locator(':focus')).waitFor()
     await page.keyboard.type('an answer')
     await page.keyboard.press('Shift+Enter')
     await page.keyboard.type('of two lines')
@@ -220,13 +221,14 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect((await rows()).length).toBeLessThan(60)
 
     const seen = new Set<number>()
-    for (let turns = 0; turns < 120 && !(seen.size > 500); turns++) {
+    await panel.until('more than 500 are seen', async () => {
       await log(page).evaluate(it => {
         it.scrollTop -= it.clientHeight * 0.8
       })
       await page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))
       for (const row of await rows()) seen.add(row)
-    }
+      return seen.size > 500
+    })
     const newest = Math.max(...seen)
     expect([...seen].sort((a, b) => b - a)).toEqual(Array.from(seen, (_row, nth) => newest - nth))
 

@@ -31,7 +31,10 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByText('Messages are kept for 30 days.').waitFor()
     await page.getByText('At most the newest 100,000 are kept.').waitFor()
     await page.getByRole('button', { name: 'Copy the Data directory' }).click()
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(panel.dir)
+    await panel.until(
+      'it is copied',
+      async () => (await page.evaluate(() => navigator.clipboard.readText())) === panel.dir,
+    )
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0)
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.emulateMedia({ colorScheme: 'light' })
@@ -78,7 +81,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/nowhere' })
     await page.getByText('There is nothing here').waitFor()
-    expect(await page.title()).toBe('There is nothing here · svc')
+    await page.waitForFunction(() => document.title === 'There is nothing here · svc')
     expect(await page.locator('nav [aria-current]').count()).toBe(0)
     await page.getByRole('link', { name: 'To the overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
@@ -90,13 +93,19 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const page = await panel.open()
     await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
     const resume = await panel.silence()
+    // The page asks again by itself as well: that is kept waiting, else it might come before the button.
+    const asked = Promise.withResolvers<void>()
+    let isPressed = false
+    await page.route('**/api/events', route => (isPressed ? route.continue() : asked.resolve()))
     await page.getByText('The service does not answer.').waitFor()
     await page.getByText('This is how it was at the last contact').waitFor()
     const banner = (await page.locator('.offline').boundingBox())!
     const main = (await page.getByRole('main').boundingBox())!
     expect(main.y).toBeGreaterThanOrEqual(banner.y + banner.height)
     expect(await violationsInBothThemes(page)).toEqual([])
+    await asked.promise
     await resume()
+    isPressed = true
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
   })
@@ -113,7 +122,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     })
     await page.goto(`${panel.url}/`)
     await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
-    expect(bytes).toBeGreaterThan(30_000)
+    await panel.until('it has come', () => bytes > 30_000)
     expect(bytes).toBeLessThan(80_000)
   })
 })

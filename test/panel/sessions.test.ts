@@ -9,7 +9,8 @@ const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
 const code = (page: Page) => page.getByRole('img', { name: 'QR code for WeChat' })
 const names = (page: Page) => page.locator('.account h2').allTextContents()
-/** Where the keyboard is. */
+/** Keys are for what has the focus, which comes a moment after what is to have it. */
+const keysGoTo = (page: Page, target: Locator) => target.and(page.locator(':focus')).waitFor()
 /** The focus goes back a moment after the dialog is gone. */
 const focused = (page: Page, label: string) =>
   page.waitForFunction(
@@ -29,15 +30,16 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     const { verify_code } = await panel.sandbox.scan({ confirm: true })
     const digits = page.getByLabel('Number on the phone')
-    await digits.waitFor()
+    await keysGoTo(page, digits)
     await page.keyboard.type('1')
     await page.keyboard.press('Enter')
     await page.getByRole('alert').getByText('That was not the number').waitFor()
     expect(await digits.getAttribute('aria-invalid')).toBe('true')
     expect(await violationsInBothThemes(page)).toEqual([])
+    await keysGoTo(page, digits)
     await page.keyboard.type(verify_code!)
     await page.keyboard.press('Enter')
-    await page.getByRole('button', { name: 'Done' }).waitFor()
+    await keysGoTo(page, page.getByRole('button', { name: 'Done' }))
     expect(await heading(page).textContent()).toContain('default')
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.keyboard.press('Enter')
