@@ -4,6 +4,7 @@
  */
 import { piecesOf } from '../platform/serve.ts'
 import type { McpCall } from './call.ts'
+import { afterLived } from './lived.ts'
 
 /**
  * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
@@ -68,9 +69,9 @@ export class Exchanges {
     if (this.#open === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#none = resolve
-    const timer = setTimeout(resolve, withinMs)
+    const timer = afterLived(withinMs, resolve)
     await promise
-    clearTimeout(timer)
+    clearInterval(timer)
   }
 }
 

@@ -11,6 +11,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { Events, streamOf } from './events.ts'
 import { Exchange, type Exchanges, watched } from './exchange.ts'
+import { afterLived } from './lived.ts'
 
 export interface SessionsOptions {
   /** Makes the server of a session; the signal aborts with the session. */
@@ -44,7 +45,7 @@ interface Session {
 interface Broken {
   readonly exchange: Exchange
   readonly giveUp: () => void
-  readonly timer: ReturnType<typeof setTimeout>
+  readonly timer: ReturnType<typeof afterLived>
 }
 
 export class Sessions {
@@ -85,7 +86,7 @@ export class Sessions {
       closed.abort()
       if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
       for (const { giveUp, timer } of session.broken.values()) {
-        clearTimeout(timer)
+        clearInterval(timer)
         giveUp()
       }
       session.broken.clear()
@@ -134,7 +135,7 @@ export class Sessions {
     this.#forgetCancelled(session, parsedBody)
     let stream = lastEvent === null ? undefined : streamOf(lastEvent)
     if (back && stream !== undefined && response.ok) {
-      clearTimeout(back.timer)
+      clearInterval(back.timer)
       broken.delete(stream)
     }
     const isAnswer = request.method === 'POST' || back !== undefined
@@ -155,10 +156,10 @@ export class Sessions {
         if (!isAnswer) return
         if (stream === undefined) return giveUp()
         const key = stream
-        const timer = setTimeout(() => {
+        const timer = afterLived(resumeMs, () => {
           broken.delete(key)
           giveUp()
-        }, resumeMs)
+        })
         timer.unref()
         broken.set(key, { exchange, giveUp, timer })
       },

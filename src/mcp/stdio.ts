@@ -17,6 +17,7 @@ import { Waiting } from '../server/http-call.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
 import { held } from './exchange.ts'
+import { afterLived } from './lived.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
@@ -130,9 +131,9 @@ class LineTransport implements Transport {
     if (this.#unanswered.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#allAnswered = resolve
-    const timer = setTimeout(resolve, withinMs)
+    const timer = afterLived(withinMs, resolve)
     await promise
-    clearTimeout(timer)
+    clearInterval(timer)
   }
 
   async close(): Promise<void> {

@@ -87,6 +87,14 @@ async function openSession(url: string, version = '2025-11-25'): Promise<Record<
   return headers
 }
 
+/** Asks for what was sent after that event; false where the stream counts as open. */
+async function comeBack(url: string, headers: Record<string, string>, id: string): Promise<Response | false> {
+  const response = await fetch(url, {
+    headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
+  })
+  return response.status === 200 && response
+}
+
 async function withService(
   transport: 'http' | 'sse',
   use: (service: McpProcess, sandbox: TestSandbox) => Promise<void>,
@@ -125,12 +133,7 @@ describe('a message counts as read only when its answer reached the client', () 
       const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
       await sandbox.say('still here')
       // As soon as the server has seen the broken stream it gives another one; until then there is a conflict.
-      const resumed = await until('it goes on', 30_000, async () => {
-        const response = await fetch(url, {
-          headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
-        })
-        return response.status === 200 && response
-      })
+      const resumed = await until('it goes on', 30_000, () => comeBack(url, headers, id))
       const answers: Json[] = []
       for await (const { data } of events(resumed.body!)) if (data) answers.push(JSON.parse(data))
       expect(answers).toMatchObject([
@@ -138,6 +141,24 @@ describe('a message counts as read only when its answer reached the client', () 
       ])
       await using client = await connectHttp(url)
       expect(await client.value('recv', { timeout: 1 })).toEqual([])
+    })
+  })
+
+  test('http 2025: who came back while svc stood still has it, and gets it once', async () => {
+    await withService('http', async ({ url, pid }, sandbox) => {
+      const headers = await openSession(url)
+      const begun = /^id: (\S+)/m
+      const id = begun.exec(await leave(url, begun, { body: recv(1, 60), headers }))![1]!
+      await sandbox.say('still here')
+      // Until it has seen that the client left; then until the time for coming back is over.
+      await Bun.sleep(300)
+      process.kill(pid, 'SIGSTOP')
+      const coming = comeBack(url, headers, id)
+      await Bun.sleep(3000)
+      process.kill(pid, 'SIGCONT')
+      const resumed = (await coming) || (await until('it goes on', 30_000, () => comeBack(url, headers, id)))
+      expect(await resumed.text()).toContain('still here')
+      expect(await next(url, 1)).toEqual([])
     })
   })
 
