@@ -152,7 +152,8 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
   })
 })
 
-// Together, since they mostly wait.
+// Together, since they mostly wait; what they do they do with fourteen processes at once.
+const togetherMs = 180_000
 describe.concurrent('what takes a while', () => {
   test.each(ways)(
     'over %s with the client of %s: the digits of a login are asked for, again after a wrong number',
@@ -181,6 +182,7 @@ describe.concurrent('what takes a while', () => {
         },
       )
     },
+    togetherMs,
   )
 
   test.each(ways)(
@@ -207,6 +209,7 @@ describe.concurrent('what takes a while', () => {
         expect(await client.value('sessions')).toEqual([])
       })
     },
+    togetherMs,
   )
 })
 
