@@ -91,9 +91,12 @@ const call = async (transport: Transport, tool: string, input: object): Promise<
   return answer.structuredContent
 }
 
+/** Each call is a program started anew, and they come one after the other. */
+const testWithManyCalls = (name: string, run: () => Promise<void>) => test(name, run, 180_000)
+
 for (const transport of transports)
   describe(`the Inspector over ${transport}`, () => {
-    test('lists every tool and calls it', async () => {
+    testWithManyCalls('lists every tool and calls it', async () => {
       const listed = (await inspect(transport, 'tools/list')).tools as { name: string; title: string }[]
       expect(listed.map(({ name, title }) => [name, title])).toEqual(
         tools.map(({ name, title }) => [name, title]),
@@ -130,7 +133,7 @@ for (const transport of transports)
       )
     })
 
-    test('reads every resource', async () => {
+    testWithManyCalls('reads every resource', async () => {
       const { resources } = await inspect(transport, 'resources/list')
       const { resourceTemplates } = await inspect(transport, 'resources/templates/list')
       expect(resourceTemplates).toHaveLength(3)
