@@ -82,11 +82,11 @@ async function missing({ dir, isSandbox }: Place): Promise<Found[]> {
 }
 
 function kindOf(asSandbox: boolean, isSandbox: boolean, sessions: number, dir: string): Found[] {
-  if (!asSandbox || isSandbox || sessions === 0) return []
+  if (!asSandbox || isSandbox) return []
   return [
     bad(
       'kind',
-      `${dir} holds real sessions, and --sandbox refuses it`,
+      `${dir} ${sessions > 0 ? 'holds real sessions' : 'was used without --sandbox'}, and --sandbox refuses it`,
       'Choose another folder with --base-path.',
     ),
   ]

@@ -2,6 +2,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { showsUse } from '../gateway/directory.ts'
 import { fileExists } from '../platform/files.ts'
 
 /** A data directory, there or not. */
@@ -48,7 +49,7 @@ export async function lookAround(dir: string, asSandbox = false): Promise<Place>
   const known = entries.filter(({ name }) => !isNobodys(name))
   if (known.length === 0) return { dir, state: 'empty', entries, isSandbox: asSandbox }
   const hasAccounts = await hasSession(dir, known)
-  const isSandbox = hasWorld || (asSandbox && !hasAccounts)
+  const isSandbox = hasWorld || (asSandbox && !hasAccounts && !known.some(({ name }) => showsUse(name)))
   const isOurs = hasWorld || hasAccounts || known.some(({ name }) => ourFiles.test(name))
   return { dir, state: isOurs ? 'ours' : 'foreign', entries, isSandbox }
 }

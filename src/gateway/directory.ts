@@ -52,9 +52,20 @@ export async function claimDirectory(
         hint: `Choose another folder with ${called.basePath}.`,
       })
     }
+    // The sandbox leaves its mark first: what has none and was used holds real ones, or is to.
+    if (sandbox && !isSandbox && entries.some(({ name }) => showsUse(name))) {
+      throw new SvcError('invalid_arguments', `${called.sandbox}: ${basePath} was used without it`, {
+        hint: `Leave ${called.sandbox} out, or choose another folder with ${called.basePath}.`,
+      })
+    }
     if (!sandbox && isSandbox) {
+      // With a session in it that would give the pretend one to WeChat.
+      const back =
+        sessions === 0
+          ? ` For real accounts here, move away ${join(basePath, 'sandbox')} once nothing uses it.`
+          : ''
       throw new SvcError('invalid_arguments', `${called.basePath}: ${basePath} belongs to the sandbox`, {
-        hint: `Add ${called.sandbox}, or choose another folder.`,
+        hint: `Add ${called.sandbox}, or choose another folder.${back}`,
       })
     }
     await refuseNewer(join(basePath, 'messages.db'))
@@ -93,6 +104,9 @@ const ownNames = new Set([
   'api_token',
   'lost+found',
 ])
+
+/** Whether a file of this name tells that svc worked on the directory: with accounts or, so far, without. */
+export const showsUse = (name: string): boolean => name === 'messages.db' || name === '.poll.lock'
 
 /** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */
 const isShared = async (folder: string) =>

@@ -1,6 +1,6 @@
 /** The command line as a user meets it: a process of its own, its two streams, its exit status. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -241,6 +241,37 @@ describe('a directory has one kind', () => {
       'Add --sandbox',
     )
     expect(await readdir(dir)).toEqual(['sandbox'])
+  })
+
+  test('one that was used without the sandbox stays so, with no account in it yet', async () => {
+    const dir = join(home, 'unused')
+    expect(await svc(['sessions', '-d', dir])).toMatchObject({ status: 0 })
+    const before = await readdir(dir)
+    for (const words of [['sessions'], ['users'], ['openapi', '-p', '0', '--sandbox-port', '0']]) {
+      expectOneLine(
+        await svc([...words, '--sandbox', '-d', dir]),
+        2,
+        `--sandbox: ${dir} was used without it`,
+        'Leave --sandbox out, or choose another folder with --base-path',
+      )
+    }
+    expect((await readdir(dir)).filter(name => !before.includes(name))).toEqual([])
+    expect(await svc(['sessions', '-d', dir])).toMatchObject({ status: 0 })
+  })
+
+  test('one of the sandbox with no account in it says how it becomes a real one', async () => {
+    const dir = join(home, 'taken')
+    await mkdir(join(dir, 'sandbox'), { recursive: true })
+    const told = 'For real accounts here, move away '
+    expectOneLine(await svc(['sessions', '-d', dir]), 2, `${told}${join(dir, 'sandbox')}`)
+    await rename(join(dir, 'sandbox'), join(home, 'taken-away'))
+    expect(await svc(['sessions', '-d', dir])).toMatchObject({ status: 0 })
+    await mkdir(join(dir, 'sandbox'))
+    await mkdir(join(dir, 'default'))
+    await writeFile(join(dir, 'default', 'token.json'), '{}')
+    const withAccounts = await svc(['sessions', '-d', dir])
+    expectOneLine(withAccounts, 2, 'belongs to the sandbox', 'Add --sandbox, or choose another folder.')
+    expect(withAccounts.stderr).not.toContain(told)
   })
 })
 

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { ConfigValues } from '../../src/config.ts'
 import { idle, stateOf, type Ward, withWard } from './support.ts'
 
 const ward = await withWard()
@@ -115,10 +116,10 @@ describe('what lies about', () => {
 })
 
 describe('a directory that is none', () => {
-  const at = async (make: (ward: Ward, path: string) => void, name: string) => {
+  const at = async (make: (ward: Ward, path: string) => void, name: string, more: ConfigValues = {}) => {
     const path = join(ward.dir, '..', name)
     make(ward, path)
-    const look = await ward.look({ basePath: path })
+    const look = await ward.look({ basePath: path, ...more })
     expect(look.findings.every(({ check }) => check !== 'examined')).toBe(true)
     return look
   }
@@ -156,5 +157,19 @@ describe('a directory that is none', () => {
     expect(
       (await ward.look({ sandbox: true, upstreamUrl: undefined, cdnUrl: undefined })).of('directory/kind'),
     ).toMatchObject([{ severity: 'error', what: expect.stringContaining('holds real sessions') }])
+  })
+
+  test('one that was used without --sandbox, under it', async () => {
+    const look = await at(
+      (_, path) => {
+        mkdirSync(path, { mode: 0o700 })
+        writeFileSync(join(path, '.poll.lock'), '')
+      },
+      'used',
+      { sandbox: true, upstreamUrl: undefined, cdnUrl: undefined },
+    )
+    expect(look.of('directory/kind')).toMatchObject([
+      { severity: 'error', what: expect.stringContaining('was used without --sandbox') },
+    ])
   })
 })

@@ -33,7 +33,7 @@ describe('open', () => {
     const svc = await Svc.open({ basePath: own.dir, sandboxUrl: own.sandbox.url })
     await svc.close()
     await expect(Svc.open({ basePath: own.dir })).rejects.toMatchObject({
-      hint: 'Add sandbox, or choose another folder.',
+      hint: expect.stringMatching(/^Add sandbox, or choose another folder\. For real accounts here, move away /),
     })
   })
 
