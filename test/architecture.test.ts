@@ -194,6 +194,16 @@ test('no file is named after nothing', () => {
   expect(sources.map(({ path }) => path).filter(path => empty.test(path))).toEqual([])
 })
 
+test('a rejection is waited for with failure(), which says why', () => {
+  const own = ['architecture.test.ts', 'support/failure.ts']
+  const tests = [...new Bun.Glob('**/*.ts').scanSync(import.meta.dirname)].filter(
+    path => !path.includes('node_modules/') && !own.includes(path),
+  )
+  expect(tests.length).toBeGreaterThan(100)
+  const nested = /\)\.(?:rejects|resolves)\./
+  expect(tests.filter(path => nested.test(readFileSync(join(import.meta.dirname, path), 'utf8')))).toEqual([])
+})
+
 test('the paths and registries of one machine stay out', () => {
   const lock = readFileSync(join(root, 'bun.lock'), 'utf8')
   expect(lock.match(/https?:\/\/[^"\s]+/g) ?? []).toEqual([])

@@ -15,6 +15,7 @@ import { buildRelease } from '../../scripts/build/release.ts'
 import { unpackRuntime } from '../../scripts/build/runtime.ts'
 import { targetNamed } from '../../scripts/build/targets.ts'
 import { ended } from '../support/ended.ts'
+import { failure } from '../support/failure.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
@@ -91,7 +92,9 @@ export function buildTests(release: string, folder: string): void {
     const file = 'oven-bun-linux-x64-1.4.5.tgz'
     // One that was kept is looked at again: this one is not what it was, and with no npm there is no other.
     writeFileSync(join(kept, file), 'not it')
-    await expect(unpackRuntime(name, work, { kept, env: { PATH: '/nowhere' } })).rejects.toThrow('needs npm')
+    expect((await failure(unpackRuntime(name, work, { kept, env: { PATH: '/nowhere' } }))).message).toContain(
+      'needs npm',
+    )
     // What npm brings is held against the sum in the lock file.
     const text = readFileSync(join(root, 'bun.lock'), 'utf8')
     const entry = new RegExp(`("${name}": \\[.*"sha512-)..`)
@@ -101,7 +104,7 @@ export function buildTests(release: string, folder: string): void {
     const real = join(root, '.bun/runtimes', file)
     writeFileSync(join(bin, 'npm'), `#!/bin/sh\n/bin/cp '${real}' .\n`, { mode: 0o755 })
     const env = { PATH: bin }
-    await expect(unpackRuntime(name, work, { lock, kept, env })).rejects.toThrow(
+    expect((await failure(unpackRuntime(name, work, { lock, kept, env }))).message).toMatch(
       /is not the one in bun.lock:\n {2}expected sha512-AA/,
     )
     expect([readdirSync(kept), readdirSync(work)]).toEqual([[file], []])
@@ -120,11 +123,11 @@ export function buildTests(release: string, folder: string): void {
     writeFileSync(join(mine, 'letter.txt'), 'dear')
     const build = (outdir: string) =>
       buildRelease({ outdir, targets: [targetNamed('bun-linux-x64')], url: "it's", say: () => {} })
-    await expect(build(mine)).rejects.toThrow('holds something that is no release (letter.txt)')
+    expect((await failure(build(mine))).message).toContain('holds something that is no release (letter.txt)')
     expect(readdirSync(mine)).toEqual(['letter.txt'])
     writeFileSync(join(mine, 'SHA256SUMS'), '')
     // An address with a quote would be code in the installer.
-    await expect(build(mine)).rejects.toThrow('--url')
+    expect((await failure(build(mine))).message).toContain('--url')
     expect(readdirSync(mine).sort()).toEqual(['SHA256SUMS', 'letter.txt'])
     expect(readdirSync(folder).filter(name => name.startsWith('.'))).toEqual([])
   })

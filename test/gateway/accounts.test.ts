@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { windowMs } from '../../src/model/session.ts'
+import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 
 test('the users of a session, who wrote last first, with window and answers left', async () => {
@@ -30,5 +31,5 @@ test('the users of a session, who wrote last first, with window and answers left
 
 test('users of a session that does not exist are an error', async () => {
   await using t = await withGateway()
-  await expect(t.gateway.accounts.users('none')).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await failure(t.gateway.accounts.users('none'))).toMatchObject({ code: 'session_not_found' })
 })

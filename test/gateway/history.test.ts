@@ -5,6 +5,7 @@ import type { HistoryPage } from '../../src/gateway/face.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { history } from '../../src/tools/history.ts'
 import { invoke } from '../../src/tools/invoke.ts'
+import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 
 test('a search ends with the call it is for', async () => {
@@ -20,7 +21,7 @@ test('a search ends with the call it is for', async () => {
     silentLog,
   )
   leave.abort()
-  await expect(search).rejects.toMatchObject({ code: 'shutting_down' })
+  expect(await failure(search)).toMatchObject({ code: 'shutting_down' })
   expect((await t.gateway.history.page({ text_contains: 'nowhere', limit: 1, offset: 0 })).total).toBe(0)
 })
 

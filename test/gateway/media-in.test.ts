@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { directCall } from '../../src/gateway/call.ts'
 import type { DownloadRequest } from '../../src/gateway/face.ts'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -109,7 +110,7 @@ describe('download', () => {
       await chmod(outside, 0o755)
       await symlink(outside, join(t.mediaRoot, 'out'))
       for (const save_dir of ['..', '../default', outside, 'out', 'out/deeper', '/', 'a\0b']) {
-        await expect(download(t, { message_id, save_dir })).rejects.toMatchObject({ code: 'forbidden' })
+        expect(await failure(download(t, { message_id, save_dir }))).toMatchObject({ code: 'forbidden' })
       }
       expect(await filesIn(outside)).toEqual([])
       expect(dirname((await download(t, { message_id, save_dir: 'new/folder' })).path)).toBe(
@@ -119,7 +120,7 @@ describe('download', () => {
       expect(saved.path).toBe(join(outside, 'a.bin'))
       expect((await stat(outside)).mode & 0o777).toBe(0o755)
       await writeFile(join(t.mediaRoot, 'taken'), '')
-      await expect(download(t, { message_id, save_dir: 'taken' })).rejects.toMatchObject({
+      expect(await failure(download(t, { message_id, save_dir: 'taken' }))).toMatchObject({
         code: 'invalid_arguments',
       })
     } finally {
@@ -136,7 +137,7 @@ describe('download', () => {
       await symlink(join(t.dir, 'default'), join(t.mediaRoot, 'in'))
       const folders = [t.dir, join(t.dir, 'default'), join(t.dir, 'new', 'deep'), join(outside, 'data')]
       for (const save_dir of [...folders, join(outside, 'data', 'new'), join(t.mediaRoot, 'in')]) {
-        await expect(download(t, { message_id, save_dir }, { local: true })).rejects.toMatchObject({
+        expect(await failure(download(t, { message_id, save_dir }, { local: true }))).toMatchObject({
           code: 'forbidden',
         })
       }
@@ -175,28 +176,28 @@ describe('download', () => {
     expect(await text(0)).toBe('first')
     expect(await text(1)).toBe('second')
     const wrong = download(t, { message_id: both!.message_id, item: 2 })
-    await expect(wrong).rejects.toMatchObject({
+    expect(await failure(wrong)).toMatchObject({
       code: 'no_media',
       message: expect.stringContaining('2 media'),
     })
     const said = await t.sandbox.say('only words')
     await t.recv()
-    await expect(download(t, { message_id: said.message_id })).rejects.toMatchObject({ code: 'no_media' })
-    await expect(download(t, { message_id: '12345' })).rejects.toMatchObject({
+    expect(await failure(download(t, { message_id: said.message_id }))).toMatchObject({ code: 'no_media' })
+    expect(await failure(download(t, { message_id: '12345' }))).toMatchObject({
       code: 'message_not_found',
       message: 'there is no message 12345',
       details: undefined,
     })
     // The number that stands first in every message is not the one that is asked for.
     const [row] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
-    await expect(download(t, { message_id: String(row!.id) })).rejects.toMatchObject({
+    expect(await failure(download(t, { message_id: String(row!.id) }))).toMatchObject({
       code: 'message_not_found',
       message: `there is no message ${row!.id}; that is the row id of message ${said.message_id}`,
       hint: `Use its message_id, ${said.message_id}.`,
     })
-    await expect(
-      t.gateway.media.open({ message_id: '12345', item: 0 }, new AbortController().signal),
-    ).rejects.toMatchObject({ code: 'message_not_found' })
+    expect(
+      await failure(t.gateway.media.open({ message_id: '12345', item: 0 }, new AbortController().signal)),
+    ).toMatchObject({ code: 'message_not_found' })
   })
 
   for (const { kind, code, times } of [
@@ -213,7 +214,7 @@ describe('download', () => {
       for (let tries = 0; kind === 'corrupt' && tries < 4 && (await looksWhole(t, message_id)); tries++)
         message_id = await sent(t, 'file', randomBytes(12), 'x.bin')
       await t.sandbox.fail('download', kind, { times })
-      await expect(download(t, { message_id })).rejects.toMatchObject({ code })
+      expect(await failure(download(t, { message_id }))).toMatchObject({ code })
       expect(await filesIn(join(t.mediaRoot, 'downloads'))).toEqual([])
       await t.sandbox.mend()
       expect((await download(t, { message_id })).size).toBe(12)
@@ -254,7 +255,7 @@ describe('download', () => {
     if (mounted.exitCode !== 0) return
     try {
       const message_id = await sent(t, 'file', randomBytes(300_000), 'large.bin')
-      await expect(download(t, { message_id, save_dir: 'small' })).rejects.toMatchObject({
+      expect(await failure(download(t, { message_id, save_dir: 'small' }))).toMatchObject({
         code: 'store_unavailable',
       })
       expect(await filesIn(small)).toEqual([])

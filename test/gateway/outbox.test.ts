@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 const hourMs = 60 * 60_000
@@ -50,8 +51,8 @@ async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Prom
 describe('a closed window', () => {
   test('the send waits, in history and outbox too, and goes out when the user writes', async () => {
     await using t = await withClosed()
-    await expect(t.send({ text: 'now' })).rejects.toMatchObject({ code: 'window_closed' })
-    await expect(t.send({ text: 'now', when_closed: 'fail' })).rejects.toMatchObject({
+    expect(await failure(t.send({ text: 'now' }))).toMatchObject({ code: 'window_closed' })
+    expect(await failure(t.send({ text: 'now', when_closed: 'fail' }))).toMatchObject({
       code: 'window_closed',
     })
     const result = await t.send({ text: 'later', ...queue })
@@ -193,7 +194,7 @@ describe('a quota used up', () => {
     await using t = await withGateway()
     await write(t)
     for (let i = 0; i < 10; i++) expect((await t.send({ text: `${i}`, ...queue })).status).toBe('accepted')
-    await expect(t.send({ text: 'no' })).rejects.toMatchObject({ code: 'quota_exhausted' })
+    expect(await failure(t.send({ text: 'no' }))).toMatchObject({ code: 'quota_exhausted' })
     const result = await t.send({ text: 'ten', ...queue })
     expect(result).toMatchObject({ status: 'queued', remaining: 0 })
     await pass(t, 5000)
@@ -211,7 +212,7 @@ describe('a quota used up', () => {
     const result = await t.send({ text: 'x'.repeat(20_000), ...queue })
     expect(result).toMatchObject({ status: 'queued', remaining: 1 })
     expect(result.parts).toHaveLength(2)
-    await expect(t.send({ text: 'x'.repeat(16_384 * 11), ...queue })).rejects.toMatchObject({
+    expect(await failure(t.send({ text: 'x'.repeat(16_384 * 11), ...queue }))).toMatchObject({
       code: 'text_too_long',
     })
     await write(t)
@@ -276,7 +277,7 @@ describe('a refusal of upstream', () => {
     await using t = await withGateway({ switches: { quota: 1 } })
     await write(t)
     await t.send({ text: 'a' })
-    await expect(t.send({ text: 'b', ...queue })).rejects.toMatchObject({ code: 'rate_limited' })
+    expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'rate_limited' })
     expect(await t.gateway.outbox.list()).toEqual([])
     expect((await sent(t))[1]).toMatchObject({
       status: 'refused',
@@ -311,7 +312,7 @@ describe('a refusal of upstream', () => {
     await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
     await pass(t, 5 * 60_000)
     expect(t.requests('sendmessage')).toBe(1)
-    await expect(t.send({ text: 'b', ...queue })).rejects.toMatchObject({ code: 'session_expired' })
+    expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'session_expired' })
     await pass(t, 31 * 60_000)
     // The probe is a long poll too.
     await t.sandbox.say('there?')
@@ -411,7 +412,7 @@ describe('the end of waiting', () => {
       cancelled: 2,
     })
     for (const id of [outbox_id!, '0', '99999', 'x', '1e3', '-1', '9'.repeat(40)]) {
-      await expect(t.gateway.outbox.cancel(id)).rejects.toMatchObject({ code: 'not_found' })
+      expect(await failure(t.gateway.outbox.cancel(id))).toMatchObject({ code: 'not_found' })
     }
     expect(await keptFiles(t)).toEqual([])
     await write(t)

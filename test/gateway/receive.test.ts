@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -252,7 +253,7 @@ describe('expiry', () => {
     await t.sandbox.say('hello')
     await t.recv()
     await t.sandbox.fail('sendmessage', 'expired')
-    await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
+    expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
     await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
     await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
     t.clock.advance(31 * 60_000)

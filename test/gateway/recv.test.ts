@@ -7,6 +7,7 @@ import { directCall } from '../../src/gateway/call.ts'
 import type { RecvRequest } from '../../src/gateway/face.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -78,11 +79,11 @@ describe('recv', () => {
       'to work',
     ])
     using watch = stopwatch()
-    await expect(t.recv({ session: 'wrok', timeout: 300 })).rejects.toMatchObject({
+    expect(await failure(t.recv({ session: 'wrok', timeout: 300 }))).toMatchObject({
       code: 'session_not_found',
     })
     expect(watch.ms).toBeLessThan(5000)
-    await expect(t.recv({ session: '../x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    expect(await failure(t.recv({ session: '../x' }))).toMatchObject({ code: 'invalid_arguments' })
   })
 
   test('messages of a session that is logged out stay readable', async () => {
@@ -134,7 +135,7 @@ describe('recv', () => {
     const waiting = t.recv({ timeout: 300 })
     await t.gateway.close()
     expect(await waiting).toEqual([])
-    await expect(t.recv()).rejects.toMatchObject({ code: 'shutting_down' })
+    expect(await failure(t.recv())).toMatchObject({ code: 'shutting_down' })
   })
 })
 
@@ -147,8 +148,8 @@ test('where the call polls by itself, a data directory that was removed is store
     expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
     await rm(dir, { recursive: true })
     // The one that polls already, and one that would have to begin.
-    await expect(waiting).rejects.toMatchObject({ code: 'store_unavailable' })
-    await expect(gateway.inbox.recv(asked({ timeout: 0 }), directCall())).rejects.toMatchObject({
+    expect(await failure(waiting)).toMatchObject({ code: 'store_unavailable' })
+    expect(await failure(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toMatchObject({
       code: 'store_unavailable',
       hint: expect.stringContaining('restart svc'),
     })

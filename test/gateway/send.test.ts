@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { directCall } from '../../src/gateway/call.ts'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -50,9 +51,11 @@ describe('which session sends', () => {
     expect((await t.send({ to, text: '1' })).session).toBe('a')
     await t.gateway.accounts.logout('a')
     expect((await t.send({ to, text: '2' })).session).toBe('b')
-    await expect(t.send({ to, text: '3', session: 'a' })).rejects.toMatchObject({ code: 'session_not_found' })
+    expect(await failure(t.send({ to, text: '3', session: 'a' }))).toMatchObject({
+      code: 'session_not_found',
+    })
     await t.gateway.accounts.logout('b')
-    await expect(t.send({ to, text: '4' })).rejects.toMatchObject({ code: 'not_connected' })
+    expect(await failure(t.send({ to, text: '4' }))).toMatchObject({ code: 'not_connected' })
   })
 
   test('who answers a first message in the moment it comes answers by the session that got it', async () => {
@@ -73,8 +76,10 @@ describe('which session sends', () => {
     await using t = await withTalk()
     const { token } = t.bots.get('default')!
     await t.other.sessions.markExpired('default', token, t.clock.now())
-    await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
-    await expect(t.send({ text: 'x', session: 'default' })).rejects.toMatchObject({ code: 'session_expired' })
+    expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
+    expect(await failure(t.send({ text: 'x', session: 'default' }))).toMatchObject({
+      code: 'session_expired',
+    })
     expect(t.requests('sendmessage')).toBe(0)
   })
 })
@@ -87,7 +92,7 @@ describe('what may be sent', () => {
     )
     t.clock.advance(24 * hourMs + 1)
     await t.sandbox.advance(24 * hourMs + 1)
-    await expect(t.send({ text: 'late' })).rejects.toMatchObject({ code: 'window_closed' })
+    expect(await failure(t.send({ text: 'late' }))).toMatchObject({ code: 'window_closed' })
     expect(t.requests('sendmessage')).toBe(1)
     const before = (await context(t))!.received_at
     await t.sandbox.say('again')
@@ -98,7 +103,7 @@ describe('what may be sent', () => {
   test('ten answers, then quota_exhausted without asking upstream', async () => {
     await using t = await withTalk()
     for (let left = 9; left >= 0; left--) expect((await t.send({ text: `${left}` })).remaining).toBe(left)
-    await expect(t.send({ text: 'one more' })).rejects.toMatchObject({ code: 'quota_exhausted' })
+    expect(await failure(t.send({ text: 'one more' }))).toMatchObject({ code: 'quota_exhausted' })
     expect(t.requests('sendmessage')).toBe(10)
     expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(10)
   })
@@ -130,14 +135,14 @@ describe('what may be sent', () => {
   test('text_too_long when the quota left cannot hold the parts', async () => {
     await using t = await withTalk()
     await t.send({ text: 'one' })
-    await expect(t.send({ text: 'x'.repeat(16_384 * 10) })).rejects.toMatchObject({ code: 'text_too_long' })
+    expect(await failure(t.send({ text: 'x'.repeat(16_384 * 10) }))).toMatchObject({ code: 'text_too_long' })
     expect((await t.send({ text: 'x'.repeat(16_384 * 9) })).remaining).toBe(0)
   })
 
   test('a user that WeChat does not know costs nothing', async () => {
     await using t = await withTalk()
     const to = 'nobody@im.wechat'
-    await expect(t.send({ to, text: 'x' })).rejects.toMatchObject({ code: 'invalid_arguments' })
+    expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'invalid_arguments' })
     await t.until('given back', async () => (await t.other.contexts.users('default')).get(to)?.used === 0)
     // Who never wrote is no user of this session.
     expect((await t.gateway.accounts.list())[0]?.user_count).toBe(1)
@@ -148,13 +153,13 @@ describe('what became of it', () => {
   test('-2 is told by our own counters and never repeated', async () => {
     await using t = await withTalk()
     await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
-    await expect(t.send({ text: 'first' })).rejects.toMatchObject({ code: 'upstream_error' })
+    expect(await failure(t.send({ text: 'first' }))).toMatchObject({ code: 'upstream_error' })
     await t.until('refused', () => t.requests('sendmessage') === 1)
     await t.send({ text: 'y' }).catch(() => {})
     await t.sandbox.mend()
     await t.send({ text: 'good' })
     await t.sandbox.fail('sendmessage', 'errcode', { code: -2, delay_ms: 0 })
-    await expect(t.send({ text: 'soon after' })).rejects.toMatchObject({
+    expect(await failure(t.send({ text: 'soon after' }))).toMatchObject({
       code: 'rate_limited',
       retryAfter: 300,
     })
@@ -242,7 +247,7 @@ describe('what became of it', () => {
       await using t = await withTalk({ switches: { expired_form } })
       await t.sandbox.fail('getupdates', 'hang', { times: 0 })
       t.sandbox.bot(t.bots.get('default')!.user_id)
-      await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'session_expired' })
+      expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
       await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
       await t.until('given back', async () => (await context(t))!.used === 0)
     }
@@ -250,7 +255,7 @@ describe('what became of it', () => {
 
   test('a caller who leaves before his turn sends nothing; one who leaves during the request changes nothing', async () => {
     await using t = await withTalk()
-    await expect(t.send({ text: 'x' }, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+    expect(await failure(t.send({ text: 'x' }, { signal: AbortSignal.abort() }))).toMatchObject({
       code: 'shutting_down',
     })
     await t.until('given back', async () => (await context(t))!.used === 0)
@@ -277,7 +282,7 @@ describe('what became of it', () => {
 
   test('nothing to send is refused', async () => {
     await using t = await withTalk()
-    await expect(t.send({})).rejects.toMatchObject({ code: 'invalid_arguments' })
+    expect(await failure(t.send({}))).toMatchObject({ code: 'invalid_arguments' })
   })
 })
 
@@ -319,7 +324,7 @@ describe('pace', () => {
     // Two parts, room for one: all or nothing.
     await t.sandbox.say('more', { from: one.user_id, to: one.bot_id })
     await t.until('quota', async () => (await context(t, 'one'))!.used === 0)
-    await expect(t.send({ to: one.user_id, text: 'x'.repeat(20_000) })).rejects.toMatchObject({
+    expect(await failure(t.send({ to: one.user_id, text: 'x'.repeat(20_000) }))).toMatchObject({
       code: 'rate_limited',
     })
     await t.send({ to: one.user_id, text: 'tenth' })
@@ -338,23 +343,23 @@ describe('pace', () => {
       const caller = new AbortController()
       const waiting = t.send({ text: 'given up' }, { signal: caller.signal })
       await t.until('in line', async () => (await context(t))!.used === 2)
-      await expect(t.send({ text: 'x'.repeat(20_000) })).rejects.toMatchObject({ code: 'rate_limited' })
+      expect(await failure(t.send({ text: 'x'.repeat(20_000) }))).toMatchObject({ code: 'rate_limited' })
       caller.abort()
-      await expect(waiting).rejects.toMatchObject({ code: 'shutting_down' })
+      expect(await failure(waiting)).toMatchObject({ code: 'shutting_down' })
       expect((await context(t))!.used).toBe(1)
     }
     const second = t.send({ text: 'second' })
     await t.until('in line', async () => (await context(t))!.used === 2)
     t.clock.advance(10_000)
     expect((await second).status).toBe('accepted')
-    await expect(t.send({ text: 'third' })).rejects.toMatchObject({ code: 'rate_limited' })
+    expect(await failure(t.send({ text: 'third' }))).toMatchObject({ code: 'rate_limited' })
   })
 
   test('tries that did not reach WeChat do not count', async () => {
     await using t = await withTalk({ config: { pace: { ...pace, perSecond: 1000, perWindow: 2 } } })
     await t.sandbox[Symbol.asyncDispose]()
     for (let tries = 0; tries < 4; tries++)
-      await expect(t.send({ text: 'x' })).rejects.toMatchObject({ code: 'upstream_error' })
+      expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'upstream_error' })
   })
 
   test('the parts of two sends never mix', async () => {
@@ -414,11 +419,11 @@ describe('stopping', () => {
     const waiting = t.send({ text: 'second' })
     await t.until('reserved', async () => (await context(t))!.used === 2)
     await t.gateway.close()
-    await expect(waiting).rejects.toMatchObject({ code: 'shutting_down' })
+    expect(await failure(waiting)).toMatchObject({ code: 'shutting_down' })
     expect((await context(t))!.used).toBe(1)
-    await expect(
-      t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall()),
-    ).rejects.toMatchObject({
+    expect(
+      await failure(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall())),
+    ).toMatchObject({
       code: 'shutting_down',
     })
   })

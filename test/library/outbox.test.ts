@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { failure } from '../support/failure.ts'
 import { withLibrary } from '../support/library.ts'
 
 test('a send to a closed window waits, is listed, cancelled, and goes out when the user writes', async () => {
@@ -6,7 +7,7 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   const svc = await t.open({ store: true })
   const to = t.bots.get('default')!.user_id
   await svc.runBackground()
-  await expect(svc.send({ to, text: 'now?' })).rejects.toMatchObject({ code: 'window_closed' })
+  expect(await failure(svc.send({ to, text: 'now?' }))).toMatchObject({ code: 'window_closed' })
   const later = await svc.send({ to, text: 'later', when_closed: 'queue' })
   const never = await svc.send({ to, text: 'never', when_closed: 'queue' })
   expect(later).toMatchObject({ status: 'queued', outbox_id: expect.any(String) })
@@ -16,20 +17,20 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   ])
   expect(await svc.outbox.list({ session: 'default', user_id: 'somebody@else' })).toEqual([])
   expect(await svc.outbox.cancel(never.outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
-  await expect(svc.outbox.cancel('999')).rejects.toMatchObject({ code: 'not_found' })
+  expect(await failure(svc.outbox.cancel('999'))).toMatchObject({ code: 'not_found' })
 
   await t.sandbox.say('here I am')
   const seen = await t.sandbox.seen(messages => messages.length > 0)
   expect(seen.flatMap(({ items }) => items)).toMatchObject([{ text: 'later' }])
   await t.until('nothing waits', async () => (await svc.outbox.list()).length === 0)
   await svc.close()
-  await expect(svc.outbox.list()).rejects.toMatchObject({ code: 'shutting_down' })
+  expect(await failure(svc.outbox.list())).toMatchObject({ code: 'shutting_down' })
 })
 
 test('without a store nothing can wait: said at once', async () => {
   await using t = await withLibrary()
   const svc = await t.open()
-  await expect(
-    svc.send({ to: t.bots.get('default')!.user_id, text: 'later', when_closed: 'queue' }),
-  ).rejects.toMatchObject({ code: 'invalid_arguments', hint: 'Open svc with store: true, or a path.' })
+  expect(
+    await failure(svc.send({ to: t.bots.get('default')!.user_id, text: 'later', when_closed: 'queue' })),
+  ).toMatchObject({ code: 'invalid_arguments', hint: 'Open svc with store: true, or a path.' })
 })

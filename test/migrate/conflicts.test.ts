@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { safeSessionName } from '../../src/migrate/names.ts'
 import { sessionName } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
+import { failure } from '../support/failure.ts'
 import {
   contexts,
   fingerprint,
@@ -199,14 +200,14 @@ test('a target that is the source, lies in it, or is the sandbox’s is refused,
   symlinkSync(at.from, link)
   const before = fingerprint(at.from)
   for (const into of [at.from, join(at.from, 'svc'), join(link, 'deep', 'svc')]) {
-    await expect(move('weilink', { from: at.from, into })).rejects.toMatchObject({
+    expect(await failure(move('weilink', { from: at.from, into }))).toMatchObject({
       code: 'invalid_arguments',
     })
   }
   expect(fingerprint(at.from)).toEqual(before)
   await mkdir(join(at.into, 'sandbox'), { recursive: true })
   for (const dryRun of [{}, { dryRun: true as const }]) {
-    await expect(move('weilink', at, dryRun)).rejects.toMatchObject({
+    expect(await failure(move('weilink', at, dryRun))).toMatchObject({
       code: 'invalid_arguments',
       message: expect.stringContaining('belongs to the sandbox'),
     })
@@ -215,7 +216,7 @@ test('a target that is the source, lies in it, or is the sandbox’s is refused,
   await mkdir(empty)
   for (const program of ['weilink', 'openclaw'] as const) {
     for (const from of [empty, join(at.root, 'absent')]) {
-      await expect(move(program, { from, into: join(at.root, 'x') })).rejects.toMatchObject({
+      expect(await failure(move(program, { from, into: join(at.root, 'x') }))).toMatchObject({
         code: 'not_found',
       })
     }
@@ -235,7 +236,7 @@ test('while WeiLink polls nothing is moved, and a dry run says so', async () => 
     const before = fingerprint(at.from)
     const { findings } = await move('weilink', at, { dryRun: true })
     expect(told(findings, 'warning').join()).toContain('WeiLink is running')
-    await expect(move('weilink', at)).rejects.toMatchObject({ code: 'poll_lock_held' })
+    expect(await failure(move('weilink', at))).toMatchObject({ code: 'poll_lock_held' })
     expect(existsSync(at.into)).toBe(false)
     expect(fingerprint(at.from)).toEqual(before)
   } finally {

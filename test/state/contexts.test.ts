@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { failure } from '../support/failure.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 const day = 24 * 3_600_000
@@ -145,15 +146,17 @@ test('a session that was logged out or renamed gets no file again', async () => 
   await using t = await withSession()
   await commit(t, [{ user_id: 'u', received_at: 1000 }])
   await t.sessions.rename('s', 'other')
-  await expect(t.contexts.reserve('s', 'u', 1, rules)).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await failure(t.contexts.reserve('s', 'u', 1, rules))).toMatchObject({ code: 'session_not_found' })
   await t.sessions.remove('other')
-  await expect(t.contexts.markSent('other', 'u', 1)).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await failure(t.contexts.markSent('other', 'u', 1))).toMatchObject({ code: 'session_not_found' })
   expect(await readdir(t.dir)).toEqual(['.data.lock'])
   // Nor where a foreign file has kept the folder.
   await t.sessions.save('kept', bot('b'))
   await writeFile(join(t.dir, 'kept', 'note.txt'), 'mine')
   await t.sessions.remove('kept')
-  await expect(t.contexts.reserve('kept', 'u', 1, rules)).rejects.toMatchObject({ code: 'session_not_found' })
+  expect(await failure(t.contexts.reserve('kept', 'u', 1, rules))).toMatchObject({
+    code: 'session_not_found',
+  })
   expect(await readdir(join(t.dir, 'kept'))).toEqual(['note.txt'])
 })
 
