@@ -125,7 +125,7 @@ export async function listen(
 
 /** A failed bind as one clear line; anything else as it is. */
 export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
-  const { code } = error as { code?: string }
+  const { code, syscall } = error as { code?: string; syscall?: string }
   if (code === 'EADDRINUSE') {
     return new SvcError('internal', `port ${port} on ${host} is in use`, {
       hint: `Choose another with ${flag}, or 0 for a free one.`,
@@ -138,8 +138,10 @@ export function listenError(error: unknown, flag: string, port: number, host: st
       cause: error,
     })
   }
-  // Bun says EINVAL of a name that cannot be resolved.
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EINVAL') {
+  // Of a name that cannot be resolved Bun gives whatever code came last, as of a file that is not there.
+  const isUnresolved =
+    code === 'ENOTFOUND' || (syscall === 'listen' && code !== 'EMFILE' && code !== 'ENFILE')
+  if (code === 'EADDRNOTAVAIL' || isUnresolved) {
     return new SvcError('internal', `${host} is not an address of this machine`, {
       hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
       cause: error,

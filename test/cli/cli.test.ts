@@ -154,6 +154,32 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
+  test('a port that a command does not serve is not in its way', async () => {
+    using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
+    const port = String(taken.port)
+    const env = { SVC_PORT: port, SVC_ADMIN_PORT: port }
+    const dir = join(home, 'admin-alone')
+    expectOneLine(await svc(['admin', '-d', dir], { env }), 1, `port ${port} on 127.0.0.1 is in use`)
+    // Over stdio nothing listens on the usual --port; this address is nobody's, so the panel's is never taken.
+    expectOneLine(
+      await svc(['mcp', '-t', 'stdio', '-d', dir, '--host', '192.0.2.1', '--admin-port', '8000']),
+      1,
+      '192.0.2.1 is not an address of this machine',
+    )
+    expectOneLine(
+      await svc(['mcp', '-t', 'http', '-d', dir, '--admin-port', '8000']),
+      2,
+      '--admin-port: expected another port than --port, got 8000 for both',
+    )
+  })
+
+  test('what is no address at all', async () => {
+    for (const host of ['999.1.1.1', 'nohost.invalid']) {
+      const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', host])
+      expectOneLine(ended, 1, `${host} is not an address of this machine`, '--host')
+    }
+  })
+
   test('an address of another machine', async () => {
     const ended = await svc(['openapi', '-d', join(home, 'elsewhere'), '-p', '0', '--host', '192.0.2.1'])
     expectOneLine(ended, 1, '192.0.2.1 is not an address of this machine', '--host')

@@ -34,7 +34,9 @@ describe('open', () => {
     const svc = await Svc.open({ basePath: own.dir, sandboxUrl: own.sandbox.url })
     await svc.close()
     expect(await failure(Svc.open({ basePath: own.dir }))).toMatchObject({
-      hint: expect.stringMatching(/^Add sandbox, or choose another folder\. For real accounts here, move away /),
+      hint: expect.stringMatching(
+        /^Add sandbox, or choose another folder\. For real accounts here, move away /,
+      ),
     })
   })
 

@@ -12,7 +12,8 @@ export function add({ program }: CommandLine): void {
     ['svc admin', `on http://127.0.0.1:${usualPort}, for this machine`],
     ['svc admin --host 0.0.0.0 --admin-port 9000', 'for other machines, with a token that is made for it'],
   ]).action(async () => {
-    const config = configFrom(command)
+    // It serves no REST, so that port cannot be in the way.
+    const config = configFrom(command, { port: '0' })
     const { serveAdmin } = await import('../panel.ts')
     await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPort }))
   })

@@ -13,9 +13,11 @@ export function add({ program }: CommandLine): void {
     ],
     ['svc mcp -t stdio --confirm-send', 'a person says yes to each message before it goes out'],
   ]).action(async () => {
-    const config = configFrom(command)
+    // Over stdio nothing listens on --port: unless it was given, it cannot be in the way.
+    const { transport, sandboxPort } = configFrom(command, {}, { port: '0', sandboxPort: '0' })
+    const config = configFrom(command, {}, transport === 'stdio' ? { port: '0' } : {})
     // Over stdio nobody chose the port: a second client's phone may stand anywhere.
-    const isPhoneFree = configFrom(command, {}, { sandboxPort: '0' }).sandboxPort === 0
+    const isPhoneFree = sandboxPort === 0
     const { serveMcp } = await import('../serve-mcp.ts')
     await serveMcp(config, { isPhoneFree })
   })
