@@ -1,6 +1,7 @@
 /** The newest conversations, each a link to it. */
 import { Link } from 'wouter-preact'
 import type { Conversation } from '../api.ts'
+import { Delivery } from '../conversations/delivery.tsx'
 import { hrefOf } from '../conversations/place.ts'
 import { Avatar, Who } from '../conversations/who.tsx'
 import { preview } from '../conversations/words.ts'
@@ -43,7 +44,8 @@ function Line({ conversation }: { conversation: Conversation }) {
         <ShortTime at={last.timestamp} />
       </span>
       <span class="second soft small">
-        <span class="cut">
+        {last.status && <Delivery status={last.status} />}
+        <span class="cut grow">
           {last.direction === 'sent' && t('overview.you')}
           <bdi>{preview(last)}</bdi>
         </span>

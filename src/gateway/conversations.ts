@@ -107,8 +107,8 @@ export class Conversations {
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
     const counted = new Map(store.conversations(all => all.counts(first, hourMs)).map(one => [one.span, one]))
     return Array.from({ length: count }, (_none, span) => {
-      const { all, sent } = counted.get(span) ?? { all: 0, sent: 0 }
-      return { from: first + span * hourMs, received: all - sent, sent }
+      const { received, sent } = counted.get(span) ?? { received: 0, sent: 0 }
+      return { from: first + span * hourMs, received, sent }
     })
   }
 }

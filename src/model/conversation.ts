@@ -21,6 +21,6 @@ export type Conversation = Static<typeof Conversation>
 export const Hour = Type.Object({
   from: Type.Integer({ description: 'Unix milliseconds of its beginning.' }),
   received: Type.Integer(),
-  sent: Type.Integer(),
+  sent: Type.Integer({ description: 'Those that went out: none that was refused or waits.' }),
 })
 export type Hour = Static<typeof Hour>

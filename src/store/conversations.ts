@@ -84,23 +84,28 @@ export class Conversations {
       .map(row => ({ id: Number(row.id), status: String(row.status) }))
   }
 
-  /** Messages by the time they bear, in spans of equal length from `since` (Unix ms) on. */
-  counts(since: number, spanMs: number): { span: number; all: number; sent: number }[] {
-    // Each by an index that holds all it needs: a day of a busy gateway is many rows.
-    const count = (from: string) =>
+  /**
+   * Messages by the time they bear, in spans of equal length from `since` (Unix ms) on. Sent is what went out, as far as
+   * is known: not what was refused, waits, or is being handed over.
+   */
+  counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
+    const count = (messages: string, from: string) =>
       this.#db
         .prepare(
-          `SELECT (timestamp - ?) / ? AS span, count(*) AS messages FROM ${from} AND timestamp >= ? GROUP BY span`,
+          `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
         )
         .all(since, spanMs, since)
-    const sent = new Map(
-      count('message INDEXED BY message_sent WHERE sent = 1').map(row => [row.span, Number(row.messages)]),
+    const kept = new Map(
+      count(
+        `count(*) AS every, sum(status IS NULL OR status NOT IN ('refused', 'queued', 'sending')) AS out`,
+        'message INDEXED BY message_sent WHERE sent = 1',
+      ).map(row => [row.span, { every: Number(row.every), out: Number(row.out) }]),
     )
-    return count('message INDEXED BY message_time WHERE 1').map(row => ({
-      span: Number(row.span),
-      all: Number(row.messages),
-      sent: sent.get(row.span) ?? 0,
-    }))
+    // By an index that holds all it needs, and less the ones above: a day of a busy gateway is many rows.
+    return count('count(*) AS every', 'message INDEXED BY message_time WHERE 1').map(row => {
+      const { every, out } = kept.get(row.span) ?? { every: 0, out: 0 }
+      return { span: Number(row.span), received: Number(row.every) - every, sent: out }
+    })
   }
 
   #position(session: number, peer: string): number {

@@ -199,6 +199,19 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('a message that was refused is no sent one, and its conversation says so', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const refused = panel.send({ to: 'nobody@im.wechat', text: 'who are you?' })
+    expect(await refused.catch((error: Error) => error.message)).toContain('knows no user')
+    const page = await panel.open()
+    await page.getByRole('link', { name: /Not sent.*who are you\?/ }).waitFor()
+    await page.locator('.totals .received dd', { hasText: '1' }).waitFor()
+    expect(await page.locator('.totals .sent dd').innerText()).toBe('0')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  })
+
   test('fifty accounts: trouble first, found by name, none of it sideways on a small phone', async () => {
     const names = Array.from({ length: 50 }, (_none, index) => `bot-${index + 1}`)
     await using panel = await withPanel({ sessions: names })
