@@ -5,7 +5,7 @@ import { api, type Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
 import { clock, whole } from '../times.ts'
 import { tellError } from '../ui/toasts.tsx'
-import { Delivery, deliveryNote, isCancelled } from './delivery.tsx'
+import { Delivery, deliveryNote, isCancelled, isToNobody } from './delivery.tsx'
 import { Film, Picture, Plain } from './media.tsx'
 import { cutAt, Rich } from './text.tsx'
 import { Voice } from './voice.tsx'
@@ -88,7 +88,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
           {status === 'queued' && <CancelQueued row={message.id} />}
-          {status === 'refused' && message.text !== '' && (
+          {status === 'refused' && message.text !== '' && !isToNobody(message) && (
             <button type="button" class="link" onClick={() => onAgain(message.text)}>
               {t('chat.again')}
             </button>

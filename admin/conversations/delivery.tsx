@@ -29,10 +29,15 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
 export const isCancelled = ({ status, reason }: Message): boolean =>
   status === 'refused' && reason === 'cancelled'
 
+/** Of a user whom WeChat does not know: sent again it is refused again. The reason is the log's, older ones begin with a field. */
+export const isToNobody = ({ status, reason }: Message): boolean =>
+  status === 'refused' && /^(to: )?WeChat knows no user /.test(reason ?? '')
+
 /** What to say below a message whose state asks for attention; '' for the rest. */
 export function deliveryNote(message: Message): string {
   const { status, reason } = message
   if (isCancelled(message)) return t('delivery.cancelled_note')
+  if (isToNobody(message)) return t('delivery.nobody_note')
   if (status === 'queued') return t('delivery.queued_note')
   if (status === 'refused') return reason ? t('delivery.refused_note', { reason }) : t('delivery.refused')
   if (status === 'unknown') return t('delivery.unknown_note')

@@ -164,7 +164,7 @@ export class HandOver {
     const now = this.#ports.clock.now()
     const options = { cause: error, details: { ret: error.ret, errcode: error.errcode } }
     if (isUnknownUser(error)) {
-      return new SvcError('invalid_arguments', `to: WeChat knows no user "${to}"`, {
+      return new SvcError('invalid_arguments', `WeChat knows no user "${to}"`, {
         ...options,
         hint: 'Copy the user id exactly as received; it is case-sensitive.',
       })

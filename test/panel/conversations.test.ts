@@ -197,6 +197,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await bubble(page, 'refused')
       .getByText(/^Not sent: /)
       .waitFor()
+    expect(await bubble(page, 'refused').getByRole('button', { name: 'Send again' }).count()).toBe(1)
     await panel.sandbox.fail('sendmessage', 'reset', { after: true })
     await field(page).fill('doubtful')
     await field(page).press('Enter')
@@ -205,6 +206,17 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       .waitFor()
     expect(await log(page).locator('article.out').count()).toBe(2)
     expect(await violationsInBothThemes(page)).toEqual([])
+  })
+
+  test('a message to nobody says so in the viewer’s words, and is not offered again', async () => {
+    await using panel = await withPanel()
+    await panel.send({ to: 'nobody@im.wechat', text: 'who are you?' }).catch(() => {})
+    const page = await panel.open({ path: chatOf('nobody@im.wechat') })
+    const note = bubble(page, 'who are you?').locator('.note')
+    await note.waitFor()
+    expect(await note.innerText()).toBe('Not sent: WeChat knows no user with this id')
+    expect(await note.getByRole('button').count()).toBe(0)
+    expect(panel.complaints).toEqual([])
   })
 
   test('a long conversation: only what is seen is in the page, nothing is missing, and a search leads anywhere', async () => {
