@@ -4,6 +4,7 @@ import { readConfig } from '../config.ts'
 import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
+import { shellWord } from '../platform/shell.ts'
 import { jsonLine } from './print.ts'
 import { writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -27,13 +28,23 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
   const what = saidOfHealth(answer)
+  // Whoever names a whole address may mean another machine.
+  const next = answer.kind === 'nobody' && flags.url === undefined ? `; to start it: ${startLine(flags)}` : ''
   await writeOut(
     flags.json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
-      : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})\n`,
+      : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
 }
+
+const startLine = ({ host, port, sandbox }: HealthFlags) =>
+  [
+    'svc openapi',
+    ...(sandbox ? ['--sandbox'] : []),
+    ...(host === undefined ? [] : ['--host', shellWord(host)]),
+    ...(port === undefined ? [] : ['--port', shellWord(port)]),
+  ].join(' ')
 
 function configured({ host, port, sandbox }: HealthFlags): string {
   // Whatever the port of the phone: it is not asked, so it cannot be in the way.

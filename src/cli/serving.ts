@@ -2,10 +2,13 @@
 
 import { join } from 'node:path'
 import { type Config, isJournalled } from '../config.ts'
+import { addressOf } from '../doctor/healthz.ts'
+import { askHealthOf } from '../doctor/whose.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
@@ -119,8 +122,24 @@ export async function listen(
   try {
     return await serve({ hostname: config.host, port, fetch })
   } catch (error) {
+    if (errorCodeOf(error) === 'EADDRINUSE' && (await servesAlready(config, port))) {
+      throw new SvcError(
+        'internal',
+        `port ${port} on ${config.host} is in use: svc serves this directory there`,
+        {
+          hint: `Use that service; for another beside it choose another port with ${flag}, or 0 for a free one.`,
+          cause: error,
+        },
+      )
+    }
     throw listenError(error, flag, port, config.host)
   }
+}
+
+/** Whether what listens there is a service of this data directory. */
+async function servesAlready({ basePath, host }: Config, port: number): Promise<boolean> {
+  const { answer, isElsewhere } = await askHealthOf(basePath, addressOf(host, port), 2000)
+  return answer.kind === 'svc' && answer.seen.poll_id !== undefined && !isElsewhere
 }
 
 /** A failed bind as one clear line; anything else as it is. */

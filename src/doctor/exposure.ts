@@ -12,7 +12,7 @@ import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import { examinePanel } from './panel.ts'
 import type { Patient } from './patient.ts'
-import { askHealthOf } from './whose.ts'
+import { adviceElsewhere, askHealthOf } from './whose.ts'
 import { svcCommand, troubleOf } from './words.ts'
 
 const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
@@ -25,7 +25,7 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   if (config.port !== 0) {
     const url = addressOf(config.host, config.port)
     const { answer, isElsewhere } = await askHealthOf(patient.place.dir, url, deadline)
-    found.push(...listenerOf(patient, url, answer, isElsewhere))
+    found.push(...(await listenerOf(patient, url, answer, isElsewhere)))
     if (answer.kind === 'svc' && !isElsewhere) {
       const { poll_id } = answer.seen
       found.push(
@@ -44,8 +44,14 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   return [...found, ...(await tokenOf(patient))]
 }
 
-function listenerOf(patient: Patient, url: string, answer: HealthAnswer, isElsewhere: boolean): Found[] {
+async function listenerOf(
+  patient: Patient,
+  url: string,
+  answer: HealthAnswer,
+  isElsewhere: boolean,
+): Promise<Found[]> {
   const { config, place, polling, version } = patient
+  const deadline = Math.min(patient.deadlineMs, 2000)
   const { port } = config
   const other = {
     wrong: `Give doctor the --port of the service; a free one for it: ${svcCommand('openapi --port 0', place.dir, place.isSandbox)}`,
@@ -73,7 +79,7 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer, isElsew
             `${says}, for another data directory`,
             polling?.held
               ? `${who} polls this one: give doctor the --port of its service, or the --base-path of that one.`
-              : 'Name that one with --base-path, or give this one a port of its own.',
+              : await adviceElsewhere(url, deadline, config.sandbox),
           ),
         ]
       }

@@ -3,7 +3,7 @@ import { type Found, note, ok, warning } from './finding.ts'
 import { addressOf, ask } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import type { Patient } from './patient.ts'
-import { askHealthOf } from './whose.ts'
+import { adviceElsewhere, askHealthOf } from './whose.ts'
 import { svcCommand } from './words.ts'
 
 /** Looks at the panel's port; at nothing without one. */
@@ -35,7 +35,7 @@ export async function examinePanel(patient: Patient, deadlineMs: number): Promis
     ? note(
         'panel',
         `${says}, for another data directory`,
-        'Name that one with --base-path, or give this one a port of its own.',
+        await adviceElsewhere(url, deadlineMs, config.sandbox),
       )
     : answer.seen.version === version
       ? ok('panel', says)

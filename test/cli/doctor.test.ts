@@ -281,6 +281,16 @@ describe('svc doctor', () => {
   })
 })
 
+test('without --sandbox beside the service of the pretend WeChat, doctor names it', async () => {
+  await using pretended = await startService({ dir: folder('.svc-sandbox'), env: { HOME: home } })
+  const there = new URL(pretended.url).port
+  const { stdout } = await svc(['doctor', '-p', there, ...upstream])
+  expect(stdout).toContain('for another data directory')
+  expect(stdout).toContain(`svc doctor --port ${there} --sandbox. Else give this one a port of its own.`)
+  const other = await svc(['doctor', '-p', port, ...upstream])
+  expect(other.stdout).toContain('Name that one with --base-path')
+})
+
 describe('svc status', () => {
   test('polled and connected is 0; for people a table, for programs one object', async () => {
     const shown = await svc(['status', '-d', service.dir])
@@ -381,7 +391,14 @@ describe('svc health', () => {
     expect(await said(failing.port!)).toContain('its message store does not work')
     expect(await said(stranger.port!)).toContain('what answers there is not svc')
     expect(await said(silent.port!)).toContain('no answer within 2 s')
-    expect(await said(freePort())).toContain('nothing listens there')
+    const free = freePort()
+    expect(await said(free)).toBe(
+      `unhealthy: nothing listens there (http://127.0.0.1:${free}); to start it: svc openapi --port ${free}\n`,
+    )
+    const pretended = await svc(['health', '--sandbox', '-p', String(free)])
+    expect(pretended.stdout).toEndWith(`to start it: svc openapi --sandbox --port ${free}\n`)
+    const elsewhere = await svc(['health', '--url', `http://127.0.0.1:${free}`])
+    expect(elsewhere.stdout).toEndWith(`(http://127.0.0.1:${free})\n`)
   })
 
   test('wrong usage is 2', async () => {
