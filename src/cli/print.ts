@@ -40,8 +40,11 @@ export function hintOf(error: SvcError): string {
   if (error.code === 'message_not_found' && error.details?.message_id !== undefined)
     return `Meant is svc download ${shellWord(String(error.details.message_id))}.`
   if (error.hint !== errorKind(error.code).hint) return saidLocally(error.hint)
-  if (error.code === 'rate_limited' && error.retryAfter !== undefined)
-    return `Try again in ${error.retryAfter} s; --pace sets how fast one may send.`
+  if (error.code === 'rate_limited' && error.retryAfter !== undefined) {
+    // How long is said once.
+    const when = error.message.endsWith(` in ${error.retryAfter} s`) ? 'then' : `in ${error.retryAfter} s`
+    return `Try again ${when}; --pace sets how fast one may send.`
+  }
   return hints[error.code] ?? error.hint
 }
 

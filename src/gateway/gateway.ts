@@ -187,7 +187,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     trusted,
     closing: stop.signal,
   })
-  const pace = new Turnstile(config.pace, store, clock)
+  const pace = new Turnstile(config.pace, store, clock, sandboxUrl !== undefined)
   const handOver = new HandOver({ api, sessions, account, clock, log: log.child('sender') })
   const outbox: Outbox = new Outbox({
     ...{ sessions, contexts, store, media, pace, handOver, account, clock },

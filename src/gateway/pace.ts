@@ -44,12 +44,15 @@ export class Turnstile {
   readonly #pace: Pace | 'off'
   readonly #store: Store
   readonly #clock: Clock
+  readonly #pretended: boolean
   readonly #lines = new Map<string, Line>()
 
-  constructor(pace: Pace | 'off', store: Store, clock: Clock) {
+  /** @param pretended whether the sandbox is sent to: whoever tries things is told how not to wait */
+  constructor(pace: Pace | 'off', store: Store, clock: Clock, pretended: boolean) {
     this.#pace = pace
     this.#store = store
     this.#clock = clock
+    this.#pretended = pretended
   }
 
   /**
@@ -66,7 +69,7 @@ export class Turnstile {
     for (let nth = 0; nth < ahead + count; nth++) {
       const at = nextTurn(pace, taken)
       // Those ahead have been told already that they may go.
-      if (nth >= ahead && at - before > longestWaitMs) throw tooSoon(at - taken.now)
+      if (nth >= ahead && at - before > longestWaitMs) throw this.#tooSoon(at - taken.now)
       if (nth >= ahead) before = at
       taken.last = at
       taken.user.push(at)
@@ -128,7 +131,7 @@ export class Turnstile {
     }
     leave()
     signal.throwIfAborted()
-    throw tooSoon(longestWaitMs)
+    throw this.#tooSoon(longestWaitMs)
   }
 
   async #turn(
@@ -145,7 +148,7 @@ export class Turnstile {
     let waitMs = this.#store.turns(turns =>
       turns.book(session, user, rules, taken => {
         const at = nextTurn(pace, taken)
-        if (at - taken.now > longestWaitMs) throw tooSoon(at - taken.now)
+        if (at - taken.now > longestWaitMs) throw this.#tooSoon(at - taken.now)
         booked = at
         return at
       }),
@@ -163,6 +166,17 @@ export class Turnstile {
       )
       onBooked(booked)
     }
+  }
+
+  #tooSoon(waitMs: number): SvcError {
+    const seconds = Math.ceil(waitMs / 1000)
+    return new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
+      retryAfter: seconds,
+      ...(this.#pretended && {
+        // The sandbox refuses bursts of its own, as WeChat does.
+        hint: 'Try again then. To send without waiting: --pace off, and "burst" off at the phone.',
+      }),
+    })
   }
 }
 
@@ -184,10 +198,3 @@ function nextTurn({ perSecond, perWindow, windowMs }: Pace, { now, last, user }:
 }
 
 const keyOf = (session: string, user: string) => `${session}\n${user}`
-
-function tooSoon(waitMs: number): SvcError {
-  const seconds = Math.ceil(waitMs / 1000)
-  return new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
-    retryAfter: seconds,
-  })
-}

@@ -389,7 +389,7 @@ describe('what fails ends with 1 and says what to do', () => {
     const { status, stderr } = await paced('two')
     expect(status).toBe(1)
     expect(stderr).toMatch(
-      /^error: .* in (\d{4}) s\. Try again in \1 s; --pace sets how fast one may send\.\n$/,
+      /^error: the pace allows the next send to this user in \d{4} s\. Try again then\. To send without waiting: --pace off, [^\n]*\n$/,
     )
   })
 
