@@ -26,6 +26,17 @@ export interface Login {
 }
 
 const open = new Set(['wait', 'scaned', 'need_verifycode'])
+/** A state in the words of whoever holds the phone: a QR code … */
+const said: Readonly<Record<string, string>> = {
+  wait: 'waits to be scanned',
+  scaned: 'was scanned and waits to be confirmed',
+  need_verifycode: 'waits for its digits to be typed',
+  verify_code_blocked: 'is blocked after too many wrong digits',
+  expired: 'has expired',
+  binded_redirect: 'led to a bot that was logged in already',
+  confirmed: 'was confirmed already',
+}
+
 const wrongCodesAllowed = 3
 /** The list shown on the phone. */
 const recent = 30
@@ -198,12 +209,13 @@ export class Logins {
     const key = named && (/[?&]qrcode=([^&]+)/.exec(named)?.[1] ?? named)
     const login = key ? this.get(key) : this.list().find(login => states.includes(login.status))
     if (!login) {
-      throw new SvcError('not_found', key ? 'no such QR code' : `no QR code is ${states.join(' or ')}`, {
+      const wanted = states.length === 1 ? said[states[0]!] : 'is open'
+      throw new SvcError('not_found', key ? 'no such QR code' : `no QR code ${wanted}`, {
         hint: 'Start a login first (svc login, or the login tool); GET /phone/state lists the QR codes.',
       })
     }
     if (!states.includes(login.status)) {
-      throw new SvcError('invalid_arguments', `this QR code is ${login.status}, not ${states.join(' or ')}`, {
+      throw new SvcError('invalid_arguments', `this QR code ${said[login.status]}`, {
         hint: 'Start a new login; GET /phone/state lists the QR codes.',
       })
     }

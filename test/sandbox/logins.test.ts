@@ -83,6 +83,25 @@ test('a client that holds the living bot already keeps it; another client gets a
   expect((await ilink(sandbox.url, fresh.bot_token).post('msg/notifystart', {})).ret).toBe(0)
 })
 
+test('a call of the phone that no QR code fits says so in plain words', async () => {
+  await using sandbox = await withSandbox()
+  const answer = async (path: string, args: Record<string, unknown> = {}) => {
+    const said = await fetch(`${sandbox.url}/phone/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(args),
+    })
+    return ((await said.json()) as { detail: string }).detail
+  }
+  expect(await answer('scan', { confirm: true })).toBe('no QR code waits to be scanned')
+  expect(await answer('confirm')).toBe('no QR code was scanned and waits to be confirmed')
+  expect(await answer('expire')).toBe('no QR code is open')
+  const qrcode = await create(sandbox)
+  expect(await answer('confirm', { qrcode })).toBe('this QR code waits to be scanned')
+  await sandbox.scanAndConfirm()
+  expect(await answer('scan', { qrcode })).toBe('this QR code was confirmed already')
+})
+
 test('a redirect is announced once, then the login goes on there', async () => {
   await using sandbox = await withSandbox({ switches: { redirect_host: 'other.example:8443' } })
   const qrcode = await create(sandbox)

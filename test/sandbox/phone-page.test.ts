@@ -34,6 +34,26 @@ test.skipIf(!here)(
     await page.getByText('live', { exact: true }).waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
+    // What a switch is set to can be read, however narrow the column.
+    await page.getByText('Time and behaviour').click()
+    await page.locator('.switches select').first().waitFor()
+    for (const width of [360, 600, 920, 1280]) {
+      await page.setViewportSize({ width, height: 740 })
+      const cut = await page.locator('.switches select').evaluateAll(fields =>
+        fields.flatMap(field => {
+          const { width } = field.getBoundingClientRect()
+          const style = (field as HTMLElement).style
+          style.cssText = 'width: max-content; min-width: 0; max-width: none'
+          const needed = field.getBoundingClientRect().width
+          style.cssText = ''
+          return needed > width + 0.5 ? [`${field.getAttribute('data-name')}: ${width} of ${needed}`] : []
+        }),
+      )
+      expect(cut).toEqual([])
+    }
+    await page.setViewportSize({ width: 360, height: 740 })
+    await page.getByText('Time and behaviour').click()
+
     const client = ilink(sandbox.url)
     const { qrcode } = await client.post('get_bot_qrcode?bot_type=3', {})
     await page.getByRole('button', { name: /^Scan as/ }).click()
