@@ -1,11 +1,14 @@
 /** The commands that serve over HTTP: open, bind, say where, wait for the signal, stop cleanly. */
 
 import { type Config, notifySocket } from '../config.ts'
+import { svcCommand } from '../doctor/words.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
+import type { Session } from '../model/session.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
 import { reachable } from '../platform/serve.ts'
+import { shellWord } from '../platform/shell.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -24,6 +27,7 @@ import {
   tokenLine,
 } from './serving.ts'
 import { NobodyReads } from './terminal.ts'
+import { oneLine } from './text.ts'
 
 /** A service that listens, for what goes on beside it. */
 export interface Serving {
@@ -75,10 +79,15 @@ export async function serveOpenApi(
     // The service goes on, whoever looks.
     if (!over.signal.aborted && !(error instanceof NobodyReads)) log.error('quick start ended', { error })
   })
-  if (!beside && (await gateway.accounts.list()).length === 0) {
+  const sessions = await gateway.accounts.list()
+  if (!beside && sessions.length === 0) {
     print(
       `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
     )
+  } else if (!beside && sessions.every(({ status }) => status !== 'connected')) {
+    const [{ name, status }] = sessions as [Session]
+    const again = svcCommand(`login ${shellWord(name)}`, config.basePath, config.sandbox)
+    print(`no session works: ${oneLine(name)} is ${status}; log in again with: ${again}`)
   }
 
   log.info('stopping', { signal: await stopping })

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { type Glance, glance } from '../doctor/glance.ts'
 import { bytes, counted, svcCommand } from '../doctor/words.ts'
+import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, withPorts } from './advice.ts'
 import { jsonLine } from './print.ts'
@@ -28,11 +29,16 @@ async function statusText(seen: Glance, command: Command): Promise<string> {
       ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${advised('doctor')}`
       : `${yellow('nobody polls')}: ${advised('openapi')}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
+  const lost = sessions.find(session => !session.connected)
   const connected = `${connected_count} of ${session_count} connected`
+  const sight =
+    lost === undefined
+      ? green(connected)
+      : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}`,
-    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : (connected_count === session_count ? green : red)(connected)}`,
+    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : sight}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
     ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
   ]

@@ -1,6 +1,6 @@
 /** The command line as a user meets it: a process of its own, its two streams, its exit status. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -348,6 +348,25 @@ describe('serving', () => {
         'no session yet: call the tool login, then scan its QR code on that phone\n',
     )
     expect(service.log()).toBe('')
+  })
+
+  test('with sessions of which none works it says so, and svc status too', async () => {
+    const dir = await mkdtemp(join(home, 'expired-'))
+    const again = `svc login work --sandbox -d ${dir}\n`
+    {
+      await using service = await startService({ dir })
+      await logIn(service, 'work')
+    }
+    const file = join(dir, 'work', 'token.json')
+    await writeFile(
+      file,
+      JSON.stringify({ ...JSON.parse(await readFile(file, 'utf8')), expired_at: Date.now() }),
+    )
+    await using service = await startService({ dir })
+    await until('the last line', 30_000, () => service.stdout().includes('no session works'))
+    expect(service.stdout()).toEndWith(`\nno session works: work is expired; log in again with: ${again}`)
+    const { stdout } = await svc(['status', '--sandbox', '-d', dir])
+    expect(stdout).toContain(`0 of 1 connected; log in again: ${again}`)
   })
 
   test('an address open to others gets a token, shown once and required', async () => {
