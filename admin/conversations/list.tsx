@@ -6,6 +6,7 @@ import { navigate } from 'wouter-preact/use-browser-location'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { conversations, sessions, status } from '../live.ts'
+import { accountOf, isolated } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useArrows, useSlash } from './arrows.ts'
 import { keyOf, linesOf } from './lines.ts'
@@ -130,7 +131,7 @@ export function List({ place }: { place: Place }) {
         {all === undefined ? (
           <Skeleton />
         ) : lines.length === 0 && needle === '' ? (
-          <Nobody />
+          <Nobody only={only} />
         ) : (
           // biome-ignore lint/a11y/useSemanticElements: the rows stand where the account of heights says
           <div
@@ -182,7 +183,18 @@ export function List({ place }: { place: Place }) {
   )
 }
 
-function Nobody() {
+function Nobody({ only }: { only: string }) {
+  if (only !== '' && sessions.value?.length && !accountOf(only)) {
+    return (
+      <div class="empty" role="status">
+        <Icon name="warn" size={32} />
+        <p>{t('sessions.missing', { name: isolated(only) })}</p>
+        <Link class="button" href="/sessions">
+          {t('sessions.show_all')}
+        </Link>
+      </div>
+    )
+  }
   const phone = status.value?.sandbox_phone
   const none = sessions.value?.length === 0
   return (

@@ -21,3 +21,14 @@ test.skipIf(!hasBrowser)(
     expect(panel.complaints).toEqual([])
   },
 )
+
+test.skipIf(!hasBrowser)('the address of an account that there is not says so', async () => {
+  await using panel = await withPanel()
+  const page = await panel.open({ path: '/conversations/nope' })
+  await page.getByText(/^There is no account named \W*nope\W* \(any more\)\.$/).waitFor()
+  expect(await page.getByText('Nobody has written yet').count()).toBe(0)
+  expect(await violationsInBothThemes(page)).toEqual([])
+  await page.getByRole('link', { name: 'Show all accounts' }).click()
+  await page.waitForURL(`${panel.url}/sessions`)
+  expect(panel.complaints).toEqual([])
+})
