@@ -13,10 +13,12 @@ import { asHelp, leadingOptions, meantOption, namedBy } from './words.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
-  svc --sandbox            starts the service with a pretend WeChat: scan, write, answer
+  svc --sandbox            starts the service with a pretend WeChat: scan, write, answer;
+                           with an account in it, shows how things stand
 With WeChat itself:
   svc                      starts the service, shows the QR code to scan, and waits
-                           for the first message (options as of svc openapi)
+                           for the first message (options as of svc openapi);
+                           with an account, shows how things stand
 Then, in another terminal (with the pretend WeChat add --sandbox to each):
   svc recv --follow        what people write, as they write it
   svc users                who has written, and may be answered

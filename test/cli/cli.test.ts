@@ -44,6 +44,8 @@ describe('help', () => {
       expect(ended.stdout).toContain('openapi [options]')
       expect(ended.stdout).toContain('sandbox [options]')
       expect(ended.stdout).toContain('svc openapi --sandbox')
+      // The first line of it holds for a directory without an account alone.
+      expect(ended.stdout.match(/shows how things stand/g)).toHaveLength(2)
       expect(ended.stdout).toContain('Exit status: 0 done, 1 failed, 2 wrong usage.')
     }
   })
