@@ -36,6 +36,15 @@ export interface DownloadPorts {
   closing: AbortSignal
 }
 
+/** Why a folder cannot be made. */
+const noFolder: Readonly<Record<string, string>> = {
+  EEXIST: 'it is a file',
+  ENOTDIR: 'a part of it is a file',
+  EACCES: 'svc has no right to it',
+  EPERM: 'svc has no right to it',
+  EROFS: 'the disk is read-only',
+}
+
 export class Downloads {
   readonly #ports: DownloadPorts
 
@@ -142,9 +151,12 @@ export class Downloads {
       else await mkdir(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
       if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
-      throw new SvcError('invalid_arguments', `save_dir: expected a folder (${errorCodeOf(error)})`, {
-        cause: error,
-      })
+      const code = errorCodeOf(error) ?? 'unknown reason'
+      throw new SvcError(
+        'invalid_arguments',
+        `save_dir: ${JSON.stringify(given)} cannot be saved to: ${noFolder[code] ?? code}`,
+        { cause: error, hint: 'Name a folder; one that is not there yet is made.' },
+      )
     }
     // Once more now that it is there: a link may have been put in its way.
     const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)

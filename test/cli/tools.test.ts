@@ -150,6 +150,17 @@ describe('beside a running service', () => {
     const shown = (await run(['history', '--type', 'FILE', '--direction', 'received'])).stdout
     const line = /\[file · data\.bin · 5\.0 kB\] {2}(svc download \S+ --sandbox -d \S+)/.exec(shown)?.[1]
     expect(line).toBe(`svc download ${message.message_id} --sandbox -d ${dir}`)
+    await writeFile(join(home, 'taken'), 'x')
+    for (const [folder, why] of [
+      ['taken', 'it is a file'],
+      ['taken/deeper', 'a part of it is a file'],
+    ] as const) {
+      const { status, stderr } = await run(['download', message.message_id, '-o', join(home, folder)])
+      expect(status).toBe(2)
+      expect(stderr).toBe(
+        `error: --save-dir: "${join(home, folder)}" cannot be saved to: ${why}. Name a folder; one that is not there yet is made.\n`,
+      )
+    }
     const saved = await json('download', message.message_id, '-o', 'here/there')
     outputFits('download', saved)
     expect(saved.path).toBe(join(home, 'here', 'there', 'data.bin'))
@@ -252,13 +263,27 @@ describe('what a user wrote cannot touch the terminal', () => {
 describe('wrong usage ends with 2, names what was typed, and leaves no trace', () => {
   const cases: [args: string[], detail: string, hint: string][] = [
     [['history', '--since', 'last week'], '--since: expected a time', 'See svc history --help.'],
-    [['history', '-n', '900'], '--limit: expected an integer from 1 to 200', 'See svc history --help.'],
+    [
+      ['history', '-n', '900'],
+      '--limit: expected an integer from 1 to 200, got "900"',
+      'See svc history --help.',
+    ],
     [['history', '--type', 'dance'], '--type: expected one of TEXT, IMAGE', 'See svc history --help.'],
     [['history', 'a', '--text', 'b'], '--text: given twice', 'See svc history --help.'],
     [['recv', '--consumer', 'a b'], '--consumer: expected a consumer name', 'See svc recv --help.'],
     [['recv', '--timeout', 'soon'], '--timeout: expected a number from 0 to 300', 'See svc recv --help.'],
     [['send', 'somebody', 'hi'], '<user>: expected a user id', 'See svc send --help.'],
     [['send', 'a@b', '--media', '{"kind":"dance"}'], '--media.kind: expected one of', 'See svc send --help.'],
+    [
+      ['send', 'a@b', '--media', '{kind:1}'],
+      '--media: expected a JSON object as in {"kind":"image",',
+      'See svc send --help.',
+    ],
+    [
+      ['send', 'a@b', 'hi', '--when-closed', 'maybe'],
+      '--when-closed: expected one of fail, queue, got "maybe"',
+      'See svc send --help.',
+    ],
     [['send'], "missing required argument 'user'", 'See svc send --help.'],
     [['sessions', 'rename', 'a'], "missing required argument 'new-name'", 'See svc sessions rename --help.'],
     [
