@@ -131,7 +131,10 @@ export class Sender {
 
     const files: HomeFile[] = []
     try {
-      for (const content of request.media) files.push(await media.sources.bring(content, call))
+      for (const [nth, content] of request.media.entries()) {
+        const bringing = media.sources.bring(content, call)
+        files.push(await bringing.catch(error => Promise.reject(ofEntry(error, nth))))
+      }
       const pieces: Piece[] = [
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
@@ -365,6 +368,18 @@ export class Sender {
 const mayWait = (why: SvcError | undefined, texts: number): boolean =>
   texts <= quotaPerInbound &&
   (isSvcError(why, 'window_closed') || isSvcError(why, 'quota_exhausted') || isSvcError(why, 'text_too_long'))
+
+/** What is wrong with a source of media, said of its place in the list. */
+function ofEntry(error: unknown, nth: number): unknown {
+  const [, rest = '', problem] =
+    (isSvcError(error, 'invalid_arguments') && /^media(\.\w+)?: (.+)$/s.exec(error.message)) || []
+  if (problem === undefined) return error
+  const field = `media[${nth}]${rest}`
+  const { hint } = error as SvcError
+  return new SvcError('invalid_arguments', `${field}: ${problem}`, {
+    ...{ hint, cause: error, details: { errors: [{ field, problem }] } },
+  })
+}
 
 const hoursAgo = (ms: number) => `${Math.floor(ms / 3_600_000)} hours`
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { exampleUser } from './example-values.ts'
 import { invalid, type Problem } from './parse.ts'
@@ -236,13 +236,36 @@ WeChat allows a bot to answer only: the user must have written first, the answer
   ],
   // Base64 of 16 MiB with room for the rest.
   maxBodyBytes: 24 * 1024 * 1024,
-  run: (gateway, input, call) =>
-    gateway.sender.send(
-      {
-        ...{ to: input.to, text: input.text || undefined, media: mediaOf(input), session: input.session },
-        ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
-        ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
-      },
-      call,
-    ),
+  run: async (gateway, input, call) => {
+    const media = mediaOf(input)
+    try {
+      return await gateway.sender.send(
+        {
+          ...{ to: input.to, text: input.text || undefined, media, session: input.session },
+          ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
+          ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
+        },
+        call,
+      )
+    } catch (error) {
+      throw asGiven(error, media, input.media?.length ?? 0)
+    }
+  },
 })
+
+/** An error that names an entry of the media sent, said of the field that it was given in. */
+function asGiven(error: unknown, media: readonly MediaContent[], listed: number): unknown {
+  const problems = isSvcError(error, 'invalid_arguments') && (error.details?.errors as Problem[] | undefined)
+  if (!problems) return error
+  const paths = media.length - listed
+  const renamed = problems.map(({ field, problem }) => ({
+    field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, at: string, path = '') =>
+      Number(at) < paths ? `${media[Number(at)]!.kind}_path` : `media[${Number(at) - paths}]${path}`,
+    ),
+    problem,
+  }))
+  const { hint } = error as SvcError
+  return new SvcError('invalid_arguments', invalid(renamed).message, {
+    ...{ hint, cause: error, details: { errors: renamed } },
+  })
+}

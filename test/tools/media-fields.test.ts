@@ -1,0 +1,26 @@
+import { expect, test } from 'bun:test'
+import { silentLog } from '../../src/platform/log.ts'
+import { invoke, verbs } from '../../src/tools/index.ts'
+import { failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+
+test('a file that cannot be read is named by the field that it was given in', async () => {
+  await using t = await withGateway()
+  await t.sandbox.say('hi')
+  const [hi] = await t.receive(1)
+  const problem = '"nope.png" cannot be read: it is not there'
+  const call = { signal: new AbortController().signal, local: false, settle: () => {} }
+  for (const [field, given] of [
+    ['image_path', { image_path: 'nope.png' }],
+    ['media[0].path', { media: [{ kind: 'image', path: 'nope.png' }] }],
+  ] as const) {
+    const error = await failure(
+      invoke(verbs.send, t.gateway, { to: hi!.from_user, ...given }, call, silentLog),
+    )
+    expect(error).toMatchObject({
+      code: 'invalid_arguments',
+      message: `${field}: ${problem}`,
+      details: { errors: [{ field, problem }] },
+    })
+  }
+})
