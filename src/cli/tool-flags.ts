@@ -56,6 +56,21 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
     return (hasFlag(key) ? `--${nameOf(key)}` : `<${nameOf(key)}>`) + (at === undefined ? '' : rest)
   }
 
+  let typed: Readonly<Record<string, unknown>> = {}
+  /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
+  const more = (field: string, problem: string): string => {
+    if (problem === 'expected a JSON object') {
+      const key = field.replace(/\[\d+\]$/, '')
+      const shown = tool.examples
+        .map(({ input }) => (input as Record<string, unknown>)[key])
+        .find(Array.isArray)
+      return shown ? ` as in ${JSON.stringify(shown[0])}` : ''
+    }
+    const given = String(typed[field] ?? '')
+    if (!/^expected (one of|an integer|a number) /.test(problem)) return ''
+    return `, got ${JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given)}`
+  }
+
   return {
     async input(parsed, stdin) {
       const flags = parsed.opts() as Record<string, unknown>
@@ -70,6 +85,7 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
         if (text === undefined || cli.series?.entries[key]) continue
         input[key] = typedValue(schema, key === cli.stdin && text === '-' ? await stdin() : text)
       }
+      typed = input
       origins = series.map(([key]) => key)
       if (cli.series && series.length === 1) input[series[0]![0]] = series[0]![1]
       else if (cli.series && series.length > 1) {
@@ -87,7 +103,7 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
       if (errors) {
         const renamed = errors.map(({ field, problem }) => ({
           field: asTyped(field),
-          problem: problem.replace(/\b\w+_path\b/g, asTyped),
+          problem: problem.replace(/\b\w+_path\b/g, asTyped) + more(field, problem),
         }))
         return new SvcError(error.code, invalid(renamed).message, { hint, details: { errors: renamed } })
       }
