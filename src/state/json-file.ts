@@ -1,7 +1,8 @@
 /**
  * A small JSON file that others may replace at any time: read again only when it is another one than last time.
  * Files are replaced by rename, never written in place, so inode, size and time tell; except of a file written just
- * now, since a freed inode is given out again and clocks of file systems tick in milliseconds.
+ * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
+ * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -83,5 +84,10 @@ export class JsonFiles<T> {
 /** What tells one state of a file or folder from another, and when (Unix ms) it last changed; undefined when absent. */
 export function stampOf(path: string): { stamp: string; changedAt: number } | undefined {
   const info = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return info && { stamp: `${info.ino}:${info.size}:${info.mtimeNs}`, changedAt: Number(info.mtimeMs) }
+  if (info === undefined) return undefined
+  const { ino, size, mtimeNs, ctimeNs } = info
+  // Deno tells the inode's time in whole seconds: another change may follow in the same one.
+  const tickMs = ctimeNs % 1_000_000_000n === 0n ? 1000 : 0
+  const changedAt = Math.max(Number(mtimeNs), Number(ctimeNs)) / 1e6 + tickMs
+  return { stamp: `${ino}:${size}:${mtimeNs}:${ctimeNs}`, changedAt }
 }

@@ -103,6 +103,8 @@ describe('as another user (skipped where that is forbidden)', () => {
       await site.stored(1)
       const files = ['token.json', 'contexts.json'].map(name => join(dir, 's', name))
       await until('contexts are there', 30_000, () => existsSync(files[1]!))
+      // Long enough that the service has looked at them again and knows them by heart.
+      await Bun.sleep(1500)
       for (const path of files) {
         chownSync(path, 0, 0)
         chmodSync(path, 0o600)
