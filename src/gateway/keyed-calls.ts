@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { sentAs } from '../ilink/encode.ts'
-import { isSvcError, SvcError } from '../model/error.ts'
+import { SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind, SendPart, SendResult, SentStatus } from '../model/message.ts'
 import { rightToAnswer } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -38,7 +38,10 @@ const retryAfterS = 5
 export class KeyedCalls {
   readonly #ports: KeyedCallPorts
   /** First calls of this process that are under way. */
-  readonly #running = new Map<string, { content: string; result: Promise<SendResult> }>()
+  readonly #running = new Map<
+    string,
+    { content: string; result: Promise<SendResult>; signal: AbortSignal }
+  >()
 
   constructor(ports: KeyedCallPorts) {
     this.#ports = ports
@@ -58,12 +61,12 @@ export class KeyedCalls {
       try {
         return await orStopped(running.result, signal)
       } catch (error) {
-        // The caller of the first one left before anything was sent: now this is the first.
-        if (signal.aborted || !isSvcError(error, 'shutting_down')) throw error
+        // The caller of the first one left before anything was sent, whatever it broke on: now this is the first.
+        if (signal.aborted || !running.signal.aborted) throw error
       }
     }
     const result = this.#first(request.to, key, content, signal, run)
-    this.#running.set(key, { content, result })
+    this.#running.set(key, { content, result, signal })
     try {
       return await result
     } finally {

@@ -130,6 +130,22 @@ test('a second caller who leaves ends his wait alone; when the first leaves befo
   expect((await calls[2]!).status).toBe('accepted')
 })
 
+test('the first leaves at any moment before its message is on its way: the second sends', async () => {
+  // Each step takes long enough to leave in it.
+  for (const step of ['getuploadurl', 'upload'] as const) {
+    await using t = await withTalk()
+    await t.sandbox.fail(step, 'slow', { delay_ms: 700 })
+    const request = { media: [{ kind: 'file' as const, data: 'eA==', file_name: 'x' }], ...key }
+    const first = new AbortController()
+    const calls = [t.send(request, { signal: first.signal }), t.send(request)]
+    await t.until(step, () => t.requests(step) === 1)
+    first.abort()
+    expect(await failure(calls[0]!)).toMatchObject({ code: 'shutting_down' })
+    expect((await calls[1]!).status).toBe('accepted')
+    expect(t.requests('sendmessage')).toBe(1)
+  }
+})
+
 test('a first call in another process is waited for, at most 30 s', async () => {
   await using t = await withTalk()
   await using other = await withGateway({
