@@ -38,10 +38,7 @@ const retryAfterS = 5
 export class KeyedCalls {
   readonly #ports: KeyedCallPorts
   /** First calls of this process that are under way. */
-  readonly #running = new Map<
-    string,
-    { content: string; result: Promise<SendResult>; signal: AbortSignal }
-  >()
+  readonly #running = new Map<string, { content: string; result: Promise<SendResult>; signal: AbortSignal }>()
 
   constructor(ports: KeyedCallPorts) {
     this.#ports = ports

@@ -1,0 +1,132 @@
+/**
+ * Runs the tests and says at the end what failed, with the reasons: in a long output they are far above.
+ *
+ *   bun scripts/tests.ts FAILED [ARGUMENT…]
+ *
+ * FAILED is how many other checks have failed before; they count. The arguments are those of `bun test`.
+ *
+ * A file in which tests failed is run once more, by itself. These tests talk to real processes and a real browser on
+ * machines that may stand still for seconds, and one that fails there says little; one that fails twice does. What passed
+ * only then is said, with what it failed of, and is to be mended like anything that failed. A file that does not load, a
+ * process that dies and an error outside all tests are never forgiven, and neither is a run in which much fails.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseXml, XmlElement } from '@rgrove/parse-xml'
+
+/** More files than this are no accident. */
+const mostForgiven = 3
+const mostLines = 30
+
+interface Failure {
+  file: string
+  name: string
+  seconds: number
+  why: string
+}
+
+interface Run {
+  tests: number
+  skipped: number
+  failures: Failure[]
+  /** Of no test: a file that does not load, a run that broke off. */
+  errors: number
+}
+
+/** Two minutes for each test: a machine may stand still for seconds. */
+async function run(args: readonly string[]): Promise<Run> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-tests-'))
+  const report = join(folder, 'report.xml')
+  try {
+    const child = Bun.spawn(
+      [
+        ...[process.execPath, 'test', '--timeout=120000'],
+        ...['--reporter=junit', `--reporter-outfile=${report}`, ...args],
+      ],
+      {
+        stdio: ['ignore', 'inherit', 'pipe'],
+        env: { ...process.env, ...(process.stderr.isTTY && { FORCE_COLOR: '1' }) },
+      },
+    )
+    const decoder = new TextDecoder()
+    let end = ''
+    for await (const chunk of child.stderr) {
+      process.stderr.write(chunk)
+      end = (end + decoder.decode(chunk, { stream: true })).slice(-2000)
+    }
+    const status = await child.exited
+    const found = read(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
+    // Such an error is not in the report. What broke off otherwise says so by its status alone.
+    const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
+    return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** A report in the JUnit form. */
+function read(xml: string): Omit<Run, 'errors'> {
+  const { root } = parseXml(xml)
+  const cases = root ? casesIn(root) : []
+  return {
+    tests: cases.length,
+    skipped: cases.filter(element => child(element, 'skipped')).length,
+    failures: cases.flatMap(element => {
+      const failure = child(element, 'failure')
+      if (!failure) return []
+      const { file = '', classname, name, time } = element.attributes
+      return {
+        file,
+        name: [classname, name].filter(Boolean).join(' > '),
+        seconds: Number(time),
+        why: (failure.text || failure.attributes.message) ?? '',
+      }
+    }),
+  }
+}
+
+const elements = ({ children }: XmlElement) => children.filter(node => node instanceof XmlElement)
+const child = (element: XmlElement, name: string) => elements(element).find(inner => inner.name === name)
+const casesIn = (element: XmlElement): XmlElement[] =>
+  elements(element).flatMap(inner => (inner.name === 'testcase' ? inner : casesIn(inner)))
+
+const filesOf = (failures: readonly Failure[]) => [...new Set(failures.map(({ file }) => file))]
+const sameTest = (a: Failure) => (b: Failure) => a.file === b.file && a.name === b.name
+
+function tell(title: string, failures: readonly Failure[]): void {
+  if (failures.length === 0) return
+  console.log(`\n${title}:`)
+  for (const { file, name, seconds, why } of failures) {
+    const lines = why.trim().split('\n')
+    const shown = lines.length > mostLines ? [...lines.slice(0, mostLines), '…'] : lines
+    console.log(
+      `\n${file}: ${name} (${seconds.toFixed(1)} s)\n${shown.map(line => `    ${line}`).join('\n')}`,
+    )
+  }
+}
+
+const [before = '0', ...args] = process.argv.slice(2)
+// Three files at a time: most of a test is waiting.
+const first = await run(['--parallel=3', ...args])
+let failures = first.failures
+let errors = first.errors
+const files = filesOf(failures)
+const forgiving =
+  errors === 0 &&
+  files.length <= mostForgiven &&
+  !failures.some(({ name }) => name === '(worker crashed)') &&
+  // Somebody looks at these by hand.
+  !args.some(arg => arg.startsWith('-'))
+if (forgiving && files.length > 0) {
+  console.error(`\nOnce more, by itself: ${files.join(', ')}\n`)
+  const again = await run(files.map(file => `./${file}`))
+  const passed = first.failures.filter(failure => !again.failures.some(sameTest(failure)))
+  failures = again.failures
+  errors = again.errors
+  if (errors === 0) tell('Failed at the first try and passed at the second, to be looked into', passed)
+}
+tell('Failed', failures)
+const failed = Number(before) + failures.length + errors
+console.log(`\n${first.tests - first.skipped - failures.length} passed, ${failed} failed`)
+process.exit(failed === 0 ? 0 : 1)
