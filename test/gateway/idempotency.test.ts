@@ -118,7 +118,7 @@ test('a second caller who leaves ends his wait alone; when the first leaves befo
   await t.send({ text: 'takes the turn' })
   const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()]
   const calls = [first, second, third].map(({ signal }) => t.send({ text: 'a', ...key }, { signal }))
-  await t.until('waiting', async () => (await context(t))!.used === 2)
+  await t.setApart(2)
   second.abort()
   expect(await failure(calls[1]!)).toMatchObject({ code: 'shutting_down' })
   first.abort()

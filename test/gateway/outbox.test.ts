@@ -480,7 +480,7 @@ describe('two processes', () => {
     await write(t)
     await t.until('the first is out', async () => (await sent(t))[0]!.status === 'accepted')
     const direct = watcher.send({ to: t.bots.get('default')!.user_id, text: 'direct' })
-    await t.until('both have a place', async () => (await context(t))!.used === 3)
+    await t.setApart(3)
     const went = [t.requests('sendmessage')]
     for (const count of [2, 3]) {
       t.clock.advance(10_000)

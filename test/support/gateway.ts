@@ -51,6 +51,8 @@ export interface TestGateway extends AsyncDisposable {
   send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
   /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
+  /** Waits until `used` answers to the first user are set apart, and whoever did that has gone on to wait for a turn. */
+  setApart(used: number): Promise<void>
   /** Requests of this endpoint so far. */
   requests(endpoint: string): number
 }
@@ -121,6 +123,16 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         { ...directCall(), ...call },
       ),
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
+    async setApart(used) {
+      const [[session, { user_id }]] = [...bots] as [[string, TestBot]]
+      await test.until(
+        `${used} set apart`,
+        async () => (await other.contexts.users(session)).get(user_id)?.used === used,
+      )
+      // The file shows it before the disk has confirmed it: until then its writer has the lock.
+      await lock.run(async () => {})
+      await new Promise(resolve => setImmediate(resolve))
+    },
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
     async [Symbol.asyncDispose]() {
       await gateway.close()
