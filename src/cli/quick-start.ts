@@ -4,14 +4,16 @@ import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { glance } from '../doctor/glance.ts'
 import { claimDirectory } from '../gateway/directory.ts'
+import { SvcError } from '../model/error.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { againFlags, withPorts } from './advice.ts'
+import { againFlags, withFlags, withPorts } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
+import { hintOf } from './print.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
 import { runStatus } from './status.ts'
 import { colours, writeOut } from './terminal.ts'
@@ -67,13 +69,14 @@ async function beginner(serving: Serving, again: string): Promise<void> {
     loginPrinter({ write, colours }, phoneUrl),
   ).then(
     status =>
-      status.status === 'confirmed' ? undefined : loginFailure(status, phoneUrl !== undefined).detail,
-    (error: Error) => error.message,
+      status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).detail}.`,
+    (error: Error) =>
+      `${error.message}.${error instanceof SvcError ? ` ${withFlags(hintOf(error), again)}` : ''}`,
   )
   if (stopping.aborted) return
   if (failed !== undefined) {
     return write(
-      `Not logged in: ${oneLine(failed)}. The service goes on; try again with: svc login${again}\n`,
+      `Not logged in: ${oneLine(failed)} The service goes on; try again with: svc login${again}\n`,
     )
   }
   await write(

@@ -143,7 +143,6 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     log: log.child('logins'),
     loginUrl: upstreamUrl,
     pretended: sandboxUrl !== undefined,
-    oneShot: options.oneShot === true,
     record,
     tokens: async except => {
       const records = (await sessions.list()).filter(record => record.name !== except)

@@ -31,8 +31,6 @@ export interface LoginPorts {
   loginUrl: string
   /** Whether that is the sandbox. */
   pretended: boolean
-  /** For a command that does one thing, and says itself how that went. */
-  oneShot: boolean
   record(name: string): Promise<SessionRecord | undefined>
   /** Bot tokens of the sessions but one, newest first. */
   tokens(except: string | undefined): Promise<string[]>
@@ -242,9 +240,8 @@ export class Logins {
       if (this.#entries.get(key) === entry) this.#entries.delete(key)
       const cancelled = driver.stopped
       driver.stop()
-      // Who asked for it is told: what a command says is not to be said by its log as well.
-      if (!cancelled)
-        log[this.#ports.oneShot ? 'info' : 'warn']('no QR code could be had', { session: name, error })
+      // Whoever asked for it is told; here it is for whoever looks back.
+      if (!cancelled) log.info('no QR code could be had', { session: name, error })
       throw cancelled ? stopping() : error
     }
   }

@@ -95,7 +95,6 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
   ): Promise<Reply<T>> {
     const { token, ...rest } = options
     return exchange(fetch, {
-      endpoint: path.split('?', 1)[0] ?? path,
       url: joinUrl(host, `ilink/bot/${path}`),
       method: 'POST',
       headers: {
@@ -132,7 +131,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       const qrcode = filledOf(fields.qrcode)
       const content = filledOf(fields.qrcode_img_content)
       if (qrcode === undefined || content === undefined)
-        throw new ILinkError('malformed', 'get_bot_qrcode: the reply has no QR code')
+        throw new ILinkError('malformed', 'WeChat answered without a QR code')
       return { qrcode, qrcode_img_content: content }
     },
 
@@ -152,7 +151,6 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       if (verifyCode) query.set('verify_code', verifyCode)
       try {
         const { fields } = await exchange<QrcodeStatusReply>(fetch, {
-          endpoint: 'get_qrcode_status',
           url: joinUrl(host, `ilink/bot/get_qrcode_status?${query}`),
           method: 'GET',
           headers: appHeaders,
@@ -168,7 +166,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
           ilink_user_id: filledOf(fields.ilink_user_id),
         }
       } catch (error) {
-        const known = isILinkError(error) ? error : new ILinkError('network', 'get_qrcode_status: cancelled')
+        const known = isILinkError(error) ? error : new ILinkError('network', 'the question was cancelled')
         return { status: 'wait', error: known }
       }
     },
@@ -265,7 +263,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       const uploadParam = filledOf(fields.upload_param)
       if (url !== undefined) return { url }
       if (uploadParam !== undefined) return { uploadParam }
-      throw new ILinkError('malformed', 'getuploadurl: the reply has no upload address')
+      throw new ILinkError('malformed', 'WeChat answered without an upload address')
     },
 
     /** Says that polling begins; best effort. @throws ILinkError */

@@ -62,7 +62,7 @@ export class ILinkError extends SvcError {
   readonly httpStatus: number | undefined
   readonly neverSent: boolean
 
-  /** @param detail made of the endpoint's name and upstream's words; never of URLs or tokens */
+  /** @param detail in words for whoever called, and upstream's own; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
     const { ret, errcode, errmsg, status, neverSent = false, hint, cause } = facts
     const details = Object.fromEntries(
@@ -104,8 +104,6 @@ export function randomUin(): string {
 }
 
 export interface Request {
-  /** For error texts: the endpoint's name. */
-  endpoint: string
   url: string
   method: 'GET' | 'POST'
   headers: Record<string, string>
@@ -144,7 +142,7 @@ export async function exchange<T extends object = Record<string, unknown>>(
   fetch: Fetch,
   request: Request,
 ): Promise<Reply<T>> {
-  const { endpoint, signal } = request
+  const { signal } = request
   // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.
   const ended = new AbortController()
   const follow = () => ended.abort(signal?.reason)
@@ -168,20 +166,23 @@ export async function exchange<T extends object = Record<string, unknown>>(
       ...(request.body !== undefined && { body: request.body }),
     })
     within(bodyMs)
-    if (!response.ok) throw await httpError(endpoint, response)
-    const text = quoteLongIntegers(await readText(endpoint, response, replyLimitBytes))
-    const fields = text === '' && request.emptyOk ? {} : parsed(endpoint, text)
-    const problem = outcomeError(endpoint, fields, response.status)
+    if (!response.ok) throw await httpError(response)
+    const text = quoteLongIntegers(await readText(response, replyLimitBytes))
+    const fields = text === '' && request.emptyOk ? {} : parsed(text)
+    const problem = outcomeError(fields, response.status)
     if (problem) throw problem
     return { fields, text }
   } catch (error) {
     if (signal?.aborted) throw signal.reason
     if (error instanceof ILinkError) throw error
     if (ended.signal.aborted) {
-      const what = response ? 'the reply did not end in time' : 'no reply in time'
-      throw new ILinkError('timeout', `${endpoint}: ${what}`, { status: response?.status, cause: error })
+      throw new ILinkError(
+        'timeout',
+        response ? "WeChat's answer did not end in time" : 'WeChat did not answer in time',
+        { ...(!response && { hint: unreached }), status: response?.status, cause: error },
+      )
     }
-    throw networkError(endpoint, error)
+    throw networkError(error)
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', follow)
@@ -192,13 +193,20 @@ export async function exchange<T extends object = Record<string, unknown>>(
 const neverSentCode =
   /^(ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL|.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_\w+)$/
 
-/** Any failure of `fetch` itself as an ILinkError of kind network. */
-export function networkError(endpoint: string, cause: unknown): ILinkError {
+const unreached =
+  'Check that this machine is online, and --upstream-url and --cdn-url if given; svc doctor shows what is in the way.'
+
+/**
+ * Any failure of `fetch` itself as an ILinkError of kind network.
+ *
+ * @param what was under way, where it is more than a question to WeChat
+ */
+export function networkError(cause: unknown, what?: string): ILinkError {
   const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
   const neverSent = code !== undefined && neverSentCode.test(code)
-  const detail = neverSent ? `WeChat cannot be reached (${code})` : (code ?? 'the connection failed')
-  return new ILinkError('network', `${endpoint}: ${detail}`, {
-    ...(neverSent && { hint: 'Check the network, DNS and --upstream-url of this machine, then try again.' }),
+  const detail = neverSent ? 'WeChat cannot be reached' : 'the connection to WeChat broke'
+  return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
+    hint: unreached,
     neverSent,
     cause,
   })
@@ -208,13 +216,13 @@ const codeOf = (error: unknown): string | undefined =>
   filledOf((error as { code?: unknown } | undefined)?.code)
 
 /** The error that `ret` and `errcode` state, or undefined for success. */
-function outcomeError(endpoint: string, fields: Record<string, unknown>, status: number) {
+function outcomeError(fields: Record<string, unknown>, status: number) {
   const { ret, errcode, errmsg } = outcomeOf(fields)
   if (!ret && !errcode) return undefined
   const kind = ret === -14 || errcode === -14 ? 'expired' : 'refused'
   const said = errmsg ? `: ${errmsg}` : ''
   const numbers = [ret && `ret ${ret}`, errcode && errcode !== ret && `errcode ${errcode}`].filter(Boolean)
-  return new ILinkError(kind, `${endpoint}: ${numbers.join(', ')}${said}`, {
+  return new ILinkError(kind, `WeChat refused: ${numbers.join(', ')}${said}`, {
     ret,
     errcode,
     errmsg,
@@ -237,23 +245,28 @@ function resultCode(value: unknown): number | undefined {
   return Number.isFinite(code) ? code : undefined
 }
 
-async function httpError(endpoint: string, response: Response): Promise<ILinkError> {
-  const text = await readText(endpoint, response, errorLimitBytes).catch(() => '')
+async function httpError(response: Response): Promise<ILinkError> {
+  const text = await readText(response, errorLimitBytes).catch(() => '')
   const fields = parsedOrNothing(text)
   // Some deployments put a status beside the code; -14 means the same there, and other codes are refusals below 500.
-  const stated = fields && outcomeError(endpoint, fields, response.status)
+  const stated = fields && outcomeError(fields, response.status)
   if (stated && (stated.kind === 'expired' || response.status < 500)) return stated
-  return new ILinkError('http', `${endpoint}: HTTP ${response.status}`, {
+  return new ILinkError('http', `WeChat answered with HTTP ${response.status}`, {
+    // Below 500 it is hardly WeChat's answer to what we ask.
+    ...(response.status < 500 && { hint: elsewhere }),
     status: response.status,
     ...(fields && outcomeOf(fields)),
   })
 }
 
-function parsed(endpoint: string, text: string): Record<string, unknown> {
+const elsewhere =
+  'Something else may answer in its place: check --upstream-url if given, the proxy, and whether this network wants a sign-in first.'
+
+function parsed(text: string): Record<string, unknown> {
   const fields = parsedOrNothing(text)
   if (fields) return fields
-  const what = text.trim() === '' ? 'an empty reply' : /^\s*</.test(text) ? 'HTML instead of JSON' : undefined
-  throw new ILinkError('malformed', `${endpoint}: ${what ?? 'the reply is not a JSON object'}`)
+  const what = text.trim() === '' ? 'nothing' : /^\s*</.test(text) ? 'a web page' : 'no JSON object'
+  throw new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhere })
 }
 
 function parsedOrNothing(text: string): Record<string, unknown> | undefined {
@@ -264,10 +277,10 @@ function parsedOrNothing(text: string): Record<string, unknown> | undefined {
   }
 }
 
-async function readText(endpoint: string, response: Response, limitBytes: number): Promise<string> {
+async function readText(response: Response, limitBytes: number): Promise<string> {
   const stated = Number(response.headers.get('content-length') ?? Number.NaN)
   const tooLarge = () =>
-    new ILinkError('malformed', `${endpoint}: the reply is larger than ${limitBytes} bytes`)
+    new ILinkError('malformed', `WeChat's answer is larger than ${limitBytes} bytes`, { hint: elsewhere })
   if (stated > limitBytes) {
     await response.body?.cancel().catch(() => {})
     throw tooLarge()

@@ -44,7 +44,7 @@ export function watchIdle(idleMs: number, clock: Clock, caller?: AbortSignal): I
       if (error instanceof SvcError) return error
       if (ended.signal.aborted)
         return new ILinkError('timeout', `${what}: the other side fell silent`, { cause: error })
-      return networkError(what, error)
+      return networkError(error, what)
     },
     stop,
   }

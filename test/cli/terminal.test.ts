@@ -106,10 +106,25 @@ describe('login', () => {
   test('WeChat out of reach is said once, in one line or one object', async () => {
     const away = ['login', '--upstream-url', 'http://127.0.0.1:9', '-d', join(home, 'away')]
     const plain = await svc(away, { home })
-    const said = expect.stringMatching(/^error: [^\n]*WeChat cannot be reached[^\n]*\n$/)
+    const said = expect.stringMatching(
+      /^error: WeChat cannot be reached \(\w+\)\. Check that this machine is online[^\n]* svc doctor -d [^\n]*\n$/,
+    )
     expect(plain).toEqual({ status: 1, stdout: '', stderr: said })
     const { status, stderr } = await svc([...away, '--json'], { home })
     expect([status, JSON.parse(stderr).code]).toEqual([1, 'upstream_error'])
+  })
+
+  test('svc alone with WeChat out of reach: said once, with what to do, and the service goes on', async () => {
+    const dir = join(home, 'away-alone')
+    const args = ['--upstream-url', 'http://127.0.0.1:9', '-d', dir, '--port', '0', '--no-banner']
+    await using screen = svcOnTerminal(args, { home, columns: 400 })
+    await screen.until(/try again with: svc login .*\n/)
+    expect(screen.text().match(/cannot be reached/g)).toHaveLength(1)
+    expect(screen.text()).toMatch(
+      /^Not logged in: WeChat cannot be reached \(\w+\)\. Check that this machine is online.* svc doctor -d \S+ shows .* try again with: svc login -d \S+$/m,
+    )
+    screen.type('\u0003')
+    expect((await screen.exited).status).toBe(0)
   })
 
   test('--json asks nobody: that digits are wanted is one of the changes, and the error stands alone', async () => {

@@ -275,7 +275,7 @@ describe('login', () => {
     await using t = await fresh()
     await t.sandbox.fail('get_bot_qrcode', '502')
     expect(await failure(login(t, 'x'))).toMatchObject({ code: 'upstream_error' })
-    expect(t.lines.join('')).toMatch(/ WARNING .*no QR code could be had/)
+    expect(t.lines.join('')).toMatch(/ INFO .*no QR code could be had/)
     await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
     expect((await login(t, 'x')).status).toBe('waiting')
   })

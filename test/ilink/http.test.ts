@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { createApi } from '../../src/ilink/api.ts'
 import {
   clientVersionOf,
   exchange,
@@ -13,7 +14,6 @@ import { failure } from '../support/failure.ts'
 import { httpServer, json, plainFetch, rawServer } from './server.ts'
 
 const request = (url: string, more: Partial<Request> = {}): Request => ({
-  endpoint: 'getupdates',
   url,
   method: 'POST',
   headers: {},
@@ -250,6 +250,31 @@ describe('connections', () => {
     }) as typeof removeEventListener
     await ask(server.url, { signal: stop.signal })
     expect(listeners).toBe(0)
+  })
+
+  test('what is read says in plain words that it is WeChat, and what to do, and never an endpoint', async () => {
+    const gone = httpServer(() => json({}))
+    await gone[Symbol.asyncDispose]()
+    await using resets = await rawServer(socket => socket.resetAndDestroy())
+    await using silent = await rawServer(() => {})
+    await using page = httpServer(() => new Response('<html>Please sign in</html>'))
+    await using absent = httpServer(() => json('{}', { status: 404 }))
+    await using broken = httpServer(() => json('{}', { status: 502 }))
+    const read: [url: string, said: RegExp, hint: RegExp][] = [
+      [gone.url, /^WeChat cannot be reached \((ECONNREFUSED|ConnectionRefused)\)$/, /online.*svc doctor/],
+      [resets.url, /^the connection to WeChat broke \(\w+\)$/, /online.*svc doctor/],
+      [silent.url, /^WeChat did not answer in time$/, /online.*svc doctor/],
+      [page.url, /^WeChat answered with a web page$/, /in its place.*sign-in/],
+      [absent.url, /^WeChat answered with HTTP 404$/, /in its place.*--upstream-url/],
+      [broken.url, /^WeChat answered with HTTP 502$/, /again later/],
+    ]
+    const { getBotQrcode } = createApi({ fetch: plainFetch, channelVersion: '2.4.9', version: '1.0.0' })
+    for (const [url, said, hint] of read) {
+      const error = (await failure(ask(`${url}/ilink/bot/getupdates`, { timeoutMs: 300 }))) as ILinkError
+      expect(error.message).toMatch(said)
+      expect(error.hint).toMatch(hint)
+      if (url !== silent.url) expect((await failure(getBotQrcode(url, []))).message).toMatch(said)
+    }
   })
 
   test('errors tell neither tokens nor addresses', async () => {
