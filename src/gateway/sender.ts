@@ -119,10 +119,13 @@ export class Sender {
     const texts = request.text === undefined || request.text === '' ? [] : splitText(request.text)
     const count = texts.length + request.media.length
     if (count === 0) throw new SvcError('invalid_arguments', 'send: expected text, media or both')
+    // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
+    for (const [nth, content] of request.media.entries())
+      await media.sources.look(content, call).catch(error => Promise.reject(ofEntry(error, nth)))
     // What waits goes first.
     let waits = queues && texts.length <= quotaPerInbound && outbox.waits(route.session.name, request.to)
     if (!waits) {
-      // Looked at before anything is fetched or uploaded: a shut window should cost nothing.
+      // Looked at before anything is read, fetched or uploaded: a shut window should cost nothing.
       const closed = this.#closed(route.context, request, texts.length, count)
       if (closed && !(queues && mayWait(closed, texts.length))) throw closed
       if (closed) waits = true

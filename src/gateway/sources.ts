@@ -10,7 +10,7 @@ import { fetchPublic } from '../platform/fetch.ts'
 import { safeBaseName } from '../platform/files.ts'
 import type { Call } from './call.ts'
 import { keepStream, mediaFolder, tooLarge } from './disk.ts'
-import { type HomeFile, homeFile, md5Of, openRegular } from './home-file.ts'
+import { type HomeFile, homeFile, md5Of, type OpenedFile, openRegular } from './home-file.ts'
 import { allowedPath, type Folders } from './own-files.ts'
 import type { Uploads } from './uploads.ts'
 
@@ -36,16 +36,25 @@ export class Sources {
   }
 
   /**
+   * Whether a source that lies here can be brought home, as far as that costs nothing. Takes nothing.
+   *
+   * @throws SvcError as `bring`
+   */
+  async look(content: MediaContent, call: Caller): Promise<void> {
+    onlySource(content)
+    if (content.path !== undefined) await (await this.#openPath(content.path, call)).handle.close()
+    if (content.upload_id !== undefined)
+      await (await this.#ports.uploads.open(content.upload_id, content)).release()
+  }
+
+  /**
    * Brings a source of media home.
    *
    * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
    *   media root, a file of svc's own, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
    */
   async bring(content: MediaContent, call: Caller): Promise<HomeFile> {
-    const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
-    if (given.length !== 1) {
-      throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
-    }
+    onlySource(content)
     if (content.path !== undefined) return this.#fromPath(content, content.path, call)
     if (content.upload_id !== undefined) return this.#ports.uploads.open(content.upload_id, content)
     if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
@@ -53,11 +62,7 @@ export class Sources {
   }
 
   async #fromPath(content: MediaContent, given: string, call: Caller): Promise<HomeFile> {
-    const { folders, maxUploadBytes } = this.#ports
-    const opened = await openRegular(given, {
-      maxBytes: maxUploadBytes,
-      judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
-    })
+    const opened = await this.#openPath(given, call)
     try {
       const md5 = await md5Of(opened, call.signal)
       const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
@@ -66,6 +71,14 @@ export class Sources {
       await opened.handle.close()
       throw error
     }
+  }
+
+  #openPath(given: string, call: Caller): Promise<OpenedFile> {
+    const { folders, maxUploadBytes } = this.#ports
+    return openRegular(given, {
+      maxBytes: maxUploadBytes,
+      judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
+    })
   }
 
   async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<HomeFile> {
@@ -116,4 +129,10 @@ export class Sources {
       throw error
     }
   }
+}
+
+function onlySource(content: MediaContent): void {
+  const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
+  if (given.length === 1) return
+  throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
 }

@@ -429,6 +429,39 @@ describe('upload_id, data, url', () => {
   })
 })
 
+describe('a send that has to wait', () => {
+  // Never fetched: it would be refused as an address inside the house.
+  const elsewhere: MediaContent = { kind: 'file', url: 'http://127.0.0.1:9/' }
+  const wrong: [media: object, code: string, said: RegExp][] = [
+    [{ path: 'in/nope.png' }, 'invalid_arguments', /^media\[1\]\.path: .*it is not there$/],
+    [{ path: '/etc/passwd' }, 'forbidden', /media root/],
+    [{ upload_id: crypto.randomUUID() }, 'not_found', /no such upload/],
+    [{ path: 'in/a.txt', data: 'AAAA' }, 'invalid_arguments', /^media\[1\]: expected exactly one/],
+  ]
+  for (const why of ['rate_limited', 'window_closed']) {
+    test(`${why}: what lies here and can never be sent is told first, the rest is not looked for`, async () => {
+      await using t = await withTalk({
+        config: { pace: { perSecond: 1000, perWindow: 1, windowMs: 300_000 } },
+      })
+      await writeFile(join(t.mediaRoot, 'in', 'a.txt'), 'here')
+      await t.send({ text: 'the one that may go' })
+      if (why === 'window_closed') t.clock.advance(24.5 * 60 * 60_000)
+      const upload = { body: streamOf(Buffer.from('here')) }
+      const { upload_id } = await t.gateway.media.accept(upload, new AbortController().signal)
+      for (const [media, code, said] of wrong) {
+        const error = await failure(send(t, [elsewhere, { kind: 'file', ...media }]))
+        expect(error).toMatchObject({ code, message: expect.stringMatching(said) })
+      }
+      const good: MediaContent[] = [
+        { kind: 'file', path: 'in/a.txt' },
+        { kind: 'file', upload_id },
+      ]
+      expect(await failure(send(t, [elsewhere, ...good]))).toMatchObject({ code: why })
+      expect(t.requests('getuploadurl')).toBe(0)
+    })
+  }
+})
+
 describe('a CDN in trouble', () => {
   const data = randomBytes(50_000).toString('base64')
 
