@@ -75,9 +75,7 @@ async function beginner(serving: Serving, again: string): Promise<void> {
   )
   if (stopping.aborted) return
   if (failed !== undefined) {
-    return write(
-      `Not logged in: ${oneLine(failed)} The service goes on; try again with: svc login${again}\n`,
-    )
+    return write(`Not logged in: ${oneLine(failed)} The service goes on; try again with: svc login${again}\n`)
   }
   await write(
     `\n${colours.bold('2. Write to the bot')}\n${

@@ -13,7 +13,7 @@ import type { Log } from '../platform/log.ts'
 import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
 import { isLoopback } from '../server/auth.ts'
-import { type EnsuredToken, ensureToken, givenToken } from '../server/token.ts'
+import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
@@ -50,6 +50,8 @@ export async function openService(
   const generated =
     listens && token === undefined && !isLoopback(given.host) ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
+  if (listens && !isLoopback(given.host) && required !== undefined && isGuessable(required))
+    log.warn(`the token can be guessed, and others may reach this service: ${betterToken(generated)}`)
   const config = Object.freeze({ ...given, ...(required !== undefined && { token: required }) })
   const gateway = stack.use(
     await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
@@ -107,6 +109,11 @@ export const tokenLine = ({ token, created, path }: EnsuredToken) =>
   created && !isJournalled()
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
+
+const betterToken = (kept: EnsuredToken | undefined): string =>
+  kept
+    ? `remove ${kept.path} and start svc anew, which makes a good one`
+    : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself'
 
 /** Where the panel leads besides. */
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>

@@ -6,7 +6,7 @@ import { readText, statOf } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isLoopback } from '../server/auth.ts'
-import { givenToken, tokenPath } from '../server/token.ts'
+import { givenToken, isGuessable, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
@@ -176,13 +176,4 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
         : 'no token is needed: svc serves this machine alone',
     ),
   ]
-}
-
-const commonWords =
-  /(pass(word|wd)?|secret|token|change.?me|admin|letmein|qwert[yz]|1234|abcd|test|svc|wechat|weixin|default|example)/gi
-
-/** Whether somebody could try it out: too short, too uniform, or made of the words that everybody takes. */
-export function isGuessable(token: string): boolean {
-  const rest = token.replace(commonWords, '')
-  return rest.length < 12 || new Set(rest).size < 8
 }

@@ -110,3 +110,12 @@ async function readToken(path: string): Promise<string | undefined> {
     throw error
   }
 }
+
+const commonWords =
+  /(pass(word|wd)?|secret|token|change.?me|admin|letmein|qwert[yz]|1234|abcd|test|svc|wechat|weixin|default|example)/gi
+
+/** Whether somebody could try it out: too short, too uniform, or made of the words that everybody takes. */
+export function isGuessable(token: string): boolean {
+  const rest = token.replace(commonWords, '')
+  return rest.length < 12 || new Set(rest).size < 8
+}

@@ -402,6 +402,36 @@ describe('serving', () => {
     expect(again.stdout() + again.log()).not.toContain(token)
   })
 
+  test('a token that can be guessed is warned of where others may reach the service, and there alone', async () => {
+    const dir = await mkdtemp(join(home, 'token-'))
+    const everybody = ['--host', '0.0.0.0']
+    const warned = / WARNING the token can be guessed, and others may reach this service: /
+    {
+      await using service = await startService({ dir, args: everybody, env: { SVC_TOKEN: 'hunter2' } })
+      expect(service.log()).toMatch(new RegExp(`${warned.source}head -c 32 .* prints a good one; without`))
+      expect(service.log()).not.toContain('hunter2')
+      expect((await fetch(`${service.url}/tools`)).status).toBe(401)
+    }
+    await writeFile(join(dir, 'api_token'), 'mine\n')
+    {
+      await using service = await startService({ dir, args: everybody })
+      expect(service.log()).toMatch(new RegExp(`${warned.source}remove ${dir}/api_token and start svc anew`))
+    }
+    await rm(join(dir, 'api_token'))
+    for (const [args, token] of [
+      [everybody, ''],
+      [everybody, crypto.randomUUID()],
+      [[], 'hunter2'],
+    ] as const) {
+      await using service = await startService({
+        dir,
+        args: [...args],
+        ...(token && { env: { SVC_TOKEN: token } }),
+      })
+      expect([token, service.log()]).toEqual([token, ''])
+    }
+  })
+
   test('a token comes from a file as well, and is required even on a loopback address', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
     const file = join(home, 'svc_token')

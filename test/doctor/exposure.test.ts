@@ -3,7 +3,7 @@ import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { isGuessable } from '../../src/doctor/exposure.ts'
+import { isGuessable } from '../../src/server/token.ts'
 import { startService } from '../support/service.ts'
 import { idle, withWard } from './support.ts'
 
