@@ -44,7 +44,13 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
       if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
       print(`admin on ${server.url}`)
       const path = app.signInLink()
-      if (path !== undefined && !isJournalled()) print(`sign in once with ${reachable(server.url)}${path}`)
+      if (path === undefined || isJournalled()) return
+      const here = reachable(server.url)
+      const elsewhere =
+        here === server.url
+          ? ''
+          : ` (from another machine: with this one's address for ${new URL(here).hostname})`
+      print(`sign in once with ${here}${path}${elsewhere}`)
     },
     async stop() {
       app.beginShutdown()

@@ -432,6 +432,20 @@ describe('serving', () => {
     }
   })
 
+  test('the link that signs in says how it is opened from another machine, where it can be', async () => {
+    for (const [host, elsewhere] of [
+      ['0.0.0.0', " (from another machine: with this one's address for 127.0.0.1)"],
+      ['127.0.0.1', ''],
+    ] as const) {
+      const env = { SVC_TOKEN: crypto.randomUUID() }
+      await using service = await startService({ args: ['--host', host, '--admin-port', '0'], env })
+      await until('the last line', 30_000, () => service.stdout().includes('no session yet'))
+      const [, link, more] = /^sign in once with (\S+)(.*)$/m.exec(service.stdout()) ?? []
+      expect([host, more]).toEqual([host, elsewhere])
+      expect((await fetch(link!, { redirect: 'manual' })).headers.get('set-cookie')).toContain('HttpOnly')
+    }
+  })
+
   test('a token comes from a file as well, and is required even on a loopback address', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
     const file = join(home, 'svc_token')
