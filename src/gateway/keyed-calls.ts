@@ -29,6 +29,16 @@ interface Plan {
 
 type Died = Extract<KeyedCall, { state: 'died' }>
 
+/** A first call of this process that is under way. It is the work of all who wait for it, and ends when the last one leaves. */
+interface Shared {
+  content: string
+  result: Promise<SendResult>
+  /** Who waits. */
+  callers: number
+  /** Aborts when nobody does. */
+  readonly left: AbortController
+}
+
 /** The first call is waited for as long as a send may wait for its turn. */
 const patienceMs = 30_000
 const lookEveryMs = 100
@@ -37,38 +47,50 @@ const retryAfterS = 5
 
 export class KeyedCalls {
   readonly #ports: KeyedCallPorts
-  /** First calls of this process that are under way. */
-  readonly #running = new Map<string, { content: string; result: Promise<SendResult>; signal: AbortSignal }>()
+  readonly #running = new Map<string, Shared>()
 
   constructor(ports: KeyedCallPorts) {
     this.#ports = ports
   }
 
   /**
-   * The result of the first call with this key; `run` is called when this is it.
+   * The result of the first call with this key; `run` is called when this is it, with the signal that its work is to heed.
    *
    * @throws SvcError `idempotency_conflict` for other content, `rate_limited` with `retry_after` when the first call runs in
    *   another process and takes long; what `run` throws, and then the key is free again, since nothing was sent
    */
-  async once(request: SendRequest, signal: AbortSignal, run: () => Promise<SendResult>): Promise<SendResult> {
+  async once(
+    request: SendRequest,
+    signal: AbortSignal,
+    run: (signal: AbortSignal) => Promise<SendResult>,
+  ): Promise<SendResult> {
     const key = request.idempotency_key ?? ''
     const content = contentOf(request)
-    for (let running = this.#running.get(key); running; running = this.#running.get(key)) {
-      if (running.content !== content) throw conflict()
+    for (;;) {
+      const shared = this.#running.get(key) ?? this.#begin(request.to, key, content, run)
+      if (shared.content !== content) throw conflict()
       try {
-        return await orStopped(running.result, signal)
+        return await joined(shared, signal)
       } catch (error) {
-        // The caller of the first one left before anything was sent, whatever it broke on: now this is the first.
-        if (signal.aborted || !running.signal.aborted) throw error
+        // All who waited had left before anything was sent, whatever it broke on: now this is the first.
+        if (signal.aborted || !shared.left.signal.aborted) throw error
       }
     }
-    const result = this.#first(request.to, key, content, signal, run)
-    this.#running.set(key, { content, result, signal })
-    try {
-      return await result
-    } finally {
-      this.#running.delete(key)
-    }
+  }
+
+  #begin(
+    to: string,
+    key: string,
+    content: string,
+    run: (signal: AbortSignal) => Promise<SendResult>,
+  ): Shared {
+    const left = new AbortController()
+    const over = () => this.#running.delete(key)
+    const result = this.#first(to, key, content, left.signal, () => run(left.signal))
+    result.then(over, over)
+    const shared: Shared = { content, result, callers: 0, left }
+    this.#running.set(key, shared)
+    return shared
   }
 
   /** Notes what a call is going to send, so that its fate can be told if it dies. */
@@ -194,15 +216,30 @@ function contentOf({ to, text, media, session, when_closed }: SendRequest): stri
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url')
 
-/** The result, unless the caller leaves before. */
-async function orStopped<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
+/** The result of shared work, for one more caller. Who leaves while others wait hears so at once. */
+async function joined(shared: Shared, signal: AbortSignal): Promise<SendResult> {
   const gone = Promise.withResolvers<never>()
-  const leave = () => gone.reject(stopped(signal))
+  const leave = () => {
+    shared.callers -= 1
+    if (shared.callers === 0) shared.left.abort(signal.reason)
+    // Those who leave in one moment, as when the service stops, all hear what became of it: so does the last one.
+    queueMicrotask(() => {
+      if (shared.callers > 0) gone.reject(left(signal))
+    })
+  }
+  shared.callers += 1
   if (signal.aborted) leave()
   else signal.addEventListener('abort', leave, { once: true })
   try {
-    return await Promise.race([result, gone.promise])
+    return await Promise.race([shared.result, gone.promise])
   } finally {
     signal.removeEventListener('abort', leave)
   }
 }
+
+const left = ({ reason }: AbortSignal): SvcError =>
+  reason instanceof SvcError
+    ? reason
+    : new SvcError('shutting_down', 'the caller left; another call with the same idempotency_key goes on', {
+        hint: 'Call again with the same key: it answers with the result of that call.',
+      })

@@ -83,8 +83,9 @@ export class Sender {
     const { signal } = either
     const { local } = call
     const progress = call.progress?.bind(call)
-    const run = () => this.#send(request, { signal, local, ...(progress && { progress }) })
-    const running = request.idempotency_key === undefined ? run() : this.#keyed.once(request, signal, run)
+    const run = (signal: AbortSignal) => this.#send(request, { signal, local, ...(progress && { progress }) })
+    const running =
+      request.idempotency_key === undefined ? run(signal) : this.#keyed.once(request, signal, run)
     this.#running.add(running)
     try {
       return await running

@@ -146,6 +146,51 @@ test('the first leaves at any moment before its message is on its way: the secon
   }
 })
 
+test('the first leaves between two messages of its text: for who still waits the rest goes out too', async () => {
+  await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+  const request = { text: `${'a'.repeat(16_000)}\n\n${'b'.repeat(16_000)}`, ...key }
+  const first = new AbortController()
+  const calls = [t.send(request, { signal: first.signal }), t.send(request), t.send(request)]
+  await t.until('the first message', () => t.requests('sendmessage') === 1)
+  first.abort()
+  expect(await failure(calls[0]!)).toMatchObject({ code: 'shutting_down' })
+  await t.until('the second message', () => {
+    t.clock.advance(1000)
+    return t.requests('sendmessage') === 2
+  })
+  const [second, third] = await Promise.all(calls.slice(1))
+  expect(second).toMatchObject({
+    status: 'accepted',
+    parts: [{ status: 'accepted' }, { status: 'accepted' }],
+  })
+  expect(third).toEqual(second!)
+})
+
+test('it ends when the last one leaves, who hears what became of it', async () => {
+  await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+  const request = { text: `${'a'.repeat(16_000)}\n\n${'b'.repeat(16_000)}`, ...key }
+  const callers = [new AbortController(), new AbortController()]
+  const calls = callers.map(({ signal }) => t.send(request, { signal }))
+  await t.until('the first message', async () => (await t.sandbox.messages({ from: 'bot' })).length === 1)
+  callers[0]!.abort()
+  expect(await failure(calls[0]!)).toMatchObject({ code: 'shutting_down' })
+  callers[1]!.abort()
+  expect(await calls[1]!).toMatchObject({
+    status: 'partial',
+    parts: [{ status: 'accepted' }, { status: 'refused', error: { code: 'shutting_down' } }],
+  })
+  expect(t.requests('sendmessage')).toBe(1)
+})
+
+test('a service that stops tells all who wait what became of the message that was on its way', async () => {
+  await using t = await withTalk()
+  await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 300 })
+  const calls = [1, 2, 3].map(() => t.send({ text: 'a', ...key }))
+  await t.until('on its way', () => t.requests('sendmessage') === 1)
+  await t.gateway.close()
+  for (const call of calls) expect((await call).status).toBe('accepted')
+})
+
 test('a first call in another process is waited for, at most 30 s', async () => {
   await using t = await withTalk()
   await using other = await withGateway({
