@@ -152,10 +152,15 @@ test('killed again and again while much waits: nothing arrives twice, nothing is
     await site.say('go on')
     const asked = site.requests('sendmessage')
     // Somewhere in the middle of one of the next sends.
-    await until('some are sent', 30_000, () => {
-      const left = sentRows(site).filter(({ status }) => status === 'queued').length
-      return left === 0 || site.requests('sendmessage') >= asked + 1 + (kills % 4)
-    })
+    await until(
+      'some are sent',
+      30_000,
+      () => {
+        const left = sentRows(site).filter(({ status }) => status === 'queued').length
+        return left === 0 || site.requests('sendmessage') >= asked + 1 + (kills % 4)
+      },
+      () => program.log(),
+    )
     if (sentRows(site).every(({ status }) => status !== 'queued')) break
     await Bun.sleep((kills * 17) % 45)
     await program.kill('SIGKILL')

@@ -144,11 +144,11 @@ test('where the call polls by itself, a data directory that was removed is store
   const config = configOf({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
   await using gateway = await openGateway({ config, log: silentLog, version: '0', oneShot: true })
   try {
-    const waiting = gateway.inbox.recv(asked({ timeout: 60 }), directCall())
+    const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), directCall()))
     expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
     await rm(dir, { recursive: true })
     // The one that polls already, and one that would have to begin.
-    expect(await failure(waiting)).toMatchObject({ code: 'store_unavailable' })
+    expect(await waiting).toMatchObject({ code: 'store_unavailable' })
     expect(await failure(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toMatchObject({
       code: 'store_unavailable',
       hint: expect.stringContaining('restart svc'),

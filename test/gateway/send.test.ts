@@ -416,10 +416,10 @@ describe('stopping', () => {
   test('a send that waits its turn is refused, its quota given back', async () => {
     await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
     await t.send({ text: 'first' })
-    const waiting = t.send({ text: 'second' })
+    const refused = failure(t.send({ text: 'second' }))
     await t.setApart(2)
     await t.gateway.close()
-    expect(await failure(waiting)).toMatchObject({ code: 'shutting_down' })
+    expect(await refused).toMatchObject({ code: 'shutting_down' })
     expect((await context(t))!.used).toBe(1)
     expect(
       await failure(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall())),

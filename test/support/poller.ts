@@ -37,19 +37,27 @@ export async function withPoller(
   const bot = sandbox.bot()
   await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
   const { fetch = real => real, commit = real => real } = options
-  let asking = 0
-  const wanted = fetch(apiFetch)
-  const counted: Fetch = async (url, init) => {
-    asking += 1
-    return wanted(url, init).finally(() => {
-      asking -= 1
-    })
+  /** Requests and commits under way: until they are over, what is due now has not been done. */
+  let busy = 0
+  const counted = async <T>(work: Promise<T>): Promise<T> => {
+    busy += 1
+    try {
+      return await work
+    } finally {
+      busy -= 1
+    }
   }
+  const wanted = fetch(apiFetch)
+  const committing = commit(state.commitBatch)
   const poller = new Poller({
-    api: createApi({ fetch: counted, channelVersion: '2.4.9', version: '0' }),
+    api: createApi({
+      fetch: (url, init) => counted(wanted(url, init)),
+      channelVersion: '2.4.9',
+      version: '0',
+    }),
     sessions: state.sessions,
     store,
-    commit: commit(state.commitBatch),
+    commit: (...batch) => counted(committing(...batch)),
     account: ({ token }) => ({ base_url: sandbox.url, token }),
     clock,
     log,
@@ -79,9 +87,12 @@ export async function withPoller(
       let passed = 0
       for (; passed < ms && !look(); passed += stepMs) {
         clock.advance(stepMs)
-        const turn = () => new Promise(resolve => setTimeout(resolve, 2))
-        await turn()
-        for (let turns = 0; asking > 0 && !look() && turns < 500; turns++) await turn()
+        await new Promise(resolve => setTimeout(resolve, 2))
+        // Between the end of one and the beginning of the next lie some turns of the event loop.
+        for (let turns = 0, idle = 0; idle < 5 && !look() && turns < 500; turns++) {
+          idle = busy > 0 ? 0 : idle + 1
+          await new Promise(resolve => (busy > 0 ? setTimeout(resolve, 2) : setImmediate(resolve)))
+        }
       }
       return passed
     },
