@@ -3,12 +3,11 @@
 import { join } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
-import { isNewerWorld } from '../sandbox/persistence.ts'
 import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { bytes, counted, listed, moment, newerStore, span, svcCommand } from './words.ts'
+import { bytes, counted, listed, moment, newerFix, newerStore, span, svcCommand } from './words.ts'
 
 /** journal_size_limit of the store: beyond it somebody keeps the file from being written back. */
 const largeWalBytes = 2 * 64 * 1024 * 1024
@@ -17,8 +16,6 @@ const dayMs = 24 * 60 * 60_000
 const liveMs = 30 * dayMs
 /** So near to what retention removes, an unread message is in danger. */
 const dangerShare = 0.8
-
-const newerFix = 'Use that version or a newer one, or another data directory.'
 
 /** What was read of the store, or why it could not be. */
 export type StoreLook = { sight: StoreSight | undefined } | { error: unknown }
@@ -66,12 +63,6 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
   const rules = { maxCount: config.storeMaxCount, maxAgeDays: config.storeMaxAgeDays, now: clock.now() }
   for (const consumer of sight.consumers) found.push(...lagOf(consumer, sight, rules))
   return found
-}
-
-/** Looks at the sandbox's own store. */
-export async function examineWorld({ place }: Patient): Promise<Found[]> {
-  if (!place.isSandbox || !(await isNewerWorld(join(place.dir, 'sandbox')))) return []
-  return [bad('world', 'the sandbox’s world.db was written by a newer version of svc', newerFix)]
 }
 
 function unreadable(error: unknown, dir: string): Found {

@@ -24,6 +24,9 @@ export function svcCommand(
 export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
   `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
 
+/** What to do about a file that a newer version wrote. */
+export const newerFix = 'Use that version or a newer one, or another data directory.'
+
 /** `a`, `b` and 3 more. */
 export function listed(names: readonly string[], most = 4): string {
   if (names.length === 0) return ''
