@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Api } from '../ilink/api.ts'
 import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
+import { SvcError } from '../model/error.ts'
 import type { LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -79,7 +80,11 @@ export class LoginDriver {
     return this.#finishedAt
   }
 
-  /** Fetches the first QR code; polling then goes on by itself. @throws ILinkError when there is none to be had */
+  /**
+   * Fetches the first QR code; polling then goes on by itself.
+   *
+   * @throws ILinkError when there is none to be had; SvcError `shutting_down` when it is called off
+   */
   async start(): Promise<void> {
     const { api, log, loginUrl, known } = this.#ports
     const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
@@ -110,10 +115,10 @@ export class LoginDriver {
     over.abort()
   }
 
-  /** Calls it off; whoever waits is told so. */
+  /** Calls it off; whoever waits is told so, be it for the first QR code. */
   stop(): void {
     if (this.#stop.signal.aborted) return
-    this.#stop.abort()
+    this.#stop.abort(calledOff())
     if (this.#finishedAt === undefined)
       this.#finish('expired', 'The login was called off. Call login to start again.', 'called_off')
   }
@@ -252,6 +257,10 @@ export class LoginDriver {
     resolve()
   }
 }
+
+/** Why a login ended that somebody called off. */
+export const calledOff = () =>
+  new SvcError('shutting_down', 'the login was called off', { hint: 'Call login to start again.' })
 
 const advice: Record<LoginState, string> = {
   waiting: 'Scan the QR code with WeChat on the phone, then call login again with the same session_name.',

@@ -16,7 +16,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import type { LoginFlow, LoginRequest } from './face.ts'
-import { LoginDriver } from './login-driver.ts'
+import { calledOff, LoginDriver } from './login-driver.ts'
 
 /** The last state of a login stays readable this long. */
 const keptMs = 10 * 60_000
@@ -214,7 +214,7 @@ export class Logins {
   async #start(name: string, force: boolean): Promise<Entry> {
     const { api, clock, log, loginUrl, pretended, save, tokens } = this.#ports
     const known = await tokens(force ? name : undefined)
-    if (this.#closed) throw stopping()
+    if (this.#closed) throw calledOff()
     const key = sessionKey(name)
     const driver: LoginDriver = new LoginDriver(name, {
       ...{ api, clock, log, loginUrl, pretended, known },
@@ -242,7 +242,7 @@ export class Logins {
       driver.stop()
       // Whoever asked for it is told; here it is for whoever looks back.
       if (!cancelled) log.info('no QR code could be had', { session: name, error })
-      throw cancelled ? stopping() : error
+      throw error
     }
   }
 
@@ -262,4 +262,3 @@ const marksOf = ({ driver: { id, revision, notice } }: Entry) => ({
 
 const noLogin = () =>
   new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })
-const stopping = () => new SvcError('shutting_down', 'the login was called off')

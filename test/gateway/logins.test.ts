@@ -316,6 +316,29 @@ describe('login', () => {
     expect(await failure(t.gateway.accounts.logout('x'))).toMatchObject({ code: 'session_not_found' })
   })
 
+  for (const [how, end] of [
+    ['a logout', (t: TestGateway) => t.gateway.accounts.logout('x')],
+    ['the end of the service', (t: TestGateway) => t.gateway.close()],
+  ] as const) {
+    test(`${how} before there is a QR code: all who wait for it are told`, async () => {
+      await using t = await fresh()
+      await t.sandbox.fail('get_bot_qrcode', 'slow', { delay_ms: 60_000 })
+      const together = [login(t, 'x'), login(t, 'x')]
+      await t.until('asked for', () => t.requests('get_bot_qrcode') === 1)
+      const { signal } = new AbortController()
+      const calls = [
+        ...together,
+        login(t, 'x'),
+        t.gateway.logins.begin('x', true, signal),
+        t.gateway.logins.follow({ session: 'x' }, 1000, signal),
+      ].map(failure)
+      await end(t)
+      for (const call of calls) {
+        expect(await call).toMatchObject({ code: 'shutting_down', message: 'the login was called off' })
+      }
+    })
+  }
+
   test('a name that is being logged in cannot be taken by a rename', async () => {
     await using t = await withGateway()
     await login(t, 'wanted')
