@@ -7,6 +7,7 @@ import { askHealthOf, type Identified } from '../doctor/whose.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
 import { managerOf } from '../service/by-platform.ts'
 import { ownText } from '../service/install.ts'
+import { installedNames } from '../service/installed.ts'
 import {
   machineFolders,
   type Scope,
@@ -57,29 +58,43 @@ export async function lookAtService(manager: ServiceManager): Promise<Installed 
   return { state, replaced, ...(served && { served }), ...(answered && { answered }) }
 }
 
-/** What svc doctor looks at: yours and the machine's, of the usual name. */
+/** What svc doctor looks at: yours and the machine's, whatever they are called. */
 export async function installedServices(): Promise<ServiceSight[]> {
-  const found = await Promise.all((['user', 'system'] as const).map(sightOf))
-  return found.filter(one => one !== undefined)
+  const found = await Promise.all((['user', 'system'] as const).map(servicesOf))
+  return found.flat()
 }
 
-async function sightOf(scope: Scope): Promise<ServiceSight | undefined> {
+async function servicesOf(scope: Scope): Promise<ServiceSight[]> {
   try {
-    const manager = managerHere({ scope, name: usualName })
+    const names = await installedNames(managerHere({ scope, name: usualName }))
+    const found = await Promise.all(names.map(name => sightOf({ scope, name })))
+    return found.filter(one => one !== undefined)
+  } catch {
+    // No manager that svc knows.
+    return []
+  }
+}
+
+async function sightOf(service: ServiceName): Promise<ServiceSight | undefined> {
+  const { scope, name } = service
+  try {
+    const manager = managerHere(service)
     const found = await lookAtService(manager)
     if (!found) return undefined
     const { state, replaced, served, answered } = found
     const { answer, isElsewhere = false } = answered ?? {}
+    const isSystem = scope === 'system'
     return {
-      title: `${scope === 'system' ? 'the' : 'your'} service ${usualName} of ${manager.title}`,
+      title: `${isSystem ? 'the' : 'your'} service ${name} of ${manager.title}`,
       ...{ state, replaced, advice: manager.advice },
+      install: `${isSystem ? 'sudo ' : ''}svc service install${name === usualName ? '' : ` --name ${name}`}`,
       ...(served && {
         place: { basePath: served.config.basePath, sandbox: served.config.sandbox, url: served.url },
       }),
       ...(answer?.kind === 'svc' && !isElsewhere && { version: answer.seen.version }),
     }
   } catch {
-    // No manager that svc knows, or a service of somebody else: none of svc's.
+    // A service of somebody else by now.
     return undefined
   }
 }

@@ -17,6 +17,7 @@ import { install, uninstall } from '../service/install.ts'
 import { undone } from '../service/made.ts'
 import {
   Failed,
+  isServiceName,
   type Scope,
   type ServiceManager,
   type ServiceName,
@@ -39,7 +40,7 @@ const isRoot = () => process.geteuid?.() === 0
 function serviceOf({ system, user, name }: NameFlags): ServiceName {
   const wrong = (what: string, hint: string) => new SvcError('invalid_arguments', what, { hint })
   if (system && user) throw wrong('--system: expected without --user', 'Give one of them.')
-  if (!/^[a-z][a-z0-9-]{0,30}$/.test(name))
+  if (!isServiceName(name))
     throw wrong(
       '--name: expected a letter, then up to 30 letters (a-z), digits or "-"',
       'See svc service --help.',

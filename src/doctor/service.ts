@@ -19,24 +19,33 @@ export interface ServiceSight {
   /** Of the svc that answers for it; absent: none does. */
   version?: string
   advice: ServiceManager['advice']
+  /** The command that installs it, without its options. */
+  install: string
 }
 
 /** Looks at the services; says nothing where there is none. */
 export async function examineServices(patient: Patient, services: readonly ServiceSight[]): Promise<Found[]> {
-  return (await Promise.all(services.map(one => serviceOf(patient, one)))).flat()
+  const found = await Promise.all(services.map(async one => ({ one, is: await isOf(patient, one) })))
+  const hasOwn = found.some(({ is }) => is === 'ours')
+  return found.flatMap(({ one, is }) =>
+    is === 'another' ? ofAnother(patient, one, hasOwn) : ofOurs(patient, one),
+  )
 }
 
-async function serviceOf(patient: Patient, service: ServiceSight): Promise<Found[]> {
-  const { title, state, place, replaced, version, advice } = service
+async function isOf(
+  { place: { dir } }: Patient,
+  { place }: ServiceSight,
+): Promise<'ours' | 'another' | 'unknown'> {
+  if (!place) return 'unknown'
+  return (await isSame(place.basePath, dir)) ? 'ours' : 'another'
+}
+
+function ofOurs(patient: Patient, service: ServiceSight): Found[] {
+  const { title, state, place, replaced, version, advice, install } = service
   if (!place)
     return [
-      note(
-        'service',
-        `${title} was told what this version does not know`,
-        'Install it anew: svc service install.',
-      ),
+      note('service', `${title} was told what this version does not know`, `Install it anew: ${install}`),
     ]
-  if (!(await isSame(place.basePath, patient.place.dir))) return ofAnother(patient, title, place)
   // Such as without a session of one's own to ask systemd from.
   if (state.state === 'unknown')
     return [note('service', `${title} is installed; how it is cannot be asked here`)]
@@ -63,23 +72,19 @@ async function serviceOf(patient: Patient, service: ServiceSight): Promise<Found
       : warning('service', old, advice.restart),
     ...(state.enabled
       ? []
-      : [note('service', `${title} does not start by itself`, 'Install it once more: svc service install.')]),
+      : [note('service', `${title} does not start by itself`, `Install it once more: ${install}`)]),
   ]
 }
 
-/** Who polls this directory is not that service, and who wants to know of him has found him. */
-const ofAnother = (
-  { polling }: Patient,
-  title: string,
-  { basePath, sandbox }: NonNullable<ServiceSight['place']>,
-): Found[] =>
-  polling?.held
+/** Who polls this directory is not that service, and who wants to know of him has found him; so has who has his own. */
+const ofAnother = ({ polling }: Patient, { title, place }: ServiceSight, hasOwn: boolean): Found[] =>
+  polling?.held || hasOwn || !place
     ? []
     : [
         note(
           'service',
-          `${title} is of another data directory, ${basePath}`,
-          `As its user: ${svcCommand('doctor', basePath, sandbox)}`,
+          `${title} is of another data directory, ${place.basePath}`,
+          `As its user: ${svcCommand('doctor', place.basePath, place.sandbox)}`,
         ),
       ]
 

@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
-import { commandOfPlist, labelOf, plistText } from './launchd-plist.ts'
+import { commandOfPlist, labelOf, nameOfPlist, plistText } from './launchd-plist.ts'
 import {
   Failed,
   type ServiceFolders,
@@ -49,6 +49,7 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
     path,
     tokenPath,
     environmentPath: join(own, `${name}.env`),
+    nameOf: nameOfPlist,
     commandOf: commandOfPlist,
     files(plan: ServicePlan) {
       const { token, account, environment } = plan

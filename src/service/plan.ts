@@ -10,6 +10,9 @@ export interface ServiceName {
   readonly name: string
 }
 
+/** Whether a service may be called so, by systemd and by launchd. */
+export const isServiceName = (name: string): boolean => /^[a-z][a-z0-9-]{0,30}$/.test(name)
+
 /** Where things lie; a test gives others. */
 export interface ServiceFolders {
   readonly home: string
@@ -87,6 +90,8 @@ export interface ServiceManager {
   /** Where `token` and `environment` of its plan are kept. */
   readonly tokenPath: string
   readonly environmentPath: string
+  /** The name of the service that a file of this name beside `path` is of. */
+  nameOf(file: string): string | undefined
   /** The files of a service; the definition is the last. */
   files(plan: ServicePlan): ServiceFile[]
   /** Program and arguments of a definition that svc wrote. */

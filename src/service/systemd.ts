@@ -44,6 +44,7 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
     path,
     tokenPath,
     environmentPath,
+    nameOf: file => /^(.+)\.service$/.exec(file)?.[1],
     commandOf: commandOfUnit,
     files: (plan: ServicePlan) => filesOf(plan, { path, tokenPath, environmentPath, lib: folders.lib }),
     async check() {

@@ -11,16 +11,18 @@ afterAll(() => ward[Symbol.asyncDispose]())
 
 const place = { basePath: '/var/lib/svc', sandbox: false, url: 'http://127.0.0.1:8000' }
 
+const sight: ServiceSight = {
+  title: 'the service svc of systemd',
+  state: { loaded: true, enabled: true, state: 'active (running)', running: true },
+  replaced: false,
+  version: '1.2.3',
+  advice: { logs: 'journalctl -u svc -f', restart: 'sudo systemctl restart svc' },
+  install: 'sudo svc service install',
+}
+
 /** What is found of a service that runs well, but for what is `different`. */
 async function found(different: Partial<ServiceSight> = {}, services?: ServiceSight[]) {
-  const well: ServiceSight = {
-    title: 'the service svc of systemd',
-    state: { loaded: true, enabled: true, state: 'active (running)', running: true },
-    replaced: false,
-    place: { ...place, basePath: ward.dir },
-    version: '1.2.3',
-    advice: { logs: 'journalctl -u svc -f', restart: 'sudo systemctl restart svc' },
-  }
+  const well: ServiceSight = { ...sight, place: { ...place, basePath: ward.dir } }
   const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, port: 0 })
   const report = await examine({
     ...{ config, version: '1.2.3', deadlineMs: 500 },
@@ -57,13 +59,13 @@ test('one that does not run, is of another version, or is not to start by itself
   const disabled = { ...state, running: true, state: 'active (running)', enabled: false }
   expect(await found({ state: disabled })).toEqual([
     'ok: the service svc of systemd runs ()',
-    'note: the service svc of systemd does not start by itself (Install it once more: svc service install.)',
+    'note: the service svc of systemd does not start by itself (Install it once more: sudo svc service install)',
   ])
   expect(await found({ state: { ...state, state: 'unknown' } })).toEqual([
     'note: the service svc of systemd is installed; how it is cannot be asked here ()',
   ])
   expect(await found({ place: undefined })).toEqual([
-    'note: the service svc of systemd was told what this version does not know (Install it anew: svc service install.)',
+    'note: the service svc of systemd was told what this version does not know (Install it anew: sudo svc service install)',
   ])
 })
 
@@ -71,6 +73,10 @@ test('one of another data directory is worth a note where nobody polls this one'
   expect(await found({ place, state })).toEqual([
     'note: the service svc of systemd is of another data directory, /var/lib/svc (As its user: svc doctor -d /var/lib/svc)',
   ])
+  const [well] = await found()
+  const own = { ...place, basePath: ward.dir }
+  const others = ['shop', 'work'].map(name => ({ ...sight, title: `the service ${name} of systemd`, place }))
+  expect(await found({}, [others[0]!, { ...sight, place: own }, others[1]!])).toEqual([well!])
   await using _gateway = await ward.open()
   expect(await found({ place, state })).toEqual([])
 })

@@ -154,6 +154,30 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect([none.status, none.stdout]).toEqual([1, expect.stringMatching(/^not installed: /)])
 })
 
+test.skipIf(!onLinux)(named('svc doctor finds a service by whatever name it was installed'), async () => {
+  const port = String(freePort())
+  const folder = join(home, 'conf ig', 'systemd', 'user')
+  await writeFile(join(home, 'state', 'unit'), join(folder, 'shop.service'))
+  const options = ['--sandbox', '--sandbox-port', '0', '-p', port, '-d']
+  const installed = await service(['install', '--user', '--name', 'shop', ...options, 'shop data'])
+  expect(installed.stdout).toStartWith('installed and started your service shop of systemd')
+  const text = await readFile(join(folder, 'shop.service'), 'utf8')
+  await writeFile(join(folder, 'other.service'), text.replaceAll('shop data', 'other data'))
+  await writeFile(join(folder, 'theirs.service'), '[Service]\nExecStart=/usr/bin/true\n')
+  await mkdir(join(folder, 'default.target.wants'))
+  await mkdir(join(folder, 'folder.service'))
+  const found = async (dir: string) => {
+    const look = ['doctor', '--sandbox', '-p', port, '-d', dir, '--json']
+    const { findings } = JSON.parse((await undisturbed(() => command(look))).stdout) as Report
+    return findings.filter(({ subject }) => subject === 'service').map(({ what }) => what)
+  }
+  expect(await found('shop data')).toEqual(['your service shop of systemd runs and starts by itself'])
+  expect(await found('neither')).toEqual([
+    `your service other of systemd is of another data directory, ${join(home, 'other data')}`,
+    `your service shop of systemd is of another data directory, ${join(home, 'shop data')}`,
+  ])
+})
+
 test.skipIf(!onLinux)(named('a svc of another data directory is not taken for the service'), async () => {
   const port = String(freePort())
   const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
