@@ -13,7 +13,7 @@ import {
   userFolders,
 } from '../config.ts'
 import { SvcError } from '../model/error.ts'
-import { liesIn } from '../platform/files.ts'
+import { liesIn, realWay } from '../platform/files.ts'
 import { canNotify } from '../platform/notify.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -141,9 +141,10 @@ export async function intended(
       'Put it elsewhere.',
     )
   let made: Made | undefined
-  const warnings = await doubtsOf(plan, program, isLinux && !flags.print)
+  const doubts = await doubtsOf(plan, program, isLinux && !flags.print, flags)
   if (isSystem && account && !flags.print) {
-    if (warnings[0] !== undefined) throw new SvcError('forbidden', warnings[0], { hint: placeIt(flags) })
+    const [doubt] = doubts
+    if (doubt) throw new SvcError('forbidden', doubt.what, { hint: doubt.hint })
     // From here on something is made.
     await manager.check()
     made = await newTo({ account, dataDir: plan.dataDir, folders: writes })
@@ -157,7 +158,7 @@ export async function intended(
     ...(made && { made }),
     carried: [...again.fromEnvironment, ...Object.keys(network)],
     makesToken: token === undefined && !isLoopback(config.host),
-    warnings: isSystem && !flags.print ? [] : warnings.map(line => `warning: ${line}`),
+    warnings: doubts.map(({ what, hint }) => `warning: ${what}. ${hint}`),
   }
 }
 
@@ -178,26 +179,60 @@ async function accountOf({ runAs, print }: InstallFlags, isLinux: boolean, home:
   return ordinary(name, await findAccount(name, 'darwin'))
 }
 
-/** What speaks against running the program from where it lies. */
+/** What speaks against a service, and what to do about it. */
+interface Doubt {
+  readonly what: string
+  readonly hint: string
+}
+
+/** What speaks against running the program from where it lies, and keeping its data where they are to lie. */
 async function doubtsOf(
-  { account, scope }: ServicePlan,
+  plan: ServicePlan,
   program: readonly string[],
   isForSystemd: boolean,
-): Promise<string[]> {
+  flags: InstallFlags,
+): Promise<Doubt[]> {
+  const { account, scope } = plan
+  const hint = scope === 'system' ? placeIt(flags) : 'Put it where it stays, and install from there.'
   const files = program.filter(word => isAbsolute(word))
   const real = await Promise.all(files.map(path => realpath(path).catch(() => path)))
-  const temporary = ['/tmp', '/var/tmp', '/dev/shm', tmpdir()]
-  const fleeting = real.find(path => temporary.some(folder => liesIn(folder, path)))
-  if (fleeting !== undefined) return [`${fleeting} lies in a folder for temporary files`]
-  if (scope === 'user' || !account || !isForSystemd) return []
+  const fleeting = await fleetingOf(plan, real, hint)
+  if (fleeting.length > 0 || scope === 'user' || !account || !isForSystemd) return fleeting
   for (const [at, path] of real.entries()) {
     const stopped = await barrier(account, path, at === 0)
-    if (stopped !== undefined)
-      return [
-        `the user ${account.name} may not ${at === 0 ? 'run' : 'read'} ${path}, for the rights of ${stopped}`,
-      ]
+    if (stopped === undefined) continue
+    const verb = at === 0 ? 'run' : 'read'
+    return [{ what: `the user ${account.name} may not ${verb} ${path}, for the rights of ${stopped}`, hint }]
   }
   return []
+}
+
+/** What lies where the system cleans up. @param hint what to do about the program */
+async function fleetingOf(
+  { dataDir, writes }: ServicePlan,
+  program: readonly string[],
+  hint: string,
+): Promise<Doubt[]> {
+  const real = (path: string) => realWay(path).catch(() => path)
+  const temporary = await Promise.all(['/tmp', '/var/tmp', '/dev/shm', tmpdir()].map(real))
+  const places = [
+    ...program.map(path => ({ path, named: path, hint })),
+    {
+      ...{ path: dataDir, named: `the data directory ${dataDir}` },
+      hint: 'The logins and messages in it would be lost: choose another with -d.',
+    },
+    ...writes.map(path => ({
+      ...{ path, named: `the media root ${path}` },
+      hint: 'Choose another with --media-root.',
+    })),
+  ]
+  const found: Doubt[] = []
+  for (const { path, named, hint } of places) {
+    const way = await real(path)
+    if (!temporary.some(folder => liesIn(folder, way))) continue
+    found.push({ what: `${named} lies in a folder for temporary files`, hint })
+  }
+  return found
 }
 
 const placeIt = ({ name }: InstallFlags) =>

@@ -1,15 +1,16 @@
 /** `svc service` as a user meets it, with a service that really runs; a program of ours is asked in systemctl's place. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
 import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
 import { svc, svcMain } from '../support/command.ts'
+import { ended } from '../support/ended.ts'
 import { freePort } from '../support/port.ts'
 import { startService } from '../support/service.ts'
 import { undisturbed } from '../support/undisturbed.ts'
@@ -41,10 +42,8 @@ const script = (name: string, text: string) =>
   writeFile(join(home, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
 const kept = (name: string) => readFile(join(home, 'state', name), 'utf8').catch(() => '')
 
-/** Said besides where the checkout of these tests, or the Bun that runs them, lies in such a folder. */
-const ourPlaceIsFleeting = [process.execPath, svcMain].map(
-  path => `warning: ${path} lies in a folder for temporary files\n`,
-)
+/** Said besides of the data of these tests, and where their checkout, or the Bun that runs them, lies in such a folder. */
+const ourPlaceIsFleeting = /^warning: .* lies in a folder for temporary files\. .*\n/gm
 
 /** A command of this user, for whom that program stands in for systemctl. */
 const command = (args: readonly string[], env: Record<string, string> = {}) =>
@@ -65,7 +64,7 @@ async function service(args: readonly string[], env: Record<string, string> = {}
   const calls = (await kept('calls')).slice(before).split('\n').filter(Boolean)
   return {
     ...ended,
-    stderr: ourPlaceIsFleeting.reduce((text, line) => text.replace(line, ''), ended.stderr),
+    stderr: ended.stderr.replace(ourPlaceIsFleeting, ''),
     asked: calls.map(call => call.replace('--user --no-pager ', '')),
   }
 }
@@ -300,6 +299,44 @@ test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing')
   expect(stderr).toBe('it needs /etc/svc/svc.token besides, with mode 600\n')
   expect(existsSync(join(home, 'conf ig'))).toBe(false)
 })
+
+test.skipIf(!onLinux)(
+  named('what lies in a folder for temporary files is warned of, with what to do'),
+  async () => {
+    const shown = async (...args: string[]) =>
+      (await command(['service', 'install', '--print', '--user', ...args])).stderr
+        .split('\n')
+        .filter(line => line !== '' && !line.startsWith(`warning: ${process.execPath} `))
+        .filter(line => !line.startsWith(`warning: ${svcMain} `))
+    expect(await shown('-d', '/srv/svc')).toEqual([])
+    const data = `warning: the data directory ${home}/data lies in a folder for temporary files. The logins and messages in it would be lost: choose another with -d.`
+    expect(await shown('-d', 'data')).toEqual([data])
+    expect(await shown('-d', 'data', '--media-root', 'data/media')).toEqual([data])
+    expect(await shown('-d', '/srv/svc', '--media-root', 'pictures')).toEqual([
+      `warning: the media root ${home}/pictures lies in a folder for temporary files. Choose another with --media-root.`,
+    ])
+    // A program that lies there, and is not only ours.
+    const root = join(dirname(svcMain), '..')
+    await symlink(join(root, 'node_modules'), join(home, 'node_modules'))
+    for (const name of ['src', 'package.json'])
+      await cp(join(root, name), join(home, name), { recursive: true })
+    const copy = join(home, 'src', 'main.ts')
+    const args = ['service', 'install', '--print', '-d', '/srv/svc']
+    const from = async (...more: string[]) =>
+      (
+        await ended([process.execPath, copy, ...args, ...more], {
+          cwd: home,
+          env: { HOME: home, PATH: process.env.PATH ?? '' },
+        })
+      ).stderr
+    expect(await from('--user')).toContain(
+      `warning: ${copy} lies in a folder for temporary files. Put it where it stays, and install from there.\n`,
+    )
+    expect(await from('--system')).toContain(
+      `warning: ${copy} lies in a folder for temporary files. Build the binary`,
+    )
+  },
+)
 
 test.skipIf(!onLinux)(named('wrong options are refused now, and not when the service starts'), async () => {
   const lines: [args: string[], says: RegExp][] = [
