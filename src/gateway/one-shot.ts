@@ -12,7 +12,7 @@ import type { RecvRequest } from './face.ts'
 import type { Heartbeat } from './heartbeat.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
-import { linked } from './signals.ts'
+import { type Linked, linked } from './signals.ts'
 
 export interface OneShotPorts {
   inbox: Inbox
@@ -68,10 +68,14 @@ export class OneShot {
       const cycle = await this.#enter()
       if (cycle) {
         try {
-          return await this.#polled(cycle, request, leftMs, call)
+          const messages = await this.#polled(cycle, request, leftMs, call)
+          const over = call.signal.aborted || inbox.closed || clock.monotonic() >= deadline
+          if (messages.length > 0 || over || !cycle.over.aborted) return messages
         } finally {
           await this.#leave(cycle)
         }
+        // The polling ended before the wait: the lock was lost, or a dispatcher takes over.
+        continue
       }
       if (this.#halted) continue
       if (!shared) return []
@@ -109,13 +113,16 @@ export class OneShot {
     const fresh = clock.monotonic() - this.#lookedAt < freshMs
     if (messages.length >= request.limit || (messages.length > 0 && fresh)) return messages
     cycle.start()
-    if (messages.length > 0) await this.#answered(lookMs, call.signal)
+    using waiting = linked(call.signal, cycle.over)
+    const { signal } = waiting
+    if (messages.length > 0) await this.#answered(lookMs, signal)
     else {
       const began = clock.monotonic()
-      if (leftMs < lookMs) await this.#answered(lookMs, call.signal)
+      if (leftMs < lookMs) await this.#answered(lookMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
-      messages.push(...(await inbox.recv({ ...request, timeout }, call)))
-      if (messages.length > 0) await this.#answered(othersMs, call.signal)
+      const whilePolling: Call = { signal, local: call.local, settle: onSettled => call.settle(onSettled) }
+      messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
+      if (messages.length > 0) await this.#answered(othersMs, signal)
     }
     this.#lookedAt = clock.monotonic()
     const limit = request.limit - messages.length
@@ -145,7 +152,7 @@ export class OneShot {
 
   /** The polling of this process, begun if need be; undefined when another process polls. */
   async #enter(): Promise<Cycle | undefined> {
-    if (!this.#cycle) {
+    if (!this.#cycle || this.#cycle.over.aborted) {
       this.#taking ??= this.#take().finally(() => {
         this.#taking = undefined
       })
@@ -157,6 +164,9 @@ export class OneShot {
 
   async #take(): Promise<void> {
     await this.#ending
+    // One that is over, and not yet left by all.
+    await this.#cycle?.end()
+    this.#cycle = undefined
     const { lock, poller, heartbeat, log } = this.#ports
     if (this.#halted) return
     const taken = await lock.tryLock().catch(error => {
@@ -169,9 +179,11 @@ export class OneShot {
   async #leave(cycle: Cycle): Promise<void> {
     cycle.users -= 1
     if (cycle.users > 0) return
-    this.#cycle = undefined
-    this.#ending = cycle.end()
-    await this.#ending
+    if (this.#cycle === cycle) {
+      this.#cycle = undefined
+      this.#ending = cycle.end()
+    }
+    await cycle.end()
   }
 }
 
@@ -183,6 +195,7 @@ class Cycle {
   readonly #heartbeat: Heartbeat
   readonly #log: Log
   readonly #stop = new AbortController()
+  readonly #linked: Linked
   #polling: Promise<void> | undefined
   #ended: Promise<void> | undefined
 
@@ -191,10 +204,16 @@ class Cycle {
     this.#poller = poller
     this.#heartbeat = heartbeat
     this.#log = log
+    this.#linked = linked(this.#stop.signal, lock.lost)
+  }
+
+  /** Aborts when polling ends: nobody waits for it any more, a dispatcher takes over, or the lock was lost. */
+  get over(): AbortSignal {
+    return this.#linked.signal
   }
 
   start(): void {
-    if (!this.#stop.signal.aborted) this.#polling ??= this.#poll()
+    if (!this.over.aborted) this.#polling ??= this.#poll()
   }
 
   /** Resolves when what came is committed and the lock is free. */
@@ -202,15 +221,15 @@ class Cycle {
     this.#stop.abort()
     this.#ended ??= (async () => {
       await this.#polling
+      this.#linked[Symbol.dispose]()
       await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
     })()
     return this.#ended
   }
 
   async #poll(): Promise<void> {
-    using ended = linked(this.#stop.signal, this.#lock.lost)
-    const beating = this.#heartbeat.beat(ended.signal)
-    await this.#poller.run(ended.signal, { oneCycle: true, mayPoll: () => this.#lock.sure })
+    const beating = this.#heartbeat.beat(this.over)
+    await this.#poller.run(this.over, { oneCycle: true, mayPoll: () => this.#lock.sure })
     await beating
   }
 }

@@ -1,6 +1,6 @@
 /** The table "Receive mode" of the specification, as a program meets it. */
 import { describe, expect, test } from 'bun:test'
-import { readFile } from 'node:fs/promises'
+import { readFile, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
@@ -101,6 +101,22 @@ for (const store of [false, true]) {
       await t.sandbox.fail('getupdates', '500', { times: 2 })
       await t.sandbox.say('after all')
       expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['after all'])
+    })
+
+    test('a poll lock that is lost is taken anew by the calls that wait, whoever began the polling', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      const leaving = new AbortController()
+      const first = svc.recv({ timeout: 60 }, { signal: leaving.signal })
+      await t.until('polling', () => t.requests('getupdates') > 0)
+      const waiting = [svc.recv({ timeout: 30 }), svc.recv({ timeout: 30, consumer: 'aside' })]
+      await unlink(join(t.dir, '.poll.lock'))
+      await t.until('polling again', () => t.requests('getupdates') > 1)
+      leaving.abort(new Error('enough'))
+      await failure(first)
+      await t.sandbox.say('after all')
+      expect((await Promise.all(waiting)).map(texts)).toEqual([['after all'], ['after all']])
+      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
     })
 
     test('an aborted call rejects with the reason and takes no message', async () => {
