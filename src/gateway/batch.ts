@@ -78,7 +78,8 @@ export async function commitPolled(
   // Not the loop's own signal: messages of a session that is logged out meanwhile are to be stored all the same.
   const signal = stopping
   const receivedAt = clock.now()
-  const earliest = clearAt === undefined ? undefined : receivedAt - (clock.monotonic() - clearAt)
+  // Whole milliseconds, as all times on disk; the other clock counts their parts.
+  const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const rows: ReceivedMessage[] = []
   const inbound: BatchCommit['inbound'] = []
   const senders: { row: number; user_id: string; token?: string }[] = []

@@ -222,12 +222,14 @@ function parseContexts(fields: JsonObject): Content {
     const { token, received_at, used, last_sent_at, first_seen, ...rest } = entry as Partial<
       Record<keyof UserContext, unknown>
     >
-    const time = (at: unknown) => (Number.isSafeInteger(at) ? (at as number) : undefined)
+    // There are files with parts of milliseconds; a time that is passed over shuts the window.
+    const time = (at: unknown) => (typeof at === 'number' && Number.isFinite(at) ? Math.floor(at) : undefined)
     // Fields of a later version survive.
     const context: UserContext = { ...rest, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
     if (typeof token === 'string') context.token = token
-    if (time(received_at) !== undefined) context.received_at = received_at as number
-    if (time(last_sent_at) !== undefined) context.last_sent_at = last_sent_at as number
+    const [receivedAt, lastSentAt] = [time(received_at), time(last_sent_at)]
+    if (receivedAt !== undefined) context.received_at = receivedAt
+    if (lastSentAt !== undefined) context.last_sent_at = lastSentAt
     users.set(user, context)
   }
   return { users, others }

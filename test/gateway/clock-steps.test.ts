@@ -25,6 +25,20 @@ async function exchange(t: TestGateway, words: string): Promise<void> {
   expect(await t.send({ text: `answer to ${words}` })).toMatchObject({ success: true, status: 'accepted' })
 }
 
+test('our clock is ahead of upstream’s: when the user wrote is known all the same, and what waits for it goes out', async () => {
+  await using t = await withGateway()
+  t.clock.step(60_000)
+  await write(t, 'hi')
+  const { received_at, first_seen } = (await context(t))!
+  expect(Math.abs(received_at! - t.clock.now())).toBeLessThan(30_000)
+  expect(first_seen).toBe(received_at!)
+  t.clock.advance(dayMs + 60_000)
+  await t.sandbox.advance(dayMs + 60_000)
+  expect(await t.send({ text: 'later', when_closed: 'queue' })).toMatchObject({ status: 'queued' })
+  await write(t, 'again')
+  await t.until('what waited is out', () => t.requests('sendmessage') === 1)
+})
+
 describe('a clock on the wall that is set', () => {
   for (const [name, ms] of [
     ['a day ahead', dayMs],

@@ -125,6 +125,14 @@ test('odd user ids and fields of a later version survive', async () => {
   expect(await kept()).toEqual([undefined, 7])
 })
 
+test('times with parts of a millisecond are times', async () => {
+  await using t = await withSession()
+  const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
+  await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
+  const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
+  expect((await t.contexts.users('s')).get('u')).toEqual(whole)
+})
+
 test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
   await using t = await withSession()
   const path = join(t.dir, 's', 'contexts.json')
