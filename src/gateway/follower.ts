@@ -41,8 +41,8 @@ const longestWaitMs = 30_000
 const briskMs = 1000
 /** On behalf of one call, a session that has brought messages is asked again after this: most calls end before. */
 const restMs = 1000
-/** A poll that is answered later than this was held: nothing waited for it. */
-const heldMs = 500
+/** A poll that is answered later than this was held: nothing waited for it. A new connection to far away takes a second. */
+const heldMs = 4000
 /** Whether polling is ours is known so soon, when it is doubtful. */
 const tryAgainMs = 50
 /** A farewell may take this long: whoever stops the service waits for it. */

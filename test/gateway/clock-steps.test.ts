@@ -13,7 +13,7 @@ const context = async (t: TestGateway) => (await t.other.contexts.users('default
 async function write(t: TestGateway, words: string): Promise<void> {
   const token = (await context(t))?.token
   await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
-  t.clock.advance(1000)
+  t.clock.advance(5000)
   await t.sandbox.say(words)
   expect(texts(await t.receive(1))).toEqual([words])
   await t.until('the token that came with it', async () => (await context(t))?.token !== token)
@@ -37,6 +37,18 @@ test('our clock is ahead of upstream’s: when the user wrote is known all the s
   expect(await t.send({ text: 'later', when_closed: 'queue' })).toMatchObject({ status: 'queued' })
   await write(t, 'again')
   await t.until('what waited is out', () => t.requests('sendmessage') === 1)
+})
+
+test('a backlog over a slow line is as old as upstream says', async () => {
+  const hourMs = 3_600_000
+  await using t = await withGateway({ start: false })
+  await t.sandbox.say('hours ago')
+  for (const clock of [t.clock, t.sandbox]) await clock.advance(20 * hourMs)
+  await t.sandbox.fail('getupdates', 'slow', { delay_ms: 1000 })
+  await t.gateway.start()
+  expect(texts(await t.receive(1))).toEqual(['hours ago'])
+  const { received_at } = await t.until('the context', () => context(t))
+  expect(Math.abs(t.clock.now() - received_at! - 20 * hourMs)).toBeLessThan(hourMs)
 })
 
 describe('a clock on the wall that is set', () => {
