@@ -4,6 +4,7 @@
  * A call notes what it set out to send before it begins, and each message in the transaction that hands it over: so when
  * its process dies, the log tells what may have gone out, and a call that certainly sent nothing may be made again.
  */
+import { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
@@ -32,6 +33,8 @@ export type KeyedCall =
 export const keyLifeMs = 24 * 60 * 60_000
 /** A call of a process that cannot be asked is taken for dead after this. */
 const staleMs = 60 * 60_000
+/** When a call that took a key over may have ended. */
+const retryAfterS = 5
 
 export class Idempotency {
   readonly #db: Database
@@ -57,10 +60,12 @@ export class Idempotency {
       if (row.content !== content) return { state: 'other' }
       if (row.result !== null) return { state: 'ended', result: JSON.parse(String(row.result)) }
       const owner = String(row.owner)
-      const over = owner === this.#owner.name || this.#owner.isDead(owner) || ageMs > staleMs
-      if (!over) return { state: 'running' }
+      const dead = owner === this.#owner.name || this.#owner.isDead(owner)
+      if (!dead && ageMs <= staleMs) return { state: 'running' }
       const messages = this.#fates(row)
       if (row.outbox === null && nothingSent(messages)) return this.#take(key, content, now)
+      // It may only be slow: then it sends nothing more, since its fate is told now.
+      if (!dead) this.#db.prepare('UPDATE idempotency SET owner = ? WHERE key = ?').run(this.#owner.name, key)
       return {
         state: 'died',
         plan: row.plan === null ? undefined : JSON.parse(String(row.plan)),
@@ -70,20 +75,27 @@ export class Idempotency {
     })
   }
 
-  /** What the call is going to send, for whoever must tell its fate. */
+  /** What the call is going to send, for whoever must tell its fate. @throws SvcError as `handedOver` */
   plan(key: string, plan: unknown): void {
+    this.#refuseOther(key)
     this.#db.prepare('UPDATE idempotency SET plan = ? WHERE key = ?').run(JSON.stringify(plan), key)
   }
 
-  /** A message is handed over. Inside the transaction that notes it in the log. */
+  /**
+   * A message is handed over. Inside the transaction that notes it in the log.
+   *
+   * @throws SvcError `rate_limited` when another process took this one for dead, and its call has the key now
+   */
   handedOver(key: string, message: number): void {
+    this.#refuseOther(key)
     this.#db
       .prepare(`UPDATE idempotency SET messages = json_insert(messages, '$[#]', ?) WHERE key = ?`)
       .run(message, key)
   }
 
-  /** The call, or the rest of it, is queued. Inside the transaction that queues it. */
+  /** The call, or the rest of it, is queued. Inside the transaction that queues it. @throws SvcError as `handedOver` */
   queued(key: string, outbox: number): void {
+    this.#refuseOther(key)
     this.#db.prepare('UPDATE idempotency SET outbox = ? WHERE key = ?').run(outbox, key)
   }
 
@@ -95,7 +107,8 @@ export class Idempotency {
   forget(key: string): void {
     this.#db.transaction(() => {
       const row = this.#db.prepare('SELECT * FROM idempotency WHERE key = ?').get(key)
-      if (!row || row.result !== null || row.outbox !== null || !nothingSent(this.#fates(row))) return
+      if (row?.owner !== this.#owner.name || row.result !== null || row.outbox !== null) return
+      if (!nothingSent(this.#fates(row))) return
       this.#db.prepare('DELETE FROM idempotency WHERE key = ?').run(key)
     })
   }
@@ -103,6 +116,16 @@ export class Idempotency {
   /** Removes the keys whose day is over. */
   prune(): void {
     this.#db.prepare('DELETE FROM idempotency WHERE created_at <= ?').run(this.#clock.now() - keyLifeMs)
+  }
+
+  /** Two calls that both think the key theirs would both send. */
+  #refuseOther(key: string): void {
+    const row = this.#db.prepare('SELECT owner FROM idempotency WHERE key = ?').get(key)
+    if (!row || row.owner === this.#owner.name) return
+    throw new SvcError('rate_limited', 'this call took so long that another one with its key took over', {
+      retryAfter: retryAfterS,
+      hint: 'Call again with the same key: it answers with the result of that call and sends nothing.',
+    })
   }
 
   #take(key: string, content: string, now: number): KeyedCall {

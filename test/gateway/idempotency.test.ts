@@ -1,6 +1,7 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -212,6 +213,59 @@ test('a first call in another process is waited for, at most 30 s', async () => 
   t.clock.advance(30_000)
   expect(await refused).toMatchObject({ code: 'rate_limited', retryAfter: 5 })
   expect((await slow).status).toBe('accepted')
+})
+
+describe('a first call that is taken for dead, and is only slow', () => {
+  /** Beside it a process by whose clock it has been at it for hours. */
+  async function withTwo(pace: NonNullable<Parameters<typeof withGateway>[0]>['config'] = {}) {
+    const t = await withTalk({ config: pace })
+    const clock = testClock()
+    clock.step(2 * hourMs)
+    const other = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock })
+    const to = t.bots.get('default')!.user_id
+    return {
+      ...{ t, other, to },
+      async [Symbol.asyncDispose]() {
+        await other[Symbol.asyncDispose]()
+        await t[Symbol.asyncDispose]()
+      },
+    }
+  }
+
+  for (const slower of [0, 2500]) {
+    test(`sends nothing any more: its key is ${slower ? 'that of a call under way' : 'spent'}`, async () => {
+      await using two = await withTwo()
+      const { t, other, to } = two
+      const request = { to, media: [{ kind: 'file' as const, data: 'eA==', file_name: 'x' }], ...key }
+      await t.sandbox.fail('getuploadurl', 'slow', { times: 1, delay_ms: 1000 })
+      const slow = t.send(request).catch((error: unknown) => error)
+      await t.until('at it', () => t.requests('getuploadurl') === 1)
+      if (slower) await t.sandbox.fail('getuploadurl', 'slow', { times: 1, delay_ms: slower })
+      const second = other.send(request)
+      expect(await slow).toMatchObject({ code: 'rate_limited', retryAfter: 5 })
+      // Nor has it freed the key.
+      const third = t.send(request)
+      expect((await second).status).toBe('accepted')
+      expect(await third).toEqual(await second)
+      expect(t.requests('sendmessage')).toBe(1)
+    })
+  }
+
+  test('between two messages: no further one goes out, and both calls say so', async () => {
+    await using two = await withTwo({ pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } })
+    const { t, other, to } = two
+    const request = { to, text: `${'a'.repeat(16_000)}\n\n${'b'.repeat(16_000)}`, ...key }
+    const slow = t.send(request)
+    await t.until('the first message', async () => {
+      const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
+      return messages[0]?.status === 'accepted'
+    })
+    const sight = { status: 'partial', parts: [{ status: 'accepted' }, { status: 'refused' }] }
+    expect(await other.send(request)).toMatchObject(sight)
+    t.clock.advance(10_000)
+    expect(await slow).toMatchObject(sight)
+    expect(t.requests('sendmessage')).toBe(1)
+  })
 })
 
 test('a queued call answers as queued again, and waits once', async () => {
