@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Link } from 'wouter-preact'
 import { t } from '../i18n.ts'
 import { sessions } from '../live.ts'
+import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Composer } from './composer.tsx'
@@ -19,6 +20,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const thread = threadOf(session, userId)
   const desk = deskOf(session, userId)
   const right = rightOf(session, userId)
+  // What an account that was logged out had to say stays to be read; of one that never was there is nothing.
+  const isNothing = right.kind === 'gone' && thread.messages.value.length === 0
   const heading = useRef<HTMLHeadingElement>(null)
   const dragging = useSignal(false)
   // Alone on the page, it is its title.
@@ -81,7 +84,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
               </span>
             )}
           </Heading>
-          <RightBadge right={right} full />
+          {!isNothing && <RightBadge right={right} full />}
         </div>
         <button
           type="button"
@@ -93,8 +96,12 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
           <Icon name="copy" />
         </button>
       </header>
-      <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
-      <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />
+      {isNothing && thread.state.value === 'ready' ? (
+        <NoAccount name={session} />
+      ) : (
+        <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
+      )}
+      {!isNothing && <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />}
       {dragging.value && <div class="drop">{t('composer.drop')}</div>}
     </section>
   )

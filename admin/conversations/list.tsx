@@ -6,7 +6,8 @@ import { navigate } from 'wouter-preact/use-browser-location'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { conversations, sessions, status } from '../live.ts'
-import { accountOf, isolated } from '../sessions/names.ts'
+import { accountOf } from '../sessions/names.ts'
+import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { useArrows, useSlash } from './arrows.ts'
 import { keyOf, linesOf } from './lines.ts'
@@ -184,17 +185,7 @@ export function List({ place }: { place: Place }) {
 }
 
 function Nobody({ only }: { only: string }) {
-  if (only !== '' && sessions.value?.length && !accountOf(only)) {
-    return (
-      <div class="empty" role="status">
-        <Icon name="warn" size={32} />
-        <p>{t('sessions.missing', { name: isolated(only) })}</p>
-        <Link class="button" href="/sessions">
-          {t('sessions.show_all')}
-        </Link>
-      </div>
-    )
-  }
+  if (only !== '' && sessions.value?.length && !accountOf(only)) return <NoAccount name={only} />
   const phone = status.value?.sandbox_phone
   const none = sessions.value?.length === 0
   return (

@@ -32,3 +32,31 @@ test.skipIf(!hasBrowser)('the address of an account that there is not says so', 
   await page.waitForURL(`${panel.url}/sessions`)
   expect(panel.complaints).toEqual([])
 })
+
+test.skipIf(!hasBrowser)(
+  'so does a conversation of an account that there is not; one of an account that was logged out stays to be read',
+  async () => {
+    await using panel = await withPanel({ sessions: ['one', 'left'] })
+    const { sandbox, bots } = panel
+    const { user_id, bot_id } = bots.get('left')!
+    await sandbox.say('kept to be read', { from: user_id, to: bot_id })
+    await panel.until('it came', async () => (await panel.gateway.conversations.list()).length === 1)
+    for (const [locale, width, said, link] of [
+      ['en', 1280, /^There is no account named \W*nope\W* \(any more\)\.$/, 'Show all accounts'],
+      ['zh', 390, /^没有名为 \W*nope\W* 的账号（或已不存在）。$/, '显示全部账号'],
+    ] as const) {
+      const path = '/conversations/nope/someone'
+      const page = await panel.open({ path, locale, viewport: { width, height: 800 } })
+      await page.getByText(said).waitFor()
+      expect(await page.getByRole('textbox').count()).toBe(0)
+      expect(await violationsInBothThemes(page)).toEqual([])
+      await page.getByRole('link', { name: link }).click()
+      await page.waitForURL(`${panel.url}/sessions`)
+    }
+    await panel.gateway.accounts.logout('left')
+    const page = await panel.open({ path: `/conversations/left/${encodeURIComponent(user_id)}` })
+    await page.getByText('kept to be read').last().waitFor()
+    await page.getByText('This account is logged out. Its messages stay here to be read.').waitFor()
+    expect(panel.complaints).toEqual([])
+  },
+)

@@ -1,0 +1,15 @@
+/** What stands in place of an account that an address names and that is not there. */
+import { Link } from 'wouter-preact'
+import { t } from '../i18n.ts'
+import { Icon } from '../ui/icon.tsx'
+import { isolated } from './names.ts'
+
+export const NoAccount = ({ name }: { name: string }) => (
+  <div class="empty" role="status">
+    <Icon name="warn" size={32} />
+    <p>{t('sessions.missing', { name: isolated(name) })}</p>
+    <Link class="button" href="/sessions">
+      {t('sessions.show_all')}
+    </Link>
+  </div>
+)
