@@ -147,8 +147,7 @@ class SharedLock implements FileLock {
   }
 
   get sure(): boolean {
-    this.#check()
-    return this.#held && this.#engine.sure()
+    return this.#check() && this.#engine.sure()
   }
 
   get lost(): AbortSignal {
@@ -208,10 +207,12 @@ class SharedLock implements FileLock {
 
   async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<T> {
     await this.lock(options)
+    const { lost } = this
     try {
       return await work()
     } finally {
-      await this.unlock()
+      // Lost meanwhile, it may be the next one's by now.
+      if (!lost.aborted) await this.unlock()
     }
   }
 
@@ -274,11 +275,19 @@ class SharedLock implements FileLock {
     }
   }
 
-  #check(): void {
-    if (!this.#held || this.#engine.intact()) return
+  /** @returns whether it is held, as far as that can be seen */
+  #check(): boolean {
+    if (!this.#held) return false
+    try {
+      if (this.#engine.intact()) return true
+    } catch {
+      // A folder that may not be entered for a while, a disk that hangs: nothing says that it is lost.
+      return false
+    }
     this.#held = false
     this.#lost.abort(new SvcError('store_unavailable', `the lock ${basename(this.#path)} was lost`))
     void this.#engine.release().finally(() => this.#next())
+    return false
   }
 
   async #timedOut(): Promise<SvcError> {

@@ -186,4 +186,32 @@ describe('as another user (skipped where that is forbidden)', () => {
       expect(await service.kill('SIGTERM')).toBe(0)
     },
   )
+
+  test.skipIf(!canSwitch)(
+    'a data directory that cannot be entered while running: the service says so, lives on, and heals',
+    async () => {
+      const dir = ownFolder()
+      await using site = await openSite({ dir })
+      giveAll(dir)
+      const service = await site.start({ prefix: asStranger })
+      await site.say('one')
+      await site.stored(1)
+      chownSync(dir, 0, 0)
+      chmodSync(dir, 0o700)
+      // Longer than locks and session files go unlooked at.
+      await until('it is told', 30_000, () => service.log().includes('session files cannot be read'))
+      await Bun.sleep(1500)
+      expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
+      expect(await service.call('sessions')).toMatchObject({
+        status: 503,
+        body: { code: 'store_unavailable' },
+      })
+      await site.say('two')
+      chownSync(dir, stranger, stranger)
+      await site.say('three')
+      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+      await until('it is well', 30_000, async () => (await service.get('/healthz')).body.status === 'ok')
+      expect(await service.kill('SIGTERM')).toBe(0)
+    },
+  )
 })

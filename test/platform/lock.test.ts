@@ -1,9 +1,21 @@
 import { afterAll, afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isSvcError } from '../../src/model/error.ts'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
+import { until } from '../support/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -212,4 +224,43 @@ test('a file that was replaced before the lock is taken is noticed', async () =>
   expect(await stale.tryLock()).toBe(false)
   await fresh.unlock()
   expect(await stale.tryLock()).toBe(true)
+})
+
+test('who has lost the lock does not give back what the next one in this process has taken', async () => {
+  const path = newPath()
+  const lock = await open(path, { checkEveryMs: 10 })
+  const [one, two] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const began = Promise.withResolvers<void>()
+  const works = [
+    lock.run(() => one.promise),
+    lock.run(() => {
+      began.resolve()
+      return two.promise
+    }),
+  ]
+  await until('held', 5000, () => lock.held)
+  unlinkSync(path)
+  await began.promise
+  one.resolve()
+  await works[0]
+  expect(lock.held).toBe(true)
+  const other = await open(path)
+  expect(await other.tryLock()).toBe(false)
+  two.resolve()
+  await works[1]
+  expect(await other.tryLock()).toBe(true)
+})
+
+test('a folder that cannot be entered for a while: the lock is not lost, and nobody is sure of it meanwhile', async () => {
+  const place = join(folder, 'place')
+  mkdirSync(place)
+  const lock = await open(join(place, 'lock'), { kind: 'flock', checkEveryMs: 10 })
+  await lock.lock()
+  renameSync(place, `${place}-away`)
+  symlinkSync(place, place)
+  await Bun.sleep(100)
+  expect([lock.held, lock.sure, lock.lost.aborted]).toEqual([true, false, false])
+  unlinkSync(place)
+  renameSync(`${place}-away`, place)
+  expect([lock.held, lock.sure]).toEqual([true, true])
 })
