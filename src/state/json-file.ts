@@ -22,7 +22,7 @@ interface Kept<T> {
 }
 
 /** Many ticks of the file systems that give inodes out again at once. */
-const settledAfterMs = 50
+export const settledAfterMs = 50
 
 export class JsonFiles<T> {
   readonly #parse: (fields: JsonObject) => T | undefined

@@ -1,7 +1,7 @@
 /** What lies in the data directory itself, read again only when it changed: looking costs a third of reading. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { errorCodeOf } from '../platform/files.ts'
-import { stampOf } from './json-file.ts'
+import { settledAfterMs, stampOf } from './json-file.ts'
 import { troubled } from './trouble.ts'
 
 /** The coarsest clock of a file system (FAT): two changes closer together than this may leave the same time. */
@@ -38,7 +38,7 @@ export class FolderNames {
   }
 }
 
-/** A file of a few bytes that is replaced by rename; undefined while there is none. */
+/** A file of a few bytes that is replaced by rename; undefined while there is none. Known by heart as `JsonFiles` are. */
 export class SmallFile {
   readonly #path: string
   #kept: { stamp: string; text: string } | undefined
@@ -52,9 +52,11 @@ export class SmallFile {
     if (!found) return undefined
     if (this.#kept?.stamp === found.stamp) return this.#kept.text
     try {
+      const settled = Date.now() - found.changedAt > settledAfterMs
       // Not through the thread pool, whose way costs ten times the reading.
-      this.#kept = { stamp: found.stamp, text: readFileSync(this.#path, 'utf8') }
-      return this.#kept.text
+      const text = readFileSync(this.#path, 'utf8')
+      this.#kept = settled ? { stamp: found.stamp, text } : undefined
+      return text
     } catch (error) {
       if (errorCodeOf(error) === 'ENOENT') return undefined
       throw error

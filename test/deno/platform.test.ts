@@ -142,3 +142,12 @@ onDeno(`${denoOrNone}: what a database refuses is named as on Bun`, async () => 
     expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([refusals.map(name => `SQLITE_${name}`), ''])
   }
 })
+
+onDeno(`${denoOrNone}: a small file replaced by one of its size and time is seen, as on Bun`, async () => {
+  const program = here('replaced-files.ts')
+  const said = ['alice', 'carol', 'bobby'].map(name => `{"name":"${name}"}`).map(text => `${text} ${text}`)
+  for (const runtime of [[process.execPath, program], denoRun(program)]) {
+    const { stdout, stderr } = await ended(runtime, { cwd: '/', env })
+    expect([stdout.split('\n').slice(0, -1), stderr]).toEqual([said, ''])
+  }
+})
