@@ -6,6 +6,7 @@ import type { Session } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Change, Changes, McpContext, McpGateway } from './context.ts'
+import { readable } from './resources.ts'
 import {
   announcedKey,
   announcedUri,
@@ -99,7 +100,7 @@ const shown = (sessions: readonly Session[]) =>
 
 /** What the list of resources shows of them. */
 const listed = (sessions: readonly Session[]) =>
-  JSON.stringify(sessions.map(({ name, user_count }) => [name, user_count]))
+  JSON.stringify(readable(sessions).map(({ name, user_count }) => [name, user_count]))
 
 /** Lets clients subscribe, and passes on what they want to hear of for as long as the connection lasts. */
 export function addAnnouncements(server: McpServer, context: McpContext): void {

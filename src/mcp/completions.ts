@@ -3,6 +3,7 @@ import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextp
 import type { Gateway } from '../gateway/face.ts'
 import type { McpContext } from './context.ts'
 import { protocolError } from './protocol-error.ts'
+import { readable } from './resources.ts'
 import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
 
 /** The other arguments as far as they are filled in. */
@@ -10,7 +11,7 @@ type Given = Readonly<Record<string, string>>
 /** What could stand there, the likeliest first. */
 type Completer = (gateway: Gateway, given: Given) => Promise<string[]>
 
-const sessions: Completer = async gateway => (await gateway.accounts.list()).map(({ name }) => name)
+const sessions: Completer = async gateway => readable(await gateway.accounts.list()).map(({ name }) => name)
 
 /** Of the session that is filled in, else of all: who wrote last first. */
 const users: Completer = async (gateway, { session }) => {

@@ -8,6 +8,7 @@ import {
   type Variables,
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
+import type { Session } from '../model/session.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { blobMaxBytes } from './content.ts'
 import { type McpContext, mediaUri } from './context.ts'
@@ -37,6 +38,10 @@ const json = (uri: string, value: unknown): ReadResourceResult => ({
 const text = (uri: string, content: string): ReadResourceResult => ({
   contents: [{ uri, mimeType: 'text/plain', text: content }],
 })
+
+/** Those of which something can be read: one that is still being logged in is no session yet. */
+export const readable = (sessions: readonly Session[]): Session[] =>
+  sessions.filter(({ status }) => status !== 'logging_in')
 
 /** Registers every resource and template. Reading moves no position: who reads here takes nothing from recv. */
 export function addResources(server: McpServer, context: McpContext): void {
@@ -90,7 +95,7 @@ export function addResources(server: McpServer, context: McpContext): void {
         guarded(
           ctx.mcpReq.signal,
           async (): Promise<ListResourcesResult> => ({
-            resources: (await gateway.accounts.list())
+            resources: readable(await gateway.accounts.list())
               .slice(0, listedSessions)
               .map(({ name, user_count }) => ({
                 uri: usersUri(name),

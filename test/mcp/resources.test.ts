@@ -44,6 +44,34 @@ describe('resources', () => {
     ])
   })
 
+  test('a session that is still being logged in is neither listed nor proposed: it cannot be read', async () => {
+    await using pair = await withMcpPair({ sessions: ['work'] })
+    const { client, news, t } = pair
+    const request = { session_name: 'new', timeout: 0, force: false }
+    const { qr_url } = await t.gateway.logins.login(request, new AbortController().signal)
+    const read = async () => {
+      const { resources } = await client.listResources()
+      for (const { uri } of resources) expect((await client.readResource({ uri })).contents).toHaveLength(1)
+      return resources.map(({ uri }) => uri)
+    }
+    const proposed = async () => {
+      const ref = { type: 'ref/resource', uri: 'svc://sessions/{session}/users' } as const
+      return (await client.complete({ ref, argument: { name: 'session', value: '' } })).completion.values
+    }
+    const before = ['svc://sessions', 'svc://inbox', 'svc://sessions/work/users']
+    expect([await read(), await proposed()]).toEqual([before, ['work']])
+    news.length = 0
+    await t.sandbox.scan({ qrcode: qr_url!, user: await t.sandbox.addUser('B'), confirm: true })
+    await t.until('the change is told', () => {
+      t.clock.advance(500)
+      return news.includes('')
+    })
+    expect([await read(), await proposed()]).toEqual([
+      [...before, 'svc://sessions/new/users'],
+      ['work', 'new'],
+    ])
+  })
+
   test('sessions and users are JSON without secrets', async () => {
     await using pair = await withMcpPair({ sessions: ['工作'] })
     const { client, t } = pair
