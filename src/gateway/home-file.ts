@@ -9,6 +9,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises'
 import { SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import { changedAt, settledAfterMs } from '../state/json-file.ts'
 import { empty, tooLarge } from './disk.ts'
 
 /** A source that has come home: a readable file of known size and digest. */
@@ -31,6 +32,10 @@ export interface OpenedFile {
   handle: FileHandle
   size: number
   mtimeNs: bigint
+  /** Of the inode: a time of the file that was put back shows here. */
+  ctimeNs: bigint
+  /** It had not changed for so long when it was opened that the next change shows in its times. */
+  settled: boolean
 }
 
 /** A read is a way through the thread pool: 700 MB/s in blocks of 128 KiB, 980 so. */
@@ -65,7 +70,9 @@ export async function openRegular(
     if (!info.isFile()) throw notRegular()
     if (info.size > maxBytes) throw tooLarge(maxBytes)
     if (info.size === 0n) throw empty()
-    return { handle, size: Number(info.size), mtimeNs: info.mtimeNs }
+    const { mtimeNs, ctimeNs } = info
+    const settled = Date.now() - changedAt(info) > settledAfterMs
+    return { handle, size: Number(info.size), mtimeNs, ctimeNs, settled }
   } catch (error) {
     await handle.close()
     throw error
@@ -73,28 +80,31 @@ export async function openRegular(
 }
 
 /** The digest of an opened file, lower-case hex. @throws the signal's reason; SvcError when the file shrank */
-export async function md5Of({ handle, size }: OpenedFile, signal: AbortSignal): Promise<string> {
+export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal): Promise<string> {
   const hash = createHash('md5')
   for await (const block of blocksOf(handle, size)) {
-    signal.throwIfAborted()
+    signal?.throwIfAborted()
     hash.update(block)
   }
   return hash.digest('hex')
 }
 
-/** An opened file of known digest as something to send. */
+/** An opened file of known digest as something to send. `ours`: in a folder of svc's own. */
 export function homeFile(
   opened: OpenedFile,
-  known: { kind: MediaKind; file_name: string; md5: string; remove?: () => Promise<void> },
+  known: { kind: MediaKind; file_name: string; md5: string; ours: boolean; remove?: () => Promise<void> },
 ): HomeFile {
-  const { handle, size, mtimeNs } = opened
-  const { kind, file_name, md5, remove } = known
+  const { handle, size, mtimeNs, ctimeNs, settled } = opened
+  const { kind, file_name, md5, ours, remove } = known
   return {
     ...{ kind, file_name, size, md5 },
     read: () => blocksOf(handle, size),
     async unchanged() {
       const now = await handle.stat({ bigint: true })
       if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw changed()
+      // Times may be put back, and stand still between two changes: then the bytes tell. Nobody else writes to ours.
+      const doubtful = !ours && (now.ctimeNs !== ctimeNs || !settled)
+      if (doubtful && (await md5Of(opened)) !== md5) throw changed()
     },
     async release() {
       await handle.close().catch(() => {})

@@ -58,7 +58,7 @@ export class KeptFiles {
     const opened = await openRegular(join(await mediaFolder(this.#ports.mediaRoot, 'outbox'), name), {
       maxBytes: Number.MAX_SAFE_INTEGER,
     })
-    if (opened.size === size) return homeFile(opened, { kind, file_name, md5 })
+    if (opened.size === size) return homeFile(opened, { kind, file_name, md5, ours: true })
     await opened.handle.close()
     throw new SvcError('invalid_arguments', 'media: the file is not what was queued')
   }

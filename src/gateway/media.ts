@@ -63,7 +63,7 @@ export class Media {
       },
       signal,
     )
-    const { downloadParam } = await cdn.upload({
+    const uploading = cdn.upload({
       ...target,
       cdnUrl,
       filekey,
@@ -73,6 +73,11 @@ export class Media {
         return progress ? counted(cipher, `upload ${file.file_name}`, cipher_size, progress) : cipher
       },
       signal,
+    })
+    const { downloadParam } = await uploading.catch(async error => {
+      // Of a file that changed meanwhile that is what is wrong, whatever upstream says of it.
+      if (!signal.aborted) await file.unchanged()
+      throw error
     })
     await file.unchanged()
     return {

@@ -66,7 +66,7 @@ export class Sources {
     try {
       const md5 = await md5Of(opened, call.signal)
       const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
-      return homeFile(opened, { kind: content.kind, file_name, md5 })
+      return homeFile(opened, { kind: content.kind, file_name, md5, ours: false })
     } catch (error) {
       await opened.handle.close()
       throw error
@@ -123,7 +123,7 @@ export class Sources {
     try {
       const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
       const opened = await openRegular(path, { maxBytes })
-      return homeFile(opened, { kind: content.kind, file_name, md5: digests.md5!, remove })
+      return homeFile(opened, { kind: content.kind, file_name, md5: digests.md5!, ours: true, remove })
     } catch (error) {
       await remove()
       throw error

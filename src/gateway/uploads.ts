@@ -102,6 +102,7 @@ export class Uploads {
           ? sidecar.file_name
           : safeBaseName(content.file_name, sidecar.file_name),
       md5: sidecar.md5,
+      ours: true,
     })
   }
 
