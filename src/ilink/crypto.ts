@@ -37,8 +37,8 @@ export const paddedSize = (size: number): number => Math.floor(size / 16) * 16 +
 
 export type ByteSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
-/** Chunks are gathered to at least this many bytes: a call into the cipher costs more than 1 KiB of its work. */
-const leastChunk = 256 * 1024
+/** Chunks are joined to up to this many bytes: a call into the cipher costs more than 1 KiB of its work. */
+const joinedBytes = 128 * 1024
 
 /** The ciphertext of a plaintext source. A failing source fails the iteration. */
 export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
@@ -76,24 +76,26 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
   if (last.length > 0) yield last
 }
 
-/** Small chunks joined to at least `leastChunk` bytes, large ones as they are; order kept. */
+/**
+ * Small chunks joined, large ones as they are; order kept. All are joined in the same buffer: what is given is valid until
+ * the next is asked for.
+ */
 async function* gathered(source: ByteSource): AsyncGenerator<Uint8Array> {
   const passed = streamedBytes()
-  let held: Uint8Array[] = []
-  let heldBytes = 0
-  const release = () => {
-    const only = held[0]
-    const joined = held.length === 1 && only ? only : Buffer.concat(held, heldBytes)
-    held = []
-    heldBytes = 0
-    return joined
-  }
+  const joined = Buffer.allocUnsafe(joinedBytes)
+  let filled = 0
   for await (const chunk of source) {
-    if (chunk.length === 0) continue
     passed(chunk.length)
-    held.push(chunk)
-    heldBytes += chunk.length
-    if (heldBytes >= leastChunk) yield release()
+    if (filled > 0 && filled + chunk.length > joined.length) {
+      yield joined.subarray(0, filled)
+      filled = 0
+    }
+    if (chunk.length > joined.length) {
+      yield chunk
+    } else {
+      joined.set(chunk, filled)
+      filled += chunk.length
+    }
   }
-  if (heldBytes > 0) yield release()
+  if (filled > 0) yield joined.subarray(0, filled)
 }
