@@ -10,12 +10,18 @@ export const beatEveryMs = 4000
 /** Without a beat for this long, the poller counts as stalled. */
 export const stalledMs = 15_000
 
+/** What one look adds to the silence at most: who did not look for longer may have stood still, and the poller with him. */
+const longestLookMs = 2000
+
 export class Heartbeat {
   readonly #path: string
   readonly #clock: Clock
+  /** The time of the file as seen last, by whatever clock: a stepped one changes nothing. */
   #seen: number | undefined
-  /** Monotonic ms of the last change seen: a stepped clock changes nothing. */
-  #changedAt = 0
+  /** Monotonic. */
+  #lookedAt: number | undefined
+  /** So long it was looked at without a beat. */
+  #silentMs = 0
 
   constructor(path: string, clock: Clock) {
     this.#path = path
@@ -32,17 +38,17 @@ export class Heartbeat {
     }
   }
 
-  /** Looks once. @returns whether the polling process has shown no life for too long */
+  /** Looks once, which is to be done every second. @returns whether the polling process has shown no life for too long */
   async stalled(): Promise<boolean> {
     const beatenAt = await stat(this.#path).then(
       info => info.mtimeMs,
       () => undefined,
     )
     const now = this.#clock.monotonic()
-    if (beatenAt !== this.#seen || this.#changedAt === 0) {
-      this.#seen = beatenAt
-      this.#changedAt = now
-    }
-    return now - this.#changedAt > stalledMs
+    const sinceMs = now - (this.#lookedAt ?? now)
+    this.#silentMs = beatenAt === this.#seen ? this.#silentMs + Math.min(sinceMs, longestLookMs) : 0
+    this.#seen = beatenAt
+    this.#lookedAt = now
+    return this.#silentMs > stalledMs
   }
 }
