@@ -146,7 +146,7 @@ export function addMediaRoutes(
       const accepted = await acceptUpload(context.gateway, request, maxUploadBytes, call.signal)
       return new Response(JSON.stringify(accepted), jsonAnswer)
     } catch (error) {
-      return failed(error, context)
+      return failed(error, context, undefined, call.signal)
     } finally {
       call.end()
     }
@@ -156,7 +156,7 @@ export function addMediaRoutes(
       // Stopping does not cut a download short: it has until the server's grace is over.
       return await sendMedia(context.gateway, params, request.signal)
     } catch (error) {
-      return failed(error, context)
+      return failed(error, context, undefined, request.signal)
     }
   }
   app.post(`${prefix}/media`, ({ request }) => upload(request), {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
+import { createLog } from '../../src/platform/log.ts'
 import { disposition } from '../../src/server/media-routes.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure } from '../support/failure.ts'
@@ -121,6 +122,40 @@ describe('POST /media', () => {
     await cut
     expect((await rest.call('sessions')).status).toBe(200)
     expect(rest.gateway.uploads.length).toBe(before)
+  })
+
+  test.each([
+    ['an upload', 'POST /media HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf'],
+    [
+      'an upload without a length',
+      'POST /media HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n',
+    ],
+    [
+      'a form',
+      'POST /media HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf',
+    ],
+    ['media', 'GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+  ])('who hangs up in the middle of %s is no unexpected error', async (_what, request) => {
+    const lines: string[] = []
+    await using rest = await startRest({ log: createLog('DEBUG', line => void lines.push(line)) })
+    const { media } = rest.gateway
+    const { accept, open } = media
+    const over = Promise.withResolvers<void>()
+    media.accept = (...given) => accept(...given).finally(over.resolve)
+    media.open = (asked, signal) => {
+      const left = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+      return Promise.all([open(asked, signal).catch(() => {}), left]).finally(over.resolve) as Promise<never>
+    }
+    const asked = rest.gateway.nextCall
+    await raw(rest.server, socket => {
+      socket.write(request)
+      void asked.then(() => socket.destroy())
+    })
+    await over.promise
+    expect((await rest.call('sessions')).status).toBe(200)
+    expect(lines).toEqual([])
   })
 })
 
