@@ -39,6 +39,8 @@ export interface TokenFile {
 const defaultFile = '.default_session'
 /** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
 const mendMs = 200
+/** What may be the matter with a token.json, until it is mended. */
+const ailments = ['token.json cannot be read', 'token.json does not parse and cannot be set aside'] as const
 /** What a writer that was killed leaves of our files. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
@@ -259,11 +261,13 @@ export class Sessions {
     } catch (error) {
       // Of this session alone: the others go on.
       if (!this.#isSession(folder)) return undefined
-      this.#warnOnce(folder, 'token.json cannot be read', { error })
+      this.#warnOnce(folder, ailments[0], { error })
       return { name: folder, damaged: true }
     }
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
+      // Well again: what ails it the next time is news.
+      if (this.#warned.size > 0) for (const event of ailments) this.#warned.delete(`${folder}/${event}`)
       return { name: folder, bot: found.value.bot }
     }
     if (found.kind === 'damaged') {
@@ -273,7 +277,7 @@ export class Sessions {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
       }
       await (locked ? mend() : this.#lock.run(mend, { timeoutMs: mendMs })).catch(error => {
-        this.#warnOnce(folder, 'token.json does not parse and cannot be set aside', { error })
+        this.#warnOnce(folder, ailments[1], { error })
       })
       const again = this.#files.read(path)
       return again.kind === 'read' ? { name: folder, bot: again.value.bot } : { name: folder, damaged: true }

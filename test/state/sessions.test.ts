@@ -1,5 +1,16 @@
 import { expect, test } from 'bun:test'
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import {
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { statOf } from '../../src/platform/files.ts'
 import { failure } from '../support/failure.ts'
@@ -69,6 +80,23 @@ test('a damaged token.json is set aside, told once, and healed by a login; its c
   await t.sessions.save('s', bot('new'))
   expect((await t.sessions.get('s'))?.bot?.bot_id).toBe('new@im.bot')
   expect((await t.contexts.users('s')).get('u')?.token).toBeUndefined()
+})
+
+test('a token.json that cannot be read is told once; and again when it happens again', async () => {
+  await using t = await openTestState()
+  const told = () => t.lines.filter(line => line.includes('token.json cannot be read')).length
+  const path = join(t.dir, 's', 'token.json')
+  for (const times of [1, 2]) {
+    await t.sessions.save('s', bot('b'))
+    expect(await t.sessions.get('s')).toMatchObject({ bot: bot('b') })
+    await unlink(path)
+    await mkdir(path)
+    for (let looks = 0; looks < 3; looks++) {
+      expect(await t.sessions.get('s')).toEqual({ name: 's', damaged: true })
+    }
+    expect(told()).toBe(times)
+    await rmdir(path)
+  }
 })
 
 test('a login that comes between finding a damaged file and setting it aside is kept', async () => {
