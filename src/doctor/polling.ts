@@ -25,6 +25,8 @@ export interface Polling {
 /** A beat of a living poller comes within this. */
 const beatWithinMs = beatEveryMs + 1500
 const lookEveryMs = 100
+/** What one look adds to the watch at most: the machine may have stood still, and the holder with us. */
+const longestLookMs = 500
 
 /**
  * Looks at the poll lock. A holder whose last sign of life is old, or in the future after the clock was set, is watched
@@ -47,9 +49,11 @@ export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling>
 }
 
 async function beats(path: string, before: number, clock: Clock): Promise<boolean> {
-  for (const end = clock.monotonic() + beatWithinMs; clock.monotonic() < end; ) {
+  for (let leftMs = beatWithinMs; leftMs > 0; ) {
+    const looked = clock.monotonic()
     await clock.sleep(lookEveryMs)
     if ((await statOf(path))?.mtimeMs !== before) return true
+    leftMs -= Math.min(clock.monotonic() - looked, longestLookMs)
   }
   return false
 }

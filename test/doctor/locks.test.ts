@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
+import { lookAtPolling } from '../../src/doctor/polling.ts'
 import { directCall } from '../../src/gateway/call.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -66,6 +67,33 @@ test('a holder that shows no life is an error; the clock is not believed, its ne
     const beats = setInterval(() => utimesSync(path, new Date(), new Date()), 50)
     expect((await beating).of('locks/poller')).toMatchObject([{ severity: 'ok' }])
     clearInterval(beats)
+  } finally {
+    await lock.close()
+  }
+})
+
+test('a machine that stands still while a holder is watched says nothing about him', async () => {
+  const lock = await openLock(path)
+  try {
+    expect(await lock.tryLock()).toBe(true)
+    const old = new Date(Date.now() - 3600_000)
+    utimesSync(path, old, old)
+    const clock = testClock()
+    let looks = 0
+    const looking = lookAtPolling(ward.dir, {
+      ...clock,
+      async sleep(ms, signal) {
+        looks += 1
+        await clock.sleep(ms, signal)
+      },
+    })
+    await until('he is watched', 30_000, () => looks > 1)
+    clock.advance(60_000)
+    // Who wakes has not beaten yet.
+    const since = looks
+    await until('he is watched on', 30_000, () => looks > since + 2)
+    utimesSync(path, new Date(), new Date())
+    expect(await looking).toMatchObject({ held: true, stalled: false })
   } finally {
     await lock.close()
   }
