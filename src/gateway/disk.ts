@@ -79,8 +79,11 @@ export async function keepStream(
   }
 }
 
-/** Chunks are written in blocks of at least this size: each write is a way through the thread pool. */
-const blockBytes = 256 * 1024
+/**
+ * Chunks are written in blocks of at least this size: each write is a way through the thread pool. What media comes in is
+ * mostly larger, and then it is not copied together first.
+ */
+const blockBytes = 128 * 1024
 
 async function drain(
   reader: ReadableStreamDefaultReader<Uint8Array>,
