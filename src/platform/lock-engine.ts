@@ -4,7 +4,7 @@ import { readFile, unlink, writeFile } from 'node:fs/promises'
 import process from 'node:process'
 import { openLibc } from './libc.ts'
 import { openLockFolder, staleMs } from './lock-folder.ts'
-import { type LockEngine, type LockKind, leaveNote } from './lock-form.ts'
+import { type LockEngine, type LockKind, leaveNote, refused } from './lock-form.ts'
 
 export type { LockEngine, LockKind } from './lock-form.ts'
 
@@ -120,12 +120,13 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
         }
         await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
         if (!(await readFile(path, 'utf8')).startsWith('flock\n'))
-          throw new Error('the lock file was replaced')
+          throw refused(path, 'was replaced by one of another kind')
         const next = await openFlockFile(path)
         if (!next) return false
+        const nextFd = openSync(path, 'r+')
         close()
         file = next
-        fd = openSync(path, 'r+')
+        fd = nextFd
       }
       return false
     },

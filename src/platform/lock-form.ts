@@ -1,5 +1,7 @@
 /** What a lock file looks like, and what a way to lock it offers. */
 import { writeSync } from 'node:fs'
+import { basename } from 'node:path'
+import { SvcError } from '../model/error.ts'
 
 export type LockKind = 'flock' | 'lockfile'
 
@@ -20,3 +22,10 @@ export interface LockEngine {
 /** Puts who took the lock behind the first line; fixed width, so that no older text shows behind it. */
 export const leaveNote = (fd: number, kind: LockKind, note: string): void =>
   void writeSync(fd, `${kind}\n${note.padEnd(62)}\n`, 0)
+
+/** A lock file that is not to be used as it is. */
+export const refused = (path: string, why: string, cause?: unknown): SvcError =>
+  new SvcError('store_unavailable', `the lock file ${basename(path)} ${why}`, {
+    hint: 'Use one kind of machine for one data directory; if no other process uses it, stop svc, remove the lock files and start again.',
+    cause,
+  })

@@ -14,6 +14,7 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { errorCodeOf, makePrivate, readText, removeQuietly } from './files.ts'
 import { flockWorks, type LockEngine, type LockKind, openEngine } from './lock-engine.ts'
+import { refused } from './lock-form.ts'
 
 export type { LockKind } from './lock-engine.ts'
 
@@ -61,11 +62,7 @@ export async function openLock(
 ): Promise<FileLock> {
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
-  const refuse = (why: string, cause?: unknown) =>
-    new SvcError('store_unavailable', `the lock file ${basename(path)} ${why}`, {
-      hint: 'Use one kind of machine for one data directory; if no other process uses it, stop svc, remove the lock files and start again.',
-      cause,
-    })
+  const refuse = (why: string, cause?: unknown) => refused(path, why, cause)
   if (recorded !== 'flock' && recorded !== 'lockfile') {
     throw refuse(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
   }

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isSvcError } from '../../src/model/error.ts'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
+import { failure } from '../support/failure.ts'
 import { until } from '../support/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
@@ -224,6 +225,23 @@ test('a file that was replaced before the lock is taken is noticed', async () =>
   expect(await stale.tryLock()).toBe(false)
   await fresh.unlock()
   expect(await stale.tryLock()).toBe(true)
+})
+
+test('a file that was replaced by one of another kind is refused with what to do, not taken', async () => {
+  const path = newPath()
+  const lock = await open(path, { kind: 'flock' })
+  for (const text of ['lockfile\n', '']) {
+    unlinkSync(path)
+    writeFileSync(path, text)
+    for (const work of [lock.tryLock(), lock.run(async () => {})]) {
+      expect(await failure(work)).toMatchObject({
+        code: 'store_unavailable',
+        message: expect.stringContaining('was replaced'),
+        hint: expect.stringContaining('start again'),
+      })
+    }
+    expect(lock.held).toBe(false)
+  }
 })
 
 test('who has lost the lock does not give back what the next one in this process has taken', async () => {
