@@ -290,7 +290,7 @@ export async function createUnique(dir: string, name: string): Promise<{ path: s
  * The real path of `path` (relative ones start at `root`) after all symlinks, if it lies in `root`. What does not
  * exist yet is judged by its nearest existing parent. Work on the returned path, not on the given one.
  *
- * @throws SvcError `forbidden` when it lies outside, or cannot be followed
+ * @throws SvcError `forbidden` when it lies outside, or cannot be followed; `store_unavailable` when the root is gone
  */
 export async function insideDir(root: string, path: string): Promise<string> {
   const outside = (cause?: unknown) =>
@@ -299,7 +299,12 @@ export async function insideDir(root: string, path: string): Promise<string> {
       cause,
     })
   if (path.includes('\0')) throw outside()
-  const realRoot = await realpath(root)
+  const realRoot = await realpath(root).catch(error => {
+    throw new SvcError('store_unavailable', `the media root cannot be entered (${errorCodeOf(error)})`, {
+      hint: 'It was removed, moved or closed to svc while it runs: put it back, and check owner and permissions.',
+      cause: error,
+    })
+  })
   const real = await realWay(resolve(realRoot, path)).catch(error => {
     throw outside(error)
   })

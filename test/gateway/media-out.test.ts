@@ -15,6 +15,7 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { directCall } from '../../src/gateway/call.ts'
 import type { MediaContent } from '../../src/model/message.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
@@ -247,6 +248,25 @@ describe('path', () => {
     })
     expect(watch.ms).toBeLessThan(8000)
     expect(await used(t)).toBe(0)
+  })
+
+  test('a media root that is gone while svc runs is said to be so, wherever it is named', async () => {
+    await using t = await withTalk()
+    await rm(t.mediaRoot, { recursive: true })
+    await t.sandbox.media('image', randomBytes(100))
+    const received = await t.until('received', async () => {
+      const { messages } = await t.gateway.history.page({ msg_type: 'IMAGE', limit: 1, offset: 0 })
+      return messages[0]
+    })
+    const failures = [
+      send(t, { kind: 'file', path: 'f' }),
+      send(t, { kind: 'file', data: 'eA==' }),
+      t.gateway.media.download(
+        { message_id: received.message_id, item: 0, save_dir: 'new' },
+        directCall({ local: false }),
+      ),
+    ].map(failure)
+    for (const failed of failures) expect(await failed).toMatchObject({ code: 'store_unavailable' })
   })
 
   test('a file that changes between the look and the upload is not sent as something else', async () => {

@@ -233,8 +233,8 @@ test('a file that was replaced by one of another kind is refused with what to do
   for (const text of ['lockfile\n', '']) {
     unlinkSync(path)
     writeFileSync(path, text)
-    for (const work of [lock.tryLock(), lock.run(async () => {})]) {
-      expect(await failure(work)).toMatchObject({
+    for (const failed of [lock.tryLock(), lock.run(async () => {})].map(failure)) {
+      expect(await failed).toMatchObject({
         code: 'store_unavailable',
         message: expect.stringContaining('was replaced'),
         hint: expect.stringContaining('start again'),
