@@ -131,6 +131,8 @@ async function typed(
 }
 
 const prompt = [`PS1='re''ady>'\n`, /ready>/] as const
+/** Ctrl-U and Enter: a Ctrl-C that comes while the shell still completes gets lost. */
+const anew = ['\u0015\n', /ready>/] as const
 
 test('bash completes with Tab', async () => {
   await typed(
@@ -142,15 +144,15 @@ test('bash completes with Tab', async () => {
       ['--typ\t', /--type /],
       ['vo\t', /ice /],
       ['--session w\t', /ork /],
-      ['\u0003', /ready>/],
+      anew,
       ['svc send o9\t', /cq80abc@im\.wechat /],
       ['--image bi\t', /n\//],
-      ['\u0003', /ready>/],
+      anew,
       // bash hands over words that hold one of these signs in pieces.
       ['svc send o9cq80abc@\t', /im\.wechat /],
-      ['\u0003', /ready>/],
+      anew,
       ['svc send o9cq80abc@im\t', /\.wechat /],
-      ['\u0003', /ready>/],
+      anew,
       ['svc history --type=vi\t', /deo /],
     ],
   )
@@ -166,7 +168,7 @@ test.skipIf(!Bun.which('zsh'))('zsh completes with Tab', async () => {
       ['svc histo\t', /history /],
       ['--typ\t', /--type /],
       ['vo\t', /ice/],
-      ['\u0003', /ready>/],
+      anew,
       ['svc send --image bi\t', /n/],
     ],
   )
