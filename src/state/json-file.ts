@@ -4,7 +4,7 @@
  * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
  * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
  */
-import { type BigIntStats, readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
 import { troubled } from './trouble.ts'
@@ -90,7 +90,7 @@ export function stampOf(path: string): { stamp: string; changedAt: number } | un
 }
 
 /** When (Unix ms) the file last changed, at the latest. */
-export function changedAt({ mtimeNs, ctimeNs }: Pick<BigIntStats, 'mtimeNs' | 'ctimeNs'>): number {
+export function changedAt({ mtimeNs, ctimeNs }: { mtimeNs: bigint; ctimeNs: bigint }): number {
   // Deno tells the inode's time in whole seconds: another change may follow in the same one.
   const tickMs = ctimeNs % 1_000_000_000n === 0n ? 1000 : 0
   return Math.max(Number(mtimeNs), Number(ctimeNs)) / 1e6 + tickMs
