@@ -84,7 +84,8 @@ export function loginPrinter(
       need_verifycode: 'the phone shows a number',
       verify_code_blocked: 'too many wrong numbers',
       expired: 'the code has run out',
-      already_bound: 'the scanned account is connected here already, under another session',
+      // Why, and what to do, stands in the error.
+      already_bound: 'not logged in',
       confirmed: green(`connected: session ${name}${status.bot_id ? `, bot ${oneLine(status.bot_id)}` : ''}`),
     }
     await write(`${words[status.status]}\n`)
@@ -107,6 +108,7 @@ function drawnCode(text: string, colours: Colours): string {
 export const loginFailure = (
   status: LoginStatus,
   pretended: boolean,
+  again = status.session === 'default' ? 'svc login' : `svc login ${oneLine(status.session)}`,
 ): { code: ErrorCode; detail: string; hint: string } => ({
   code: status.status === 'waiting' || status.status === 'scaned' ? 'upstream_timeout' : 'not_connected',
   detail:
@@ -117,8 +119,8 @@ export const loginFailure = (
         : status.message.split('. ')[0]!.replace(/\.$/, ''),
   hint:
     status.status === 'need_verifycode'
-      ? 'Run svc login again in a terminal and type it there, or write it to the standard input, left open, when it asks.'
+      ? `Run ${again} again in a terminal and type it there, or write it to the standard input, left open, when it asks.`
       : status.status === 'already_bound' && pretended
-        ? 'On the phone press Add under People, then run svc login again and scan as that person.'
-        : 'Run svc login again for a new code.',
+        ? `On the phone press Add under People, then run ${again} again and scan as that person.`
+        : `Run ${again} again for a new code.`,
 })

@@ -119,17 +119,18 @@ function historyText(page: HistoryPage, again: string): Shown {
 /** The table of sessions. */
 export function sessionsText(sessions: readonly Session[], again: string): Shown {
   if (sessions.length === 0) return { text: '', note: note(`no session yet: svc login${again}`), bare: true }
+  // Beside a service it alone knows when it polled: dashes would look as if it never did.
+  const polled = sessions.some(session => session.last_poll_at !== undefined)
   const rows = sessions.map(session => [
     `${session.is_default ? '*' : ' '} ${oneLine(session.name)}`,
     session.status,
     String(session.user_count),
-    localTime(session.last_poll_at),
+    ...(polled ? [localTime(session.last_poll_at)] : []),
     localTime(session.created_at),
     oneLine(session.bot_id ?? '–'),
   ])
-  return {
-    text: table(['  SESSION', 'STATUS', 'USERS', 'LAST POLL', 'LOGGED IN', 'BOT'], rows, colours.bold),
-  }
+  const heads = ['  SESSION', 'STATUS', 'USERS', ...(polled ? ['LAST POLL'] : []), 'LOGGED IN', 'BOT']
+  return { text: table(heads, rows, colours.bold) }
 }
 
 /** The table of those who have written, and what may be answered. */

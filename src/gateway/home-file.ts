@@ -147,7 +147,8 @@ async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
 
 const changed = () => new SvcError('invalid_arguments', 'media: the file changed while it was read')
 
-const notRegular = () => new SvcError('invalid_arguments', 'media.path: expected a regular file')
+const notRegular = () =>
+  new SvcError('invalid_arguments', 'media.path: it is a folder or a device, not a file')
 
 const troubles: Readonly<Record<string, string>> = {
   ENOENT: 'it is not there',

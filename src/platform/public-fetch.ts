@@ -94,11 +94,18 @@ const unfetchable = (why: string, cause?: unknown, details?: Record<string, unkn
     cause,
   })
 
+const failures: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'its host name is not found',
+  ECONNREFUSED: 'nothing listens there',
+  ECONNRESET: 'the connection broke',
+}
+
 /** Failures of the other server, in words without its URL, which may carry secrets. */
 const meant = (error: unknown): unknown => {
   if (error instanceof SvcError) return error
   const code = (error as { code?: unknown } | undefined)?.code
-  return unfetchable(typeof code === 'string' ? code : 'the connection failed', error)
+  if (typeof code !== 'string') return unfetchable('the connection failed', error)
+  return unfetchable(failures[code] ? `${failures[code]} (${code})` : code, error)
 }
 
 function parsedUrl(text: string, base?: URL): URL {

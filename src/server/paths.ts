@@ -57,14 +57,25 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
       new SvcError('method_not_allowed', `This path takes ${allowed.join(', ')}, not the method sent`),
       { allow: allowed.join(', ') },
     )
-  const isTool = path.startsWith('/tools/default/')
   const names = [...methods.keys()].flatMap(known => /^\/tools\/default\/(\w+)$/.exec(known)?.[1] ?? [])
+  const [, part, name = ''] = /^\/tools\/([^/]*)\/(.*)$/.exec(path) ?? []
+  if (part === 'default')
+    return problemResponse(
+      new SvcError('not_found', 'There is no tool of this name', {
+        hint: `The tools are ${names.join(', ')}.`,
+      }),
+    )
   return problemResponse(
-    isTool
-      ? new SvcError('not_found', 'There is no tool of this name', {
-          hint: `The tools are ${names.join(', ')}.`,
-        })
-      : new SvcError('not_found', 'There is nothing at this path'),
+    new SvcError(
+      'not_found',
+      'There is nothing at this path',
+      // As if that part of the path were an account.
+      names.includes(name)
+        ? {
+            hint: `It is /tools/default/${name} for all accounts; name one of them in the argument "session".`,
+          }
+        : {},
+    ),
   )
 }
 

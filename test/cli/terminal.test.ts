@@ -70,7 +70,7 @@ describe('login', () => {
     await t.phone('scan', { confirm: true })
     expect((await screen.exited).status).toBe(1)
     expect(screen.text()).toEndWith(
-      `error: The scanned account is connected here already, under another session; nothing was changed. On the phone press Add under People, then run svc login --sandbox -d ${t.dir} again and scan as that person.\n`,
+      `error: The scanned account is connected here already, under another session; nothing was changed. On the phone press Add under People, then run svc login --sandbox -d ${t.dir} second again and scan as that person.\n`,
     )
   })
 

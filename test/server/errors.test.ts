@@ -125,6 +125,14 @@ describe('a failure is always a problem', () => {
     if (allow) expect(answer.toLowerCase()).toContain(`\r\nallow: ${allow.toLowerCase()}\r\n`)
   })
 
+  test('an account in the place of default: how one is named', async () => {
+    const { hint } = await problem(await post('/tools/work/recv', '{}', json))
+    expect(hint).toBe(
+      'It is /tools/default/recv for all accounts; name one of them in the argument "session".',
+    )
+    expect((await problem(await post('/tools/work/nope', '{}', json))).hint).toContain('/docs')
+  })
+
   test('HEAD answers as GET without the body, and 405 where there is no GET', async () => {
     for (const path of ['/docs', '/tools', '/healthz', '/openapi.json']) {
       const head = await fetch(`${rest.url}${path}`, { method: 'HEAD' })
