@@ -34,6 +34,7 @@ import { OneShot } from './one-shot.ts'
 import { Outbox } from './outbox.ts'
 import { Turnstile } from './pace.ts'
 import { Poller } from './poller.ts'
+import { pretendedFetch } from './pretended.ts'
 import { Sender } from './sender.ts'
 
 export type { Gateway, PanelGateway } from './face.ts'
@@ -110,7 +111,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const trustedHosts = new Set([new URL(upstreamUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
   const account = (bot: BotInfo): Account => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token })
-  const api = createApi({ fetch: apiFetch, channelVersion: config.channelVersion, version })
+  const fetch = sandboxUrl === undefined ? apiFetch : pretendedFetch(apiFetch, sandboxUrl, log)
+  const api = createApi({ fetch, channelVersion: config.channelVersion, version })
   const cdn = createCdn({ fetch: apiFetch, trusted })
 
   const commits = new CommitsUnderWay()

@@ -200,15 +200,17 @@ const unreached =
  * Any failure of `fetch` itself as an ILinkError of kind network.
  *
  * @param what was under way, where it is more than a question to WeChat
+ * @param whom was asked, where it is not WeChat itself; `hint`: what to do then
  */
-export function networkError(cause: unknown, what?: string): ILinkError {
+export function networkError(cause: unknown, what?: string, whom = 'WeChat', hint = unreached): ILinkError {
   const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
   const neverSent = code !== undefined && neverSentCode.test(code)
-  const detail = neverSent ? 'WeChat cannot be reached' : 'the connection to WeChat broke'
+  const detail = neverSent ? `${whom} cannot be reached` : `the connection to ${whom} broke`
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
-    hint: unreached,
+    hint,
     neverSent,
-    cause,
+    // A code says it all: the sentence behind it repeats it, with advice for whoever wrote the call.
+    ...(code === undefined && { cause }),
   })
 }
 

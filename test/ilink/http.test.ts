@@ -10,6 +10,7 @@ import {
   type Request,
   randomUin,
 } from '../../src/ilink/http.ts'
+import { createLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { httpServer, json, plainFetch, rawServer } from './server.ts'
 
@@ -274,6 +275,18 @@ describe('connections', () => {
       expect(error.message).toMatch(said)
       expect(error.hint).toMatch(hint)
       if (url !== silent.url) expect((await failure(getBotQrcode(url, []))).message).toMatch(said)
+    }
+  })
+
+  test('a log line says a broken connection once, without the advice for programmers', async () => {
+    const gone = httpServer(() => json({}))
+    await gone[Symbol.asyncDispose]()
+    await using resets = await rawServer(socket => socket.resetAndDestroy())
+    for (const url of [gone.url, resets.url]) {
+      const lines: string[] = []
+      const error = await failure(ask(url))
+      createLog('INFO', line => void lines.push(line)).warn('poll failed', { error })
+      expect(lines.join('')).toMatch(/ WARNING poll failed error="[^"()]+ \(\w+\)"\n$/)
     }
   })
 
