@@ -1,8 +1,11 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
+
+import { join } from 'node:path'
 import { httpUrl } from '../config/values.ts'
 import { readConfig } from '../config.ts'
 import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
 import { SvcError } from '../model/error.ts'
+import { lookAtLock } from '../platform/lock-look.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { jsonLine } from './print.ts'
@@ -29,13 +32,22 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const healthy = answer.kind === 'svc' && answer.status === 200
   const what = saidOfHealth(answer)
   // Whoever names a whole address may mean another machine.
-  const next = answer.kind === 'nobody' && flags.url === undefined ? `; to start it: ${startLine(flags)}` : ''
+  const next = answer.kind === 'nobody' && flags.url === undefined ? `; ${await nextStep(flags)}` : ''
   await writeOut(
     flags.json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
+}
+
+/** What to do where nothing listens: a service of the usual directory may listen elsewhere. */
+async function nextStep(flags: HealthFlags): Promise<string> {
+  const { basePath } = settings(flags)
+  const lock = await lookAtLock(join(basePath, '.poll.lock')).catch(() => undefined)
+  if (!lock?.held) return `to start it: ${startLine(flags)}`
+  const who = lock.pid === undefined ? 'a process' : `process ${lock.pid}`
+  return `${who} uses ${oneLine(basePath)} and may listen on another port: name it with --port. If it serves nothing: ${startLine(flags)}`
 }
 
 const startLine = ({ host, port, sandbox }: HealthFlags) =>
@@ -46,9 +58,12 @@ const startLine = ({ host, port, sandbox }: HealthFlags) =>
     ...(port === undefined ? [] : ['--port', shellWord(port)]),
   ].join(' ')
 
-function configured({ host, port, sandbox }: HealthFlags): string {
-  // Whatever the port of the phone: it is not asked, so it cannot be in the way.
-  const config = readConfig({ host, port, sandbox, sandboxPort: '0' })
+// Whatever the port of the phone: it is not asked, so it cannot be in the way.
+const settings = ({ host, port, sandbox }: HealthFlags) =>
+  readConfig({ host, port, sandbox, sandboxPort: '0' })
+
+function configured(flags: HealthFlags): string {
+  const config = settings(flags)
   if (config.port === 0) {
     throw new SvcError('invalid_arguments', '--port: expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',
