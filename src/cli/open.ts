@@ -1,5 +1,6 @@
 /** The gateway of a command that does one thing: a second process beside a running service, or alone. */
 import type { Config } from '../config.ts'
+import { lookAround } from '../doctor/place.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Log } from '../platform/log.ts'
@@ -12,6 +13,10 @@ export interface Opened {
   /** Of the simulated phone, with --sandbox. */
   readonly phoneUrl?: string
 }
+
+/** Whether there is no data directory yet: then there is nothing to see, and a look is not to make one. */
+export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
+  (await lookAround(basePath)).state === 'missing'
 
 /**
  * Opens the data directory for a command; `stack` closes it. With `--sandbox` the pretend WeChat that runs for the

@@ -2,18 +2,19 @@
 import type { Command } from 'commander'
 import type { Gateway } from '../gateway/face.ts'
 import { createLog } from '../platform/log.ts'
+import { againFlags } from './advice.ts'
 import type { CommandLine } from './command.ts'
-import { openForCommand } from './open.ts'
+import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
-import { cancelledText, outboxText, type Shown, usersText, writeNote } from './show.ts'
+import { cancelledText, outboxText, type Shown, sessionsText, usersText, writeNote } from './show.ts'
 import { writeOut } from './terminal.ts'
 
 /** `svc outbox`. */
 export const listOutbox = (line: CommandLine, command: Command): Promise<void> => {
   const { user, session } = command.opts() as { user?: string; session?: string }
   const filter = { ...(user !== undefined && { user_id: user }), ...(session !== undefined && { session }) }
-  return shown(line, command, gateway => gateway.outbox.list(filter), outboxText)
+  return shown(line, command, gateway => gateway.outbox.list(filter), outboxText, [])
 }
 
 /** `svc outbox cancel`. */
@@ -21,13 +22,15 @@ export const cancelOutbox = (line: CommandLine, command: Command): Promise<void>
   shown(line, command, gateway => gateway.outbox.cancel(command.args[0]!), cancelledText)
 
 /** `svc users`. */
-export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
-  shown(
+export const listUsers = (line: CommandLine, command: Command): Promise<void> => {
+  let isAny = false
+  return shown(
     line,
     command,
     async gateway => {
       const [only] = command.args
       const names = only === undefined ? (await gateway.accounts.list()).map(({ name }) => name) : [only]
+      isAny = names.length > 0
       const users = await Promise.all(
         names.map(async session =>
           (await gateway.accounts.users(session)).map(user => ({ session, ...user })),
@@ -35,20 +38,25 @@ export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
       )
       return users.flat().sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
     },
-    usersText,
+    users => (isAny ? usersText(users) : sessionsText([], againFlags(command))),
+    command.args.length === 0 ? [] : undefined,
   )
+}
 
+/** @param nothing what there is to see where there is no data directory: then none is made */
 async function shown<T>(
   line: CommandLine,
   command: Command,
   read: (gateway: Gateway) => Promise<T>,
   show: (result: T) => Shown,
+  nothing?: T,
 ): Promise<void> {
   const config = toolConfig(command)
+  const bare = nothing !== undefined && (await isAbsent(config))
   await using stack = new AsyncDisposableStack()
-  const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
-  const result = await read(gateway)
-  const seen = show(result)
+  const log = createLog(config.logLevel)
+  const result = bare ? nothing : await read((await openForCommand(config, log, stack)).gateway)
+  const seen = bare ? sessionsText([], againFlags(command)) : show(result)
   if (seen.failed) line.status = 1
   if (command.opts().json === true) return writeOut(`${jsonLine(result)}\n`)
   await writeOut(seen.text)

@@ -9,10 +9,10 @@ import { againFlags } from './advice.ts'
 import { agreed, readStdin } from './ask.ts'
 import { commandCall } from './call.ts'
 import { type CommandLine, configFrom, toolUsual } from './command.ts'
-import { openForCommand } from './open.ts'
+import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
-import { noSession, shownResult, writeNote } from './show.ts'
+import { noSession, sessionsText, shownResult, writeNote } from './show.ts'
 import { terminal, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 import type { ToolFlags } from './tool-flags.ts'
@@ -48,10 +48,22 @@ export async function readToolRun(run: ToolRun): Promise<{
 export const toolConfig = (command: Command): Config =>
   configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
 
+/** What the tools that only look give where there is no data directory. */
+const nothingToSee: Readonly<Record<string, (input: Readonly<Record<string, unknown>>) => unknown>> = {
+  history: ({ limit, offset }) => ({ messages: [], total: 0, total_is_lower_bound: false, limit, offset }),
+  sessions: () => [],
+}
+
 /** Runs the tool and prints its result. */
 export async function runTool(run: ToolRun): Promise<void> {
   const { command, flags, line, tool } = run
   const { config, input, json } = await readToolRun(run)
+  const nothing = nothingToSee[tool.name]
+  if (nothing && (await isAbsent(config))) {
+    await writeOut(json ? `${jsonLine(nothing(tool.parse(input) as Record<string, unknown>))}\n` : '')
+    if (!json) await writeNote(sessionsText([], againFlags(command)), command)
+    return
+  }
   const log = createLog(config.logLevel)
   const bar = progressBar()
   using call = commandCall(bar && { progress: bar.step })

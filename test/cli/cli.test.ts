@@ -282,7 +282,7 @@ describe('a directory has one kind', () => {
 
   test('one that was used without the sandbox stays so, with no account in it yet', async () => {
     const dir = join(home, 'unused')
-    expect(await svc(['sessions', '-d', dir])).toMatchObject({ status: 0 })
+    expect(await svc(['recv', '-t', '0', '-d', dir])).toMatchObject({ status: 0 })
     const before = await readdir(dir)
     for (const words of [['sessions'], ['users'], ['openapi', '-p', '0', '--sandbox-port', '0']]) {
       expectOneLine(

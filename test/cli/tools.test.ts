@@ -498,6 +498,31 @@ describe('alone', () => {
     expect((await svc(args('recv', '--timeout', '0', '--json'), { home })).stdout).toBe('[]\n')
   })
 
+  test('a look at a directory that is not there makes none, and says what to do', async () => {
+    const missing = join(home, 'missing')
+    const looks = { status: [], users: [], outbox: [], sessions: [], history: { messages: [], total: 0 } }
+    for (const [word, empty] of Object.entries(looks)) {
+      for (const flags of [[], ['--sandbox']]) {
+        const ended = await svc([word, ...flags, '-d', missing], { home })
+        expect(ended.stdout + ended.stderr).toContain(
+          `svc login${flags.map(one => ` ${one}`)} -d ${missing}\n`,
+        )
+        const { stdout } = await svc([word, '--json', ...flags, '-d', missing], { home })
+        if (word !== 'status') expect(JSON.parse(stdout)).toMatchObject(empty)
+      }
+    }
+    const pages = await svc(['history', '-n', '7', '--json', '-d', missing], { home })
+    outputFits('history', JSON.parse(pages.stdout))
+    expect(await readdir(home)).not.toContain('missing')
+    // One that is there is looked at.
+    await mkdir(missing, { mode: 0o700 })
+    expect(await svc(['users', '-d', missing], { home })).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: `no session yet: svc login -d ${missing}\n`,
+    })
+  })
+
   test('who leaves out --sandbox is told so, where the usual folder is empty and that of the sandbox is not', async () => {
     const newcomer = join(home, 'newcomer')
     await mkdir(newcomer)
@@ -514,7 +539,7 @@ describe('alone', () => {
     for (const stderr of await said()) expect(stderr).toEndWith(`${advice}\n`)
     // Whoever names a directory, or has accounts there, means it.
     expect((await svc(['users', '-d', join(newcomer, 'data')], { home: newcomer })).stderr).toBe(
-      'nobody has written yet\n',
+      `no session yet: svc login -d ${join(newcomer, 'data')}\n`,
     )
     await cp(join(newcomer, '.svc-sandbox', 'default'), join(newcomer, '.svc', 'default'), {
       recursive: true,
