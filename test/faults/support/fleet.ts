@@ -13,6 +13,8 @@ export interface Kill {
   at: number
   /** The same moment by `lived`. */
   lived: number
+  /** Unix ms: it had ended. Until then what upstream answers goes to it, and nobody reads it. */
+  gone: number
   /** Whether it held the poll lock. */
   wasPoller: boolean
   /** Whether it had not said yet that it listens. */
@@ -93,11 +95,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const wasStarting = program.url === ''
       const holds = () => pollLockNote(dir)?.pid === pid
       // Read in the same breath as the kill, on both sides of it: it may be taking the lock over right now.
-      const kill = { pid, at: Date.now(), lived: lived(), wasPoller: holds(), wasStarting }
+      const at = Date.now()
+      const kill = { pid, at, lived: lived(), gone: at, wasPoller: holds(), wasStarting }
       kills.push(kill)
       const died = program.kill()
       kill.wasPoller ||= holds()
       await died
+      kill.gone = Date.now()
       return kill
     },
     restart: start,

@@ -6,6 +6,8 @@ import type { Injected } from './world.ts'
 
 /** By `lived`. An answer counts as in flight at a kill when its process was killed this soon, or before it was noted. */
 const inFlightMs = 1000
+/** Upstream hears so late, at the worst, that a client has ended: what is written before may be given to it. */
+const hearsMs = 1000
 
 export interface Missing {
   /** Never stored. */
@@ -49,7 +51,7 @@ export function inHistory(
 
 /**
  * Whether all that is missing can have been in flight at the death of a poller: of each session at most one batch per
- * such death, each message written before it.
+ * such death, each message written before upstream knew of it.
  */
 export function beyondOneBatch(missing: Missing, kills: readonly Kill[], batch: number): string[] {
   const found: string[] = []
@@ -59,9 +61,13 @@ export function beyondOneBatch(missing: Missing, kills: readonly Kill[], batch: 
     const { bot, at, text } = run[0]!
     const batches = Math.ceil(run.length / batch)
     used.set(bot, (used.get(bot) ?? 0) + batches)
-    const later = deaths.filter(kill => kill.at >= at).length
-    if (later < batches)
-      found.push(`${run.length} missing from "${text}" on, and ${later} pollers died after`)
+    const later = deaths.filter(kill => kill.gone + hearsMs >= at).length
+    if (later < batches) {
+      const before = at - Math.max(...deaths.filter(({ gone }) => gone < at).map(({ gone }) => gone))
+      found.push(
+        `${run.length} missing from "${text}" on, and ${later} pollers died after; the last one before it ${before} ms earlier`,
+      )
+    }
   }
   for (const [bot, batches] of used) {
     if (batches > deaths.length)
