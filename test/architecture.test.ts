@@ -215,3 +215,23 @@ test('the paths and registries of one machine stay out', () => {
     ),
   ).toEqual([])
 })
+
+test('every section of the protocol notes that a comment cites is there', () => {
+  const notes = readFileSync(join(src, 'ilink/README.md'), 'utf8')
+  const sections = new Set([...notes.matchAll(/^#{2,3} (\d(?:\.\d+)?)/gm)].map(match => match[1]!))
+  const cited = [src, join(root, 'test'), join(root, 'scripts')].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(path => /\.tsx?$/.test(path) && !path.includes('node_modules'))
+      .flatMap(path =>
+        [
+          ...readFileSync(join(folder, path), 'utf8').matchAll(
+            /\bnotes (\d(?:\.\d+)?(?:(?:, | and )\d(?:\.\d+)?)*)/g,
+          ),
+        ]
+          .flatMap(match => match[1]!.split(/, | and /))
+          .map(section => ({ path, section })),
+      ),
+  )
+  expect(cited.length).toBeGreaterThan(30)
+  expect(cited.filter(({ section }) => !sections.has(section))).toEqual([])
+})

@@ -55,7 +55,7 @@ export class OneShot {
   }
 
   /**
-   * As `Inbox.recv`, by the table "Receive mode" of the specification. With the poll lock: polls every session and
+   * As `Inbox.recv`, where no dispatcher runs. With the poll lock: polls every session and
    * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
    * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
    */

@@ -1,4 +1,4 @@
-/** Which session sends to a user, by the specification's rule. */
+/** Which session sends to a user: the one that got the newest context token for them, else the first connected one. */
 import { SvcError } from '../model/error.ts'
 import { sessionName, type UserContext } from '../model/session.ts'
 import type { Contexts } from '../state/contexts.ts'

@@ -5,7 +5,7 @@
 import type { LoginState } from '../model/session.ts'
 import type { QrcodeReply, QrcodeStatusReply } from './wire.ts'
 
-/** An expired QR code is replaced this often (our contract; the official client stops at 2). */
+/** An expired QR code is replaced this often (the official client stops at 2). */
 export const maxRenewals = 3
 
 /** A login under way. */

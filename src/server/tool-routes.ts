@@ -33,7 +33,7 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
 export function addToolRoutes(app: Elysia, tools: readonly Tool[], context: RouteContext): void {
   for (const tool of tools)
     app.post(toolPath(tool), ({ request }) => callTool(tool, request, context), {
-      // The body is ours to read, so the document's generator finds no content type for it: see the notes.
+      // The body is ours to read, so the document's generator finds no content type for it: see `RouteNotes`.
       parse: 'none',
       body: declared(tool.inputSchema),
       response: { 200: declared(tool.outputSchema) },
