@@ -95,6 +95,7 @@ export class Inbox {
 
   #insert(botId: string, userId: string, items: Fields[], contextToken: string, extra: Fields): Said {
     const at = this.#core.now()
+    const created = createTime(at, this.#core.switches.create_time)
     const seq = this.#core.nextSeq()
     const id = textOf(extra.message_id) || messageIdOf(at, seq)
     const wire = toWire({
@@ -103,14 +104,17 @@ export class Inbox {
       from_user_id: userId,
       to_user_id: botId,
       client_id: `sandbox-phone:${at}-${seq.toString(16).padStart(8, '0')}`,
-      create_time_ms: at,
-      update_time_ms: at,
+      create_time_ms: created,
+      update_time_ms: created,
       delete_time_ms: 0,
       session_id: `${userId}#${botId}`,
       group_id: '',
       message_type: 1,
       message_state: 2,
-      item_list: items.map(item => ({ create_time_ms: at, update_time_ms: at, is_completed: true, ...item })),
+      item_list: items.map(item => ({
+        ...{ create_time_ms: created, update_time_ms: created, is_completed: true },
+        ...item,
+      })),
       context_token: contextToken,
       ...extra,
     })
@@ -231,6 +235,10 @@ export class Inbox {
     return { wires: rows.map(row => String(row.wire)), last }
   }
 }
+
+/** A fine clock never hits a whole second here: one message in a thousand would then count as coarsely timed. */
+const createTime = (at: number, form: 'milliseconds' | 'whole_seconds') =>
+  form === 'whole_seconds' ? at - (at % 1000) : at % 1000 === 0 ? at + 1 : at
 
 // Opaque to clients, and of the bot: somebody else's cursor counts as none.
 const cursorOf = (botId: string, seq: number) => Buffer.from(`cursor of ${botId} ${seq}`).toString('base64')

@@ -42,6 +42,11 @@ export const switchTable = {
   ),
   duplicate: words('each inbound message comes a second time', 'off', 'same_id', 'new_id', 'new_token'),
   duplicate_after_ms: count('how much later, milliseconds', 2000),
+  create_time: words(
+    'create_time_ms of inbound messages; with whole seconds two equal ones cannot be told from one that came twice',
+    'milliseconds',
+    'whole_seconds',
+  ),
   ret: words('ret:0 in successful answers (getconfig always has it)', 'present', 'omitted'),
   expired_form: words('which field says -14', 'errcode', 'ret', 'both'),
   window: words('a send after the window closed', 'refuse', 'silent_drop', 'off'),

@@ -2,9 +2,11 @@
  * Which messages of a batch are new. An id is stored once; and upstream is known to deliver a message again within
  * seconds under another id (protocol notes 2.4).
  *
- * Under a new id two messages count as one only if sender, create time and content all match and the second came in a
- * later batch within 15 s. Equal messages in one batch are all real: a batch that holds two of which one is stored
- * brings one more. The log itself is asked, so a restart or another process in between changes nothing.
+ * Under a new id two messages count as one only if sender, create time and content all match, the create time is no
+ * whole second, and the second came in a later batch within 15 s. A clock that counts whole seconds says the same of two
+ * messages that a user wrote one after the other, and a message shown twice costs less than a lost one. Equal messages in
+ * one batch are all real: a batch that holds two of which one is stored brings one more. The log itself is asked, so a
+ * restart or another process in between changes nothing.
  */
 import type { MessageKind } from '../model/message.ts'
 import type { Database } from '../platform/sqlite.ts'
@@ -76,7 +78,7 @@ export function batchOf(
   const left = new Map<string, number>()
   for (const one of list) {
     const { message } = one
-    if (one.verdict !== 'new' || message.message_id === undefined || !message.timed) continue
+    if (one.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
     const key = keyOf(one)
     let copies = left.get(key)
     if (copies === undefined) {
@@ -111,6 +113,9 @@ function storedUnder(db: Database, id: string): Known | undefined {
   const row = db.prepare('SELECT bot_id, sent, content_hash FROM message WHERE message_id = ?').get(id)
   return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
 }
+
+/** Whether the create time tells two messages of one second apart. */
+const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0
 
 const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${message.from_user}`
 

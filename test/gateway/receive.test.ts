@@ -90,6 +90,16 @@ describe('the inbox', () => {
     })
   }
 
+  test('"1" sent twice within a second is two messages, where upstream counts whole seconds', async () => {
+    await using t = await withGateway({ switches: { create_time: 'whole_seconds' } })
+    await t.sandbox.say('1')
+    const [first] = await t.receive(1)
+    await t.sandbox.say('1')
+    const [second] = await t.receive(1)
+    expect([first!.timestamp % 1000, second!.timestamp % 1000]).toEqual([0, 0])
+    expect(await stored(t)).toEqual(['1', '1'])
+  })
+
   test('a new context token of a repeated message is the one that answers', async () => {
     await using t = await withGateway({ switches: { duplicate: 'new_token', duplicate_after_ms: 50 } })
     const { user_id } = t.bots.get('default')!

@@ -128,6 +128,17 @@ test('a message whose time upstream did not state is never taken for a repeat', 
   expect(t.store.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
 })
 
+test('two equal messages whose create time is a whole second are both real, in one batch or in two', async () => {
+  await using t = await openStore()
+  const one = message('1', { timestamp: 1_800_000_007_000 })
+  t.store.insertReceived('s', 'b', [one])
+  t.clock.at += 1
+  expect(t.store.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
+  expect(t.store.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([3, 4])
+  // What comes under its own id a second time is still one.
+  expect(t.store.insertReceived('s', 'b', [one, again(one, '7')])).toEqual(['duplicate', 'duplicate'])
+})
+
 test('two equal messages in one batch are both real', async () => {
   await using t = await openStore()
   const one = message('ok')
