@@ -8,7 +8,7 @@ import { request as httpsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
-import { isPublicAddress } from './address.ts'
+import { isPublicAddress, ownAddresses } from './address.ts'
 
 /** An address that a name leads to. */
 export interface Resolved {
@@ -132,8 +132,11 @@ async function checkedAddresses(
     ? [{ address: host, family }]
     : await unlessAborted((options.resolve ?? resolveName)(host), signal)
   if (found.length === 0) throw unfetchable(`${url.hostname} has no address`)
+  if (options.allow?.(url)) return found
+  // Asked each time: addresses come and go.
+  const own = ownAddresses()
   // One bad address among good ones is an attack or a mistake, so it spoils all.
-  if (options.allow?.(url) || found.every(({ address }) => isPublicAddress(address))) return found
+  if (found.every(({ address }) => isPublicAddress(address, own))) return found
   throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
     hint: 'Only URLs on the public internet are fetched; send a local file by its path or as an upload.',
   })

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { createServer as createTcpServer, type Server as TcpServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { isSvcError, type SvcError } from '../../src/model/error.ts'
-import { isPublicAddress } from '../../src/platform/address.ts'
+import { isPublicAddress, ownAddresses } from '../../src/platform/address.ts'
 import { apiFetch, type FetchPublicOptions, fetchPublic } from '../../src/platform/fetch.ts'
 import { certificate, privateKey } from './certificate.ts'
 
@@ -83,8 +83,25 @@ test('only public unicast addresses count as public', () => {
     ],
     ['5f00::1', 'fc00::1', 'fd00:ec2::254', 'fe80::1', 'fec0::1', 'ff02::1', 'localhost', '', '1.2.3.4.5'],
   ].flat()
-  expect(open.filter(address => !isPublicAddress(address))).toEqual([])
-  expect(closed.filter(isPublicAddress)).toEqual([])
+  expect(open.filter(address => !isPublicAddress(address, []))).toEqual([])
+  expect(closed.filter(address => isPublicAddress(address, []))).toEqual([])
+})
+
+test('addresses of public ranges at which a cloud answers its own machines are refused, in every form', () => {
+  const closed = [
+    ...['168.63.129.16', '::ffff:168.63.129.16', '::ffff:a83f:8110', '64:ff9b::a83f:8110'],
+    ...['192.80.8.124', '::ffff:192.80.8.124', '64:ff9b::c050:87c'],
+  ]
+  expect(closed.filter(address => isPublicAddress(address, []))).toEqual([])
+  expect(isPublicAddress('168.63.129.17', [])).toBe(true)
+})
+
+test("this machine's own public addresses are refused, in every form", () => {
+  expect(ownAddresses()).toContain('127.0.0.1')
+  const own = ['127.0.0.1', '8.8.4.4', '2606:4700:0:0::1111', 'fe80::1%eth0']
+  const closed = ['8.8.4.4', '::ffff:8.8.4.4', '64:ff9b::808:404', '2606:4700::1111']
+  expect(closed.filter(address => isPublicAddress(address, own))).toEqual([])
+  expect(['8.8.8.8', '2606:4700::1112'].filter(address => !isPublicAddress(address, own))).toEqual([])
 })
 
 test('a URL that names a local address in any spelling is refused before anything is sent', async () => {
@@ -120,6 +137,7 @@ test('a name that leads to a local address, if only among others, is refused', a
     '::1',
     'fd00::1',
     '::ffff:192.168.0.1',
+    '168.63.129.16',
   ]) {
     const resolve = async () => [
       { address: '93.184.215.14', family: 4 },
