@@ -49,13 +49,14 @@ const noFollow = constants.O_NOFOLLOW ?? 0
  *
  * @param judged when given, the real path of the file, or its refusal. It is asked again once the file is open: a link
  *   that is swapped in between the look and the opening leads nowhere
- * @throws SvcError `invalid_arguments`, `payload_too_large`, and what `judged` throws
+ * @param singleLink refuse a file with other names besides: where those lie, no path tells
+ * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `judged` throws
  */
 export async function openRegular(
   path: string,
-  options: { judged?: () => Promise<string>; maxBytes: number },
+  options: { judged?: () => Promise<string>; singleLink?: boolean; maxBytes: number },
 ): Promise<OpenedFile> {
-  const { judged, maxBytes } = options
+  const { judged, singleLink, maxBytes } = options
   const real = judged ? await judged() : path
   const unreadable = unreadableAs(path)
   // Looking first: opening a device may do something.
@@ -68,6 +69,7 @@ export async function openRegular(
       if (now.ino !== info.ino || now.dev !== info.dev) throw changed()
     }
     if (!info.isFile()) throw notRegular()
+    if (singleLink && info.nlink > 1n) throw hardLinked()
     if (info.size > maxBytes) throw tooLarge(maxBytes)
     if (info.size === 0n) throw empty()
     const { mtimeNs, ctimeNs } = info
@@ -149,6 +151,11 @@ const changed = () => new SvcError('invalid_arguments', 'media: the file changed
 
 const notRegular = () =>
   new SvcError('invalid_arguments', 'media.path: it is a folder or a device, not a file')
+
+const hardLinked = () =>
+  new SvcError('forbidden', 'media.path: the file has more than one hard link, and may lie elsewhere too', {
+    hint: 'Copy the file and name the copy.',
+  })
 
 const troubles: Readonly<Record<string, string>> = {
   ENOENT: 'it is not there',

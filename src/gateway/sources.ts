@@ -77,6 +77,7 @@ export class Sources {
     const { folders, maxUploadBytes } = this.#ports
     return openRegular(given, {
       maxBytes: maxUploadBytes,
+      singleLink: call.local !== true,
       judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
     })
   }

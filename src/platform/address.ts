@@ -29,7 +29,7 @@ export const ownAddresses = (): string[] =>
  */
 export function isPublicAddress(text: string, own: readonly string[]): boolean {
   const address = meant(text)
-  if (!address || address.range() !== 'unicast') return false
+  if (address?.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv6 && !address.match(globalUnicast)) return false
   return ![...ofClouds, ...own].some(other => meant(other)?.toString() === address.toString())
 }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import {
+  copyFile,
+  link,
   mkdir,
   mkdtemp,
   readdir,
@@ -170,6 +172,16 @@ describe('path', () => {
     } finally {
       await rm(outside, { recursive: true })
     }
+  })
+
+  test('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async () => {
+    await using t = await withTalk()
+    const path = join(t.mediaRoot, 'in', 'hard')
+    await link(join(t.dir, 'default', 'token.json'), path)
+    expect(await failure(send(t, { kind: 'file', path: 'in/hard' }))).toMatchObject({ code: 'forbidden' })
+    expect(t.requests('getuploadurl')).toBe(0)
+    await copyFile(path, `${path}.copy`)
+    expect((await send(t, { kind: 'file', path: 'in/hard.copy' })).success).toBe(true)
   })
 
   test('a media root that holds the data directory does not open it', async () => {
