@@ -91,8 +91,9 @@ async function acceptUpload(
   }
 }
 
-// Shown by a browser in place without running anything. SVG, HTML and PDF can run scripts: those are only saved.
-const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|audio\/[\w.+-]+|video\/[\w.+-]+)$/
+// A browser shows these in place without running anything. All else (SVG and whatever ends in +xml, HTML, scripts, PDF) is
+// only saved, and under no type of its own: a script of another user's must not be loadable from our origin.
+const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
 
 /**
  * The decrypted bytes of one piece of media as an answer that streams.
@@ -107,13 +108,11 @@ async function sendMedia(
   const item = /^\d{1,3}$/.test(params.item ?? '') ? Number(params.item) : params.item
   const path = parse(MediaPath, { message_id: params.message_id, item })
   const media = await gateway.media.open(path, signal)
-  const type = /^[\w.+-]+\/[\w.+-]+$/.test(media.content_type)
-    ? media.content_type
-    : 'application/octet-stream'
+  const isShown = inline.test(media.content_type)
   return new Response(media.stream, {
     headers: {
-      'content-type': type,
-      'content-disposition': disposition(inline.test(type) ? 'inline' : 'attachment', media.file_name),
+      'content-type': isShown ? media.content_type : 'application/octet-stream',
+      'content-disposition': disposition(isShown ? 'inline' : 'attachment', media.file_name),
       'content-security-policy': "sandbox; default-src 'none'",
       'x-content-type-options': 'nosniff',
       'cross-origin-resource-policy': 'same-origin',

@@ -268,11 +268,14 @@ describe('GET /media/{message_id}/{item}', () => {
     ['application/octet-stream'],
     ['text/html; charset=utf-8'],
     ['image/png\r\nx-evil: 1'],
+    ['video/x+xml'],
+    ['text/plain'],
   ])('content of type %p is only saved, never shown', async type => {
     serve('a.html', type)
     const response = await fetch(`${rest.url}/media/1/0`)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-disposition')).toStartWith('attachment')
+    expect(response.headers.get('content-type')).toBe('application/octet-stream')
     expect(response.headers.get('x-evil')).toBeNull()
     await response.bytes()
   })
