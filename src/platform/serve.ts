@@ -47,19 +47,27 @@ export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array, undefined> {
   else for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes)
 }
 
-/** RFC 9112 3.2: a request without a usable Host is answered with 400. Without one the request has no URL either. */
+/**
+ * RFC 9112 3.2: a request without exactly one usable Host is answered with 400. Bun 1.4.5 joins several with a comma, and
+ * takes the address from the Host whatever an absolute target says; Deno 2.9.6 refuses several and shows such a target.
+ */
 function hostCheck(): (request: Request) => Response | undefined {
   // Clients say the same Host each time, and after it no path can spoil an address: the last good one is not parsed again.
   let good: string | undefined
+  let goodHost: string | null = null
   return request => {
     const { url } = request
-    if (good !== undefined && url.startsWith(good)) return undefined
-    if (request.headers.get('host') && URL.canParse(url)) {
-      const { protocol, host } = new URL(url)
-      good = `${protocol}//${host}/`
-      return undefined
+    const host = request.headers.get('host')
+    if (good !== undefined && host === goodHost && url.startsWith(good)) return undefined
+    if (host && !/[\s,/?#@\\]/.test(host) && URL.canParse(url) && URL.canParse(`http://${host}`)) {
+      const { protocol, host: target } = new URL(url)
+      if (target === new URL(`http://${host}`).host) {
+        good = `${protocol}//${target}/`
+        goodHost = host
+        return undefined
+      }
     }
-    return new Response('400 Bad Request: the Host header is missing or malformed\n', {
+    return new Response('400 Bad Request: expected one Host header, which names the host of the target\n', {
       status: 400,
       headers: { 'content-type': 'text/plain; charset=utf-8', connection: 'close' },
     })

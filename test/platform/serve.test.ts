@@ -67,11 +67,23 @@ test('a request without a usable Host gets 400 and never reaches the handler', a
     'GET /x HTTP/1.1\r\nHost: a b\r\n\r\n',
     'GET /x HTTP/1.1\r\nHost: [::1\r\n\r\n',
     'GET /x HTTP/1.1\r\nHost: a:port\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: a.test\r\nHost: a.test\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nHOST: b.test\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: a.test,b.test\r\n\r\n',
+    'GET /x HTTP/1.1\r\nHost: b.test@a.test\r\n\r\n',
   ]
-  for (const text of bad)
-    expect([text, (await raw(server, text)).slice(0, 12)]).toEqual([text, 'HTTP/1.1 400'])
+  const refused = async () => {
+    for (const text of bad)
+      expect([text, (await raw(server, text)).slice(0, 12)]).toEqual([text, 'HTTP/1.1 400'])
+  }
+  await refused()
   expect(reached).toBe(0)
+  for (const host of ['a.test', 'A.TEST:80', '[::1]:8000'])
+    expect(await raw(server, `GET /x HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toEndWith('/x')
+  // One that passed is remembered, and lets no other in.
   expect(await raw(server, 'GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n')).toEndWith('/x')
+  await refused()
+  expect(reached).toBe(4)
 })
 
 test('a request body arrives as it is sent, and who reads slowly slows the sender', async () => {
