@@ -6,6 +6,7 @@
  * here.
  */
 
+import { Buffer } from 'node:buffer'
 import type { Account, Api } from '../ilink/api.ts'
 import { mediaItem, sentAs, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
@@ -117,18 +118,18 @@ export class Sender {
     // The message that is answered may have come this moment.
     await commits.ended()
     const route = await routeTo(this.#ports, request.to, request.session)
-    const texts = request.text === undefined || request.text === '' ? [] : splitText(request.text)
+    const texts = request.text === undefined || request.text === '' ? [] : partsOf(request.text)
     const count = texts.length + request.media.length
     if (count === 0) throw new SvcError('invalid_arguments', 'send: expected text, media or both')
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     for (const [nth, content] of request.media.entries())
       await media.sources.look(content, call).catch(error => Promise.reject(ofEntry(error, nth)))
     // What waits goes first.
-    let waits = queues && texts.length <= quotaPerInbound && outbox.waits(route.session.name, request.to)
+    let waits = queues && outbox.waits(route.session.name, request.to)
     if (!waits) {
       // Looked at before anything is read, fetched or uploaded: a shut window should cost nothing.
       const closed = this.#closed(route.context, request, texts.length, count)
-      if (closed && !(queues && mayWait(closed, texts.length))) throw closed
+      if (closed && !(queues && mayWait(closed))) throw closed
       if (closed) waits = true
       else pace.look(route.session.name, request.to, count)
     }
@@ -154,7 +155,7 @@ export class Sender {
         const closed =
           this.#closed(reserved.context, request, texts.length, count) ??
           new SvcError('quota_exhausted', `all ${quotaPerInbound} answers to this user are used`)
-        if (!queues || !mayWait(closed, texts.length)) throw closed
+        if (!queues || !mayWait(closed)) throw closed
         return await this.#queueAll(route, request, pieces, call.signal)
       }
       return await this.#sendPieces(route, request, pieces, reserved.context, call)
@@ -260,7 +261,7 @@ export class Sender {
   ): Promise<string | undefined> {
     const at = outcomes.findIndex(({ status }) => status === 'refused' || status === 'unknown')
     const refused = outcomes[at]
-    if (refused?.status !== 'refused' || !mayWait(refused.error, 0)) return undefined
+    if (refused?.status !== 'refused' || !mayWait(refused.error)) return undefined
     const { name, bot } = route.session
     const { to, idempotency_key: key } = request
     const rest = pieces.slice(at).map((piece, nth) => {
@@ -368,10 +369,21 @@ export class Sender {
   }
 }
 
-/** Whether waiting for the user to write helps: not with a text that needs more answers than there ever are. */
-const mayWait = (why: SvcError | undefined, texts: number): boolean =>
-  texts <= quotaPerInbound &&
-  (isSvcError(why, 'window_closed') || isSvcError(why, 'quota_exhausted') || isSvcError(why, 'text_too_long'))
+/** What the answers to one message can never hold is refused before anything is made of it. */
+function partsOf(text: string): string[] {
+  const bytes = Buffer.byteLength(text)
+  const parts =
+    bytes > quotaPerInbound * textLimitBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
+  if (parts) return parts
+  throw new SvcError(
+    'text_too_long',
+    `the text has ${bytes} bytes; it does not fit into ${quotaPerInbound} messages of ${textLimitBytes} bytes, the most there are`,
+  )
+}
+
+/** Whether waiting for the user to write helps. */
+const mayWait = (why: SvcError | undefined): boolean =>
+  isSvcError(why, 'window_closed') || isSvcError(why, 'quota_exhausted') || isSvcError(why, 'text_too_long')
 
 /** What is wrong with a source of media, said of its place in the list. */
 function ofEntry(error: unknown, nth: number): unknown {

@@ -4,206 +4,266 @@
  * Each part costs one of about ten answers, so the count comes first; among the cuts that keep it smallest, the
  * kindest to a reader wins: paragraph, line, sentence, space. A character (as a reader sees it) is never cut. A
  * code fence is cut only when it alone is too long, and then closed and opened again, so every part renders.
+ *
+ * The text comes from callers: it is read once from its beginning to its end, and the places to cut are found from what
+ * was noted there, so time and memory grow with its length alone.
  */
-
-import { Buffer } from 'node:buffer'
 
 /** UTF-8 bytes that one text item may have (protocol notes 5.3). */
 export const textLimitBytes = 16_384
 
-interface Break {
+/** A place where a part may end. */
+interface Cut {
   /** Code unit where the part before ends. */
   end: number
   /** Code unit where the part after begins; what stands between is white space and falls away. */
   next: number
-  /** 0 paragraph, 1 line, 2 sentence, 3 space. */
+  /** 0 paragraph, 1 line, 2 sentence, 3 space; 4 anywhere. */
   rank: number
+  /** Cut in two here: closed before the cut, opened again after it. */
+  fence?: Fence
 }
 
 interface Fence {
+  /** Code units: from the opening mark to the end of the closing one. */
   start: number
   end: number
+  /** The opening line, and the mark that closes. */
   opening: string
   closing: string
+  /** Bytes that these add to a part that begins, or ends, inside. */
+  openingBytes: number
+  closingBytes: number
+  /** Code units of the first and the last line end where it may be cut; no `bodyStart`: fits whole, and stays so. */
+  bodyStart?: number
+  bodyEnd: number
 }
 
-const ranks = 4
-
-/** UTF-8 bytes before each code unit. */
-function byteOffsets(text: string): Uint32Array {
-  const offsets = new Uint32Array(text.length + 1)
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    // A surrogate pair is 4 bytes: 2 for each half keeps the sum right at every legal cut.
-    const bytes =
-      code < 0x80 ? 1 : code < 0x800 ? 2 : code >= 0xd800 && code < 0xe000 ? pairBytes(text, i) : 3
-    offsets[i + 1] = offsets[i]! + bytes
-  }
-  return offsets
-}
-
-/** A lone surrogate is sent as U+FFFD, which has 3 bytes. */
-function pairBytes(text: string, i: number): number {
-  const code = text.charCodeAt(i)
-  const other = code < 0xdc00 ? text.charCodeAt(i + 1) : text.charCodeAt(i - 1)
-  const paired = code < 0xdc00 ? other >= 0xdc00 && other < 0xe000 : other >= 0xd800 && other < 0xdc00
-  return paired ? 2 : 3
-}
-
-function fencesOf(text: string): Fence[] {
-  const found: Fence[] = []
-  let open: { start: number; mark: string; opening: string } | undefined
-  for (const line of text.matchAll(/^[^\n]*(?:\n|$)/gm)) {
-    const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line[0])?.[1]
-    if (!mark) {
-      if (line.index >= text.length) break
-      continue
-    }
-    if (!open) open = { start: line.index, mark, opening: line[0].replace(/\n$/, '') }
-    else if (mark.startsWith(open.mark) && /^ {0,3}[`~]+\s*$/.test(line[0])) {
-      found.push({
-        start: open.start,
-        end: line.index + line[0].replace(/\n$/, '').length,
-        opening: open.opening,
-        closing: open.mark,
-      })
-      open = undefined
-    }
-  }
-  if (open) found.push({ start: open.start, end: text.length, opening: open.opening, closing: open.mark })
-  return found
-}
+const anywhere = 4
 
 /**
  * Splits `text` into the fewest parts of at most `limit` UTF-8 bytes.
  *
- * @returns one part (the text itself) when it fits; never an empty part
+ * @param limit at least 8
+ * @param most of more parts than this nothing is made
+ * @returns one part (the text itself) when it fits; never an empty part; undefined when `most` parts cannot hold it
  */
-export function splitText(text: string, limit: number = textLimitBytes): string[] {
+export function splitText(text: string, limit: number, most: number): string[] | undefined {
   const offsets = byteOffsets(text)
   if (offsets[text.length]! <= limit) return [text]
+  // White space at a cut falls away, and so it does at both ends.
+  const start = text.length - text.trimStart().length
+  const length = text.trimEnd().length
+  if (start >= length) return []
 
   const bytes = (from: number, to: number) => offsets[to]! - offsets[from]!
-  const fences = fencesOf(text)
-  const longFences = fences.filter(fence => bytes(fence.start, fence.end) > limit)
-  const shut = fences.filter(fence => !longFences.includes(fence))
-  const fenceAt = (list: Fence[], index: number) =>
-    list.find(fence => index > fence.start && index < fence.end)
-
-  const breaks: Break[] = []
-  for (const match of text.matchAll(/\n[ \t]*\n\s*|\n|[ \t]+|(?<=[。！？…])(?=[^\s。！？…”』」）])/g)) {
-    const space = match[0]
-    const at = match.index
-    if (at === 0 || fenceAt(shut, at)) continue
-    const rank = space === '' ? 2 : /\n\s*\n/.test(space) ? 0 : space.includes('\n') ? 1 : 3
-    if (fenceAt(longFences, at)) {
-      // Inside code only a line end is a break, and the lines after keep their indentation.
-      if (rank <= 1) breaks.push({ end: at, next: at + 1, rank: 1 })
-    } else breaks.push({ end: at, next: at + space.length, rank })
-  }
-
-  /** The part's text between two cuts, its cut fence closed and opened again. */
-  const rendered = (from: number, to: number) => {
-    const before = fenceAt(longFences, from)
-    const after = fenceAt(longFences, to)
-    return `${before ? `${before.opening}\n` : ''}${text.slice(from, to)}${after ? `\n${after.closing}` : ''}`
-  }
-  /** Bytes that the fence marks of `rendered` may add to a part beginning at `from`. */
-  const overhead = (from: number) => {
-    let extra = 0
-    for (const fence of longFences) {
-      if (from > fence.start && from < fence.end)
-        extra = Math.max(extra, Buffer.byteLength(fence.opening) + 1)
-    }
-    const closing = longFences.reduce(
-      (most, fence) => Math.max(most, Buffer.byteLength(fence.closing) + 1),
-      0,
-    )
-    return extra + closing
-  }
-  /** The farthest code unit that still fits into a part from `from`. */
-  const reach = (from: number) => {
-    const most = offsets[from]! + Math.max(limit - overhead(from), 8)
-    let low = from
-    let high = text.length
-    while (low < high) {
-      const middle = (low + high + 1) >> 1
-      if (offsets[middle]! <= most) low = middle
-      else high = middle - 1
-    }
-    return low
-  }
-  /** The last break of `rank` (or a better one) with its end in (from, to]. */
-  const lastBreak = (from: number, to: number, rank: number): Break | undefined => {
-    let low = 0
-    let high = breaks.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (breaks[middle]!.end <= to) low = middle + 1
-      else high = middle
-    }
-    for (let i = low - 1; i >= 0 && breaks[i]!.end > from; i--) if (breaks[i]!.rank <= rank) return breaks[i]
+  const fences = fencesOf(text, { start, length }, bytes, limit)
+  const cuts = cutsOf(text, { start, length }, fences, size => bytes(...size) * 4 <= limit)
+  /** Bytes left for a part's own text when it begins at `from`. */
+  const room = (from: Cut) => limit - (from.fence?.openingBytes ?? 0)
+  const isLast = (from: Cut) => bytes(from.next, length) <= room(from)
+  /** The best cut of `rank`, or a better one, as far from `from` as a part reaches. */
+  const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
+    const most = offsets[from.next]! + room(from)
+    const reached = lastIndex(cuts.length, i => {
+      const { end, fence } = cuts[i]!
+      return offsets[end]! + (fence?.closingBytes ?? 0) <= most
+    })
+    for (let i = reached; i >= 0 && cuts[i]!.end > from.next; i--) if (cuts[i]!.rank <= rank) return cuts[i]
     return undefined
   }
-  const hardBreak = (from: number, to: number): Break => {
-    const fence = fenceAt(shut, to)
-    // A fence that fits into a part of its own moves there whole.
-    const stop = fence && fence.start > from ? fence.start : to
-    const end = stop === to ? characterEnd(text, from, to) : stop
-    return { end, next: end, rank: ranks }
+  /** Where nothing else is in reach: between two characters. */
+  const hardCut = (from: Cut): Cut => {
+    const reach = (size: number) => lastIndex(length + 1, i => bytes(from.next, i) <= size)
+    const far = reach(room(from))
+    const nearest = fences[lastIndex(fences.length, i => fences[i]!.start < far)]
+    const fence = nearest && far < nearest.end ? nearest : undefined
+    const to = fence ? reach(room(from) - fence.closingBytes) : far
+    const end = characterEnd(text, from.next, to)
+    return { end, next: end, rank: anywhere, ...(fence && { fence }) }
   }
-  const farthest = (from: number): Break => {
-    const to = reach(from)
-    return lastBreak(from, to, ranks - 1) ?? hardBreak(from, to)
-  }
-  /** Whether the rest from `from` fits into `parts` parts. */
-  const fits = (from: number, parts: number) => {
-    let at = from
-    for (let used = 0; used < parts; used++) {
-      if (bytes(at, text.length) + overhead(at) <= limit || reach(at) >= text.length) return true
-      at = farthest(at).next
-    }
-    return at >= text.length
+  const farthest = (from: Cut): Cut => cutOfRank(from, anywhere) ?? hardCut(from)
+  /** How many parts the rest needs; more than `most` are not counted. */
+  const needed = (from: Cut, most: number) => {
+    let count = 1
+    for (let at = from; count <= most && !isLast(at); count++) at = farthest(at)
+    return count
   }
 
-  let count = 1
-  for (let at = 0; reach(at) < text.length; count++) at = farthest(at).next
-
+  let from: Cut = { end: start, next: start, rank: anywhere }
+  const count = needed(from, most)
+  if (count > most) return undefined
   const parts: string[] = []
-  let from = 0
-  while (from < text.length) {
-    const to = reach(from)
-    if (to >= text.length) {
-      parts.push(rendered(from, text.length))
-      break
-    }
+  const add = (to: Cut) => {
+    const opened = from.fence ? `${from.fence.opening}\n` : ''
+    parts.push(`${opened}${text.slice(from.next, to.end)}${to.fence ? `\n${to.fence.closing}` : ''}`)
+    from = to
+  }
+  while (!isLast(from)) {
     const left = count - parts.length - 1
     let chosen = farthest(from)
-    for (let rank = 0; rank < chosen.rank && rank < ranks; rank++) {
-      const kinder = lastBreak(from, to, rank)
-      if (kinder && fits(kinder.next, left)) {
-        chosen = kinder
-        break
-      }
+    for (let rank = 0; rank < chosen.rank; rank++) {
+      const kinder = cutOfRank(from, rank)
+      if (kinder && needed(kinder, left) <= left) chosen = kinder
     }
-    parts.push(rendered(from, chosen.end))
-    from = chosen.next
+    add(chosen)
   }
-  return parts.filter(part => part.trim() !== '')
+  add({ end: length, next: length, rank: anywhere })
+  return parts
 }
+
+interface Span {
+  start: number
+  length: number
+}
+
+/** UTF-8 bytes before each code unit. */
+function byteOffsets(text: string): Uint32Array {
+  const offsets = new Uint32Array(text.length + 1)
+  let before = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    const leads = isHigh(code) && isLow(text.charCodeAt(i + 1))
+    const follows = isLow(code) && isHigh(before)
+    // A surrogate pair is 4 bytes: 2 for each half keeps the sum right at every legal cut. A lone one is sent as U+FFFD.
+    offsets[i + 1] = offsets[i]! + (code < 0x80 ? 1 : code < 0x800 || leads || follows ? 2 : 3)
+    before = code
+  }
+  return offsets
+}
+
+const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
+const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
+
+/** The fences that are kept whole, or closed and opened again. */
+function fencesOf(
+  text: string,
+  { start, length }: Span,
+  bytes: (from: number, to: number) => number,
+  limit: number,
+): Fence[] {
+  const found: Fence[] = []
+  let open: (Pick<Fence, 'start' | 'opening' | 'closing'> & { bodyStart: number }) | undefined
+  const close = (end: number, bodyEnd: number) => {
+    if (!open) return
+    const [openingBytes, closingBytes] = [bytes(open.start, open.bodyStart) + 1, open.closing.length + 1]
+    const { bodyStart, ...fence } = { ...open, end, bodyEnd, openingBytes, closingBytes }
+    open = undefined
+    if (bytes(fence.start, end) <= limit) found.push(fence)
+    // One whose marks would fill the parts is text like any other.
+    else if ((openingBytes + closingBytes) * 4 <= limit) found.push({ ...fence, bodyStart })
+  }
+  for (let line = start; line < length; ) {
+    const newline = text.indexOf('\n', line)
+    const end = newline < 0 || newline > length ? length : newline
+    const mark = markAt(text, line, end)
+    if (mark && !open) {
+      const opening = text.slice(mark.start, end)
+      open = { start: mark.start, opening, closing: opening.slice(0, mark.length), bodyStart: end }
+    } else if (mark && open && mark.bare && opens(text, mark, open.closing)) close(mark.end, line - 1)
+    line = end + 1
+  }
+  close(length, length)
+  return found
+}
+
+interface Mark {
+  start: number
+  end: number
+  length: number
+  /** Nothing but white space follows. */
+  bare: boolean
+}
+
+const opens = (text: string, mark: Mark, closing: string) =>
+  mark.length >= closing.length && text[mark.start] === closing[0]
+
+/** The mark of a fence at the beginning of a line, as CommonMark has it. */
+function markAt(text: string, line: number, end: number): Mark | undefined {
+  let start = line
+  while (start < line + 3 && text[start] === ' ') start++
+  const character = text[start]
+  if (character !== '`' && character !== '~') return undefined
+  let after = start
+  while (after < end && text[after] === character) after++
+  if (after - start < 3) return undefined
+  const rest = text.slice(after, end)
+  // Of code within a line, not of a fence.
+  if (character === '`' && rest.includes('`')) return undefined
+  return { start, end: after, length: after - start, bare: rest.trim() === '' }
+}
+
+/** Every place to cut at, in order; the ends and beginnings of parts are then no white space but for an indentation. */
+function cutsOf(
+  text: string,
+  { start, length }: Span,
+  fences: readonly Fence[],
+  isSmall: (span: [number, number]) => boolean,
+): Cut[] {
+  const cuts: Cut[] = []
+  let nth = 0
+  for (let i = start; i < length; ) {
+    while (nth < fences.length && i >= fences[nth]!.end) nth++
+    const fence = fences[nth]
+    if (fence && i >= fence.start) {
+      // Inside code only a line end is a cut, and the lines after keep their indentation.
+      const from = fence.bodyStart === undefined ? fence.end : Math.max(i, fence.bodyStart + 1)
+      const newline = text.indexOf('\n', from)
+      if (newline >= 0 && newline < fence.bodyEnd)
+        cuts.push({ end: newline, next: newline + 1, rank: 1, fence })
+      i = newline >= 0 && newline < fence.bodyEnd ? newline + 1 : fence.end
+    } else if (isSpace(text.charCodeAt(i))) {
+      let lines = 0
+      let lineStart = i
+      let next = i
+      for (; next < length && isSpace(text.charCodeAt(next)); next++) {
+        if (text.charCodeAt(next) !== 0x0a) continue
+        lines++
+        lineStart = next + 1
+      }
+      const rank = lines > 1 ? 0 : lines === 1 ? 1 : 3
+      const indented = rank === 1 && next !== fence?.start && isSmall([lineStart, next])
+      if (!joined(text, next)) cuts.push({ end: i, next: indented ? lineStart : next, rank })
+      i = next
+    } else {
+      i++
+      if (!sentenceEnds.has(text[i - 1]!) || i >= length || closers.has(text[i]!)) continue
+      if (!isSpace(text.charCodeAt(i)) && !joined(text, i)) cuts.push({ end: i, next: i, rank: 2 })
+    }
+  }
+  return cuts
+}
+
+const sentenceEnds = new Set('。！？…')
+/** What belongs to the sentence before it. */
+const closers = new Set('。！？…”』」）')
+
+/** White space as `trim` has it. */
+const isSpace = (code: number) =>
+  (code >= 9 && code <= 13) || code === 0x20 || (code >= 0xa0 && String.fromCharCode(code).trim() === '')
+
+/** The last index below `count` that passes, of which those that pass come first; -1 for none. */
+function lastIndex(count: number, passes: (index: number) => boolean): number {
+  let low = 0
+  let high = count
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (passes(middle)) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}
+
+const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+
+/** Whether the code units on both sides are parts of one character: an accent may follow a space. */
+const joined = (text: string, at: number): boolean =>
+  text.charCodeAt(at) >= 0x300 && characters.segment(text.slice(at - 1, at + 2)).containing(1)!.index === 0
 
 /** The last place in (from, to] where no character, as a reader sees it, is cut. */
 function characterEnd(text: string, from: number, to: number): number {
-  // Only the neighbourhood is segmented: a grapheme is short, the text is not.
-  const start = Math.max(from, to - 64)
-  const base = start > from && /[\udc00-\udfff]/.test(text[start]!) ? start - 1 : start
-  const window = text.slice(base, Math.min(text.length, to + 64))
-  let end = -1
-  for (const { index } of new Intl.Segmenter(undefined, { granularity: 'grapheme' }).segment(window)) {
-    if (base + index > to) break
-    if (base + index > from) end = base + index
-  }
-  if (end > base || end > from) return end
-  // One endless cluster: at least never cut a surrogate pair.
-  return /[\udc00-\udfff]/.test(text[to] ?? '') && to - 1 > from ? to - 1 : to
+  const end = from + characters.segment(text.slice(from, to + 2)).containing(to - from)!.index
+  if (end > from) return end
+  // One endless cluster: at least no surrogate pair is cut.
+  return isLow(text.charCodeAt(to)) && isHigh(text.charCodeAt(to - 1)) && to - 1 > from ? to - 1 : to
 }

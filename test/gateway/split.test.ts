@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { splitText, textLimitBytes } from '../../src/gateway/split.ts'
+import { Buffer } from 'node:buffer'
+import fc from 'fast-check'
+import { splitText as splitAtMost, textLimitBytes } from '../../src/gateway/split.ts'
 
-const bytes = (text: string) => new TextEncoder().encode(text).length
+const splitText = (text: string, limit = textLimitBytes, most = 1000) => splitAtMost(text, limit, most)!
+const bytes = (text: string) => Buffer.byteLength(text)
 const noSpace = (text: string) => text.replace(/\s+/g, '')
 
 describe('splitText', () => {
@@ -58,36 +61,198 @@ describe('splitText', () => {
     expect(parts.flatMap(part => part.split('\n').filter(line => !line.startsWith('```')))).toEqual(lines)
   })
 
-  test('every part fits, none is empty, and the visible text is whole, over many shapes', () => {
-    const pieces = [
-      'word ',
-      '你好',
-      '。',
-      '\n',
-      '\n\n',
+  test('a fence of exactly the limit stays whole beside one that is cut', () => {
+    const whole = `\`\`\`\n${'a'.repeat(92)}\n\`\`\``
+    expect(bytes(whole)).toBe(100)
+    const cut = `~~~\n${'line of code\n'.repeat(20)}~~~`
+    const parts = splitText(`${cut}\n${whole}\nend`, 100)
+    expect(parts).toContain(whole)
+    for (const part of parts) expect(bytes(part)).toBeLessThanOrEqual(100)
+  })
+
+  test('a fence whose marks would fill the parts is cut like any text', () => {
+    const opening = `\`\`\`${'x'.repeat(90)}`
+    const parts = splitText(`${opening}\n${'code\n'.repeat(40)}\`\`\``, 120)
+    expect(parts.filter(part => part.includes(opening))).toHaveLength(1)
+    expect(parts).toHaveLength(3)
+  })
+
+  test('nothing is made of more parts than the most', () => {
+    expect(splitAtMost('a'.repeat(101), 10, 10)).toBeUndefined()
+    expect(splitAtMost('a'.repeat(100), 10, 10)).toHaveLength(10)
+  })
+
+  test('an accent on a space and a run of flags are not cut', () => {
+    const text = `${'ab \u0301'.repeat(30)}${'🇩🇪'.repeat(400)}`
+    for (const limit of [40, 61, 1001]) expect(cutCharacters(text, splitText(text, limit))).toBe(0)
+  })
+})
+
+const mark = fc
+  .record({ indent: fc.nat(3), character: fc.constantFrom('`', '~'), length: fc.integer({ min: 3, max: 6 }) })
+  .map(({ indent, character, length }) => `${' '.repeat(indent)}${character.repeat(length)}`)
+const piece = fc.oneof(
+  fc.constantFrom(
+    'word ',
+    '你好',
+    '。',
+    '\n',
+    '\n\n',
+    '\r\n',
+    ' ',
+    '\t',
+    '\u3000',
+    '👍🏽',
+    '👨‍👩‍👧‍👦',
+    '🇩🇪',
+    '\ud800',
+    '\udc00',
+  ),
+  fc.constantFrom('\u0301', '\u200d', '\u00a0', 'e\u0301', '    code\n', '\n\n\n', '`a` ', '~~ '),
+  mark.map(text => `\n${text}ts\n`),
+  mark.map(text => `\n${text}\n`),
+  fc.integer({ min: 1, max: 300 }).map(length => 'x'.repeat(length)),
+  fc.integer({ min: 1, max: 90 }).map(length => `${' '.repeat(length)}\n`),
+)
+/** Texts of what makes splitting hard, some of it many times over. */
+const texts = fc
+  .array(
+    fc.tuple(piece, fc.oneof({ weight: 5, arbitrary: fc.constant(1) }, fc.integer({ min: 2, max: 40 }))),
+    { maxLength: 80 },
+  )
+  .map(pieces => pieces.map(([text, times]) => text.repeat(times)).join(''))
+
+const graphemes = (text: string) =>
+  [...new Intl.Segmenter(undefined, { granularity: 'grapheme' }).segment(text)].map(({ segment }) => segment)
+
+/** How many characters of the text, as a reader sees them, are in no part as a whole. */
+function cutCharacters(text: string, parts: readonly string[]): number {
+  const visible = (list: readonly string[]) => list.map(one => one.trim()).filter(one => one !== '')
+  const [wanted, found] = [visible(graphemes(text)), parts.flatMap(part => visible(graphemes(part)))]
+  return Math.abs(found.length - wanted.length)
+}
+
+/** The text without white space, and without the marks that a cut fence gets. */
+const content = (text: string) => text.replace(/\s+/g, '').replace(/[`~]|ts/g, '')
+
+describe('splitText, for any text', () => {
+  test('every part fits, none is empty, and nothing but white space and marks of fences comes or goes', () => {
+    fc.assert(
+      fc.property(texts, fc.integer({ min: 64, max: 400 }), (text, limit) => {
+        const parts = splitText(text, limit)
+        for (const part of parts) {
+          expect(bytes(part)).toBeLessThanOrEqual(Math.max(limit, parts.length === 1 ? bytes(text) : 0))
+          if (parts.length > 1) expect(part.trim()).not.toBe('')
+        }
+        expect(content(parts.join(''))).toBe(content(text))
+        // Two neighbours that would fit into one message were not worth two, but for the marks they carry.
+        expect(parts.length).toBeLessThanOrEqual((3 * bytes(text)) / limit + 1)
+      }),
+      { numRuns: 1500 },
+    )
+  })
+
+  test('the count is the least there is for words that fit', () => {
+    const words = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 200 })
+    const gaps = fc.constantFrom(' ', '\n', '\n\n')
+    fc.assert(
+      fc.property(
+        words,
+        fc.array(gaps, { minLength: 200, maxLength: 200 }),
+        fc.integer({ min: 64, max: 300 }),
+        (sizes, between, limit) => {
+          const text = sizes
+            .map((size, i) => 'w'.repeat(size) + (i < sizes.length - 1 ? between[i] : ''))
+            .join('')
+          let [least, used] = [1, 0]
+          for (const [i, size] of sizes.entries()) {
+            const gap = i === 0 || used === 0 ? 0 : between[i - 1]!.length
+            if (used + gap + size <= limit) used += gap + size
+            else [least, used] = [least + 1, size]
+          }
+          expect(splitText(text, limit)).toHaveLength(least)
+          if (least > 1) expect(splitAtMost(text, limit, least - 1)).toBeUndefined()
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+
+  test('no character is cut where one fits into a part', () => {
+    const characters = fc.constantFrom(
       '👍🏽',
-      'x'.repeat(50),
+      '👨‍👩‍👧‍👦',
+      '🇩🇪',
+      'e\u0301',
+      '你',
+      '。',
+      'a',
       ' ',
-      '\ud800',
-      'é',
-      '```\ncode\n```\n',
-    ]
-    let seed = 7
-    const random = () => {
-      seed = (seed * 1103515245 + 12345) & 0x7fffffff
-      return seed / 0x7fffffff
+      ' \u0301',
+      '…',
+      '\n',
+    )
+    fc.assert(
+      fc.property(
+        fc.array(characters, { maxLength: 300 }),
+        fc.integer({ min: 64, max: 200 }),
+        (list, limit) => {
+          const text = list.join('')
+          expect(cutCharacters(text, splitText(text, limit))).toBe(0)
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+
+  const unit = (character: string, units: number) => character.repeat(Math.ceil(units / character.length))
+  const hostile: Record<string, (units: number) => string> = {
+    'backticks alone': units => unit('`', units),
+    'lines of backticks': units => unit('```\n', units),
+    'fences in turn': units => unit('```\n~~~\n', units),
+    'small fences': units => unit('```\nx\n```\n', units),
+    'openings that grow': units => {
+      const lines: string[] = []
+      for (let size = 3, all = 0; all < units; all += size++ + 1) lines.push('`'.repeat(size))
+      return lines.join('\n')
+    },
+    'a fence that stays open': units => `~~~\n${unit('code \n', units)}`,
+    'an opening line without end': units => `~~~${unit('x ', units)}`,
+    'spaces after a line end': units => unit(`\n${' '.repeat(5000)}`, units),
+    'spaces within words': units => `a${unit(' ', units)}b`,
+    'line ends': units => unit('\n', units),
+    'an endless character': units => `e${unit('\u0301', units)}`,
+    'joined people': units => unit('👩‍', units),
+    flags: units => unit('🇩🇪', units),
+    'lone surrogates': units => unit('\ud800', units),
+    'ends of sentences': units => unit('。\u0301…！', units),
+  }
+
+  /** Code units looked at: the splitter reads its text through these alone. */
+  function unitsRead(work: () => void): number {
+    const read = String.prototype.charCodeAt
+    let count = 0
+    String.prototype.charCodeAt = function (this: string, index: number) {
+      count++
+      return read.call(this, index)
     }
-    for (let round = 0; round < 300; round++) {
-      const text = Array.from({ length: 60 }, () => pieces[Math.floor(random() * pieces.length)]).join('')
-      const limit = 80 + Math.floor(random() * 200)
-      const parts = splitText(text, limit)
-      for (const part of parts) {
-        expect(bytes(part)).toBeLessThanOrEqual(limit)
+    try {
+      work()
+    } finally {
+      String.prototype.charCodeAt = read
+    }
+    return count
+  }
+
+  for (const [name, make] of Object.entries(hostile)) {
+    test(`twice the text is twice the work: ${name}`, () => {
+      const sizes = [20_000, 40_000, 80_000, 160_000]
+      const work = sizes.map(size => unitsRead(() => splitAtMost(make(size), textLimitBytes, 1000)) / size)
+      for (const each of work) expect(each).toBeLessThan(12)
+      for (const part of splitText(make(110_000)) ?? []) {
+        expect(bytes(part)).toBeLessThanOrEqual(textLimitBytes)
         expect(part.trim()).not.toBe('')
       }
-      expect(parts.length).toBeLessThanOrEqual(Math.ceil(bytes(text) / limit) * 2 + 2)
-      const marks = (value: string) => noSpace(value).replaceAll('```', '')
-      expect(marks(parts.join(''))).toBe(marks(text))
-    }
-  })
+    })
+  }
 })
