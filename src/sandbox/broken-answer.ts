@@ -24,6 +24,10 @@ const breaking = (first: Uint8Array | undefined, clock: Clock) =>
     },
   })
 
+/** How a gateway ends a poll that waits for too long. */
+export const cutAnswer = (how: string, clock: Clock): Response =>
+  how === '524' ? page(524, '524: A timeout occurred') : new Response(breaking(undefined, clock))
+
 /**
  * The answer under this fault.
  *
@@ -122,6 +126,8 @@ export async function brokenAnswer(
       return json({ [fault.kind]: fault.code, ...(fault.errmsg !== undefined && { errmsg: fault.errmsg }) })
     case 'expired':
       return json({ errcode: -14, errmsg: 'session timeout' })
+    case 'lapsed':
+      return json({ ret: 0 })
     case 'no_param': {
       const right = await answer()
       return right && new Response('', { status: right.status })

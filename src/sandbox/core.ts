@@ -21,6 +21,8 @@ export class Core {
   readonly clock: Clock
   readonly log: Log
   readonly bells = new Bells()
+  /** By bot, what a receive side that is not open has met since its switch was set: its answers, and a notifystart. */
+  readonly receiving = new Map<string, { answers: number; started: boolean }>()
   /** Aborts when the sandbox stops: streams end. */
   readonly closing: AbortSignal
   readonly #close = new AbortController()
@@ -63,6 +65,7 @@ export class Core {
   setSwitches(input: Record<string, unknown>): Switches {
     this.#switches = { ...this.#switches, ...readSwitches(input) }
     this.keep('switches', JSON.stringify(this.#switches))
+    if ('receive' in input) this.receiving.clear()
     this.bells.ringAll()
     this.changed()
     return this.#switches

@@ -1,5 +1,5 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
-import { brokenAnswer } from './broken-answer.ts'
+import { brokenAnswer, cutAnswer } from './broken-answer.ts'
 import { HeldPolls } from './held-polls.ts'
 import { newTypingTicket } from './ids.ts'
 import type { MediaKind } from './media.ts'
@@ -15,8 +15,8 @@ interface Ask {
   host: string
   signal: AbortSignal
 }
-/** JSON text or a value; undefined when the client went away and nobody waits for an answer. */
-type Answer = string | Fields | undefined
+/** JSON text, a value, or the whole answer; undefined when the client went away and nobody waits for one. */
+type Answer = string | Fields | Response | undefined
 
 interface Endpoint {
   path: string
@@ -25,6 +25,9 @@ interface Endpoint {
   auth: boolean
   answer(ask: Ask): Answer | Promise<Answer>
 }
+
+/** What the switch `refused` means by `all`. */
+const refusable = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
 
 const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'file', 4: 'voice' }
 
@@ -46,7 +49,9 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
     const { signal } = request
     const text = request.method === 'POST' ? await request.text() : ''
     const honest = async (): Promise<Response | undefined> => {
+      const { refused } = core.switches
       if (endpoint.auth && !bot?.live) return json(expired(world))
+      if (refused === name || (refused === 'all' && refusable.includes(name))) return json(expired(world))
       let body: Fields
       try {
         body = fieldsOf(fromWire(text || '{}'))
@@ -62,7 +67,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
         host,
         signal,
       })
-      return answer === undefined ? undefined : json(answer)
+      return answer === undefined || answer instanceof Response ? answer : json(answer)
     }
     const fault = faults.take(name, bot?.id)
     const response = fault ? await brokenAnswer(fault, honest, core.clock, signal) : await honest()
@@ -107,7 +112,9 @@ function endpointsOf(world: World): Endpoint[] {
       methods: ['POST'],
       auth: true,
       answer({ bot }) {
-        people.setStarted(bot!.id, true)
+        if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
+        people.setStarted(bot!.id, 'started')
+        inbox.met(bot!.id, 'start')
         return success()
       },
     },
@@ -116,7 +123,7 @@ function endpointsOf(world: World): Endpoint[] {
       methods: ['POST'],
       auth: true,
       answer({ bot }) {
-        people.setStarted(bot!.id, false)
+        people.setStarted(bot!.id, 'stopped')
         return success()
       },
     },
@@ -132,6 +139,8 @@ function endpointsOf(world: World): Endpoint[] {
           left = found === undefined
           if (found === undefined) return undefined
           if (found === 'expired') return expired(world)
+          if (found === 'lapsed') return success()
+          if (found === 'cut') return cutAnswer(core.switches.hold_cut, core.clock)
           const { ret, longpolling_timeout_ms } = core.switches
           // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
           return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`

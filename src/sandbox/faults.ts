@@ -41,6 +41,7 @@ export const faultKinds = {
   ret: '{"ret":code} without errcode, after a second',
   errcode: '{"errcode":code} without ret, after a second',
   expired: '{"errcode":-14}, whatever the token',
+  lapsed: '{"ret":0} at once, without msgs and without a cursor',
   no_param: 'an upload answered without x-encrypted-param',
   corrupt: 'a download with flipped bits',
 } as const

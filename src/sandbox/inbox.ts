@@ -163,16 +163,37 @@ export class Inbox {
     return said
   }
 
+  /** Why this bot hears nothing although it lives, by the switch `receive`; an answer that says so counts. */
+  #shut(botId: string): 'expired' | 'lapsed' | undefined {
+    const { receive, receive_heals_after } = this.#core.switches
+    if (receive === 'open') return undefined
+    const { answers, started } = this.#core.receiving.get(botId) ?? { answers: 0, started: false }
+    if (receive.endsWith('_until_start') && started) return undefined
+    if (receive_heals_after > 0 && answers >= receive_heals_after) return undefined
+    return receive.startsWith('expired') ? 'expired' : 'lapsed'
+  }
+
+  /** A receive side that waits for a notifystart has got it, or it has said once more that it is shut. */
+  met(botId: string, what: 'start' | 'answer'): void {
+    const { receiving } = this.#core
+    const { answers, started } = receiving.get(botId) ?? { answers: 0, started: false }
+    receiving.set(botId, {
+      answers: answers + Number(what === 'answer'),
+      started: started || what === 'start',
+    })
+  }
+
   /**
    * What getupdates answers: at once when something waits, else after the hold.
    *
-   * @returns undefined when the client went away, and then nothing is consumed; `expired` when the bot died meanwhile
+   * @returns undefined when the client went away, and then nothing is consumed; `expired` when the bot died meanwhile,
+   *   `lapsed` and `cut` by the switches
    */
   async poll(
     bot: Bot,
     cursor: string,
     signal: AbortSignal,
-  ): Promise<{ wires: string[]; cursor: string } | 'expired' | undefined> {
+  ): Promise<{ wires: string[]; cursor: string } | 'expired' | 'lapsed' | 'cut' | undefined> {
     const { clock, bells, switches, closing } = this.#core
     const mine = new AbortController()
     // Only with the switch: joining signals costs something, and a thousand idle polls should not.
@@ -184,17 +205,30 @@ export class Inbox {
     }
     try {
       const presented = this.#acknowledge(bot.id, cursor)
-      const deadline = clock.monotonic() + switches.hold_ms
+      const cutMs = switches.hold_cut === 'off' ? Number.POSITIVE_INFINITY : switches.hold_cut_after_ms
+      const deadline = clock.monotonic() + Math.min(switches.hold_ms, cutMs)
       for (let turn = 0; turn < 10_000; turn++) {
         const now = this.#people.bot(bot.id)
-        if (!now?.live) return 'expired'
+        const shut = now?.live ? this.#shut(bot.id) : 'expired'
+        if (!now?.live || shut === 'expired') {
+          this.met(bot.id, 'answer')
+          return 'expired'
+        }
         if (signal.aborted) {
           // It was this poll's bell, and the message is still here: the next one in line shall look.
           bells.ringOne(`bot ${bot.id}`)
           return undefined
         }
-        const { wires, last } = mine.signal.aborted ? { wires: [], last: 0 } : this.#take(now, presented)
+        const none = mine.signal.aborted || shut === 'lapsed'
+        const { wires, last } = none ? { wires: [], last: 0 } : this.#take(now, presented)
         const left = deadline - clock.monotonic()
+        if (wires.length === 0 && left <= 0) {
+          if (cutMs < switches.hold_ms) return 'cut'
+          if (shut === 'lapsed') {
+            this.met(bot.id, 'answer')
+            return 'lapsed'
+          }
+        }
         if (wires.length > 0 || left <= 0 || mine.signal.aborted || closing.aborted) {
           return { wires, cursor: cursorOf(bot.id, Math.max(last, presented, now.confirmed_seq)) }
         }

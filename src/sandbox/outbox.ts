@@ -53,6 +53,9 @@ export class Outbox {
     this.#people.keepPeer(peer)
     if (switches.burst === 'on' && tooFast) return refusal
 
+    if (bot.stopped && switches.notifystop === 'refuse_sends') return refusal
+    if (bot.stopped && switches.notifystop === 'drop_sends') return silent
+
     const items = Array.isArray(msg.item_list) ? msg.item_list.filter(isFields) : []
     if (items.length === 0) return { ret: -2 }
     if (items.some(item => byteLength(textOf(fieldsOf(item.text_item).text)) > switches.text_limit))

@@ -18,7 +18,9 @@ export interface Bot {
   user_id: string
   created_at: number
   live: boolean
+  /** notifystart was its last word; `stopped`: notifystop was. */
   started: boolean
+  stopped: boolean
   confirmed_seq: number
   delivered_seq: number
 }
@@ -156,8 +158,9 @@ export class People {
     this.#core.changed()
   }
 
-  setStarted(botId: string, started: boolean): void {
-    this.#core.db.prepare('UPDATE bot SET started = ? WHERE id = ?').run(started ? 1 : 0, botId)
+  setStarted(botId: string, how: 'started' | 'stopped'): void {
+    this.#core.db.prepare('UPDATE bot SET started = ? WHERE id = ?').run(how === 'started' ? 1 : 2, botId)
+    this.#core.changed()
   }
 
   peer(botId: string, userId: string): Peer {
@@ -211,6 +214,7 @@ const botOf = (row: Row): Bot => ({
   ...(row as unknown as Bot),
   live: row.live === 1,
   started: row.started === 1,
+  stopped: row.started === 2,
 })
 const maybeBot = (row: Row | undefined) => (row ? botOf(row) : undefined)
 

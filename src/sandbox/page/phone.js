@@ -299,14 +299,13 @@ async function drawSwitches() {
   put(box, key, () =>
     Object.entries(table).map(([name, row]) => {
       const label = element('label')
-      label.title = row.what
       label.append(element('span', '', name.replaceAll('_', ' ')))
       const field = element(row.values ? 'select' : 'input')
       for (const value of row.values ?? []) field.append(new Option(value.replaceAll('_', ' '), value))
       field.value = row.value
       field.dataset.name = name
       field.onchange = () => attempt(() => call('POST', 'switches', { [name]: field.value }))
-      label.append(field)
+      label.append(field, element('small', '', row.what))
       return label
     }),
   )
