@@ -12,10 +12,8 @@ import { filesOf, pack, projectWith } from './support/package.ts'
 import { until } from './support/until.ts'
 
 const root = join(import.meta.dirname, '..')
-const pages = ['README.md', 'src/library/README.md'].map(page => readFile(join(root, page), 'utf8'))
-const examples = [...(await Promise.all(pages)).join('\n').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(
-  match => match[1]!,
-)
+const page = await readFile(join(root, 'src/library/README.md'), 'utf8')
+const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
 const [echo, handlers, look] = examples
 
 let folder: string

@@ -12,7 +12,7 @@ import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-/** What README names for those who do not allow everything. */
+/** What scripts/README.md names for those who do not allow everything. */
 const enough = ['--allow-net', '--allow-read', '--allow-write', '--allow-env', '--allow-sys']
 
 let folder = ''
