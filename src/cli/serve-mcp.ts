@@ -1,6 +1,7 @@
 /** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP. */
 
 import type { Config } from '../config.ts'
+import { workingFolders } from '../gateway/own-files.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { version } from '../version.ts'
@@ -28,7 +29,8 @@ async function serveOverStdio(given: Config, isPhoneFree: boolean): Promise<void
   const { config, gateway, sandbox } = await openService(given, log, stack, {
     ...{ listens: given.adminPort !== undefined, isPhoneFree },
   })
-  const server = serveMcpStdio(await mcpShared({ gateway, config, log }))
+  const local = config.anyFile || (await workingFolders(config.basePath))
+  const server = serveMcpStdio({ ...(await mcpShared({ gateway, config, log })), local })
   stack.defer(() => server.close())
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()

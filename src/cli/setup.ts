@@ -30,6 +30,7 @@ export interface SetupFlags {
   readonly sandbox?: boolean
   readonly sandboxPort?: string
   readonly confirmSend?: boolean
+  readonly anyFile?: boolean
 }
 
 const usualVariable = 'SVC_TOKEN'
@@ -52,6 +53,10 @@ export async function runSetup(clientName: string, typed: object): Promise<void>
   print(`next: ${client.next}`)
   if ('url' in request.server && request.server.tokenVariable !== undefined)
     print(`next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`)
+  if ('command' in request.server && !request.server.command.includes('--any-file'))
+    print(
+      `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
+    )
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
@@ -80,8 +85,8 @@ function requestOf(client: Client, flags: SetupFlags): SetupRequest {
  * directory is, and `how` svc serves the client.
  */
 function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
-  const { basePath, confirmSend, sandbox, sandboxPort } = flags
-  const config = readConfig({ basePath, confirmSend, sandbox, sandboxPort })
+  const { anyFile, basePath, confirmSend, sandbox, sandboxPort } = flags
+  const config = readConfig({ anyFile, basePath, confirmSend, sandbox, sandboxPort })
   const usual = readConfig({ sandbox: config.sandbox }, {})
   const isPort = sandboxPort !== undefined || config.sandboxPort !== usual.sandboxPort
   return {
@@ -92,11 +97,12 @@ function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
     how: [
       ...(config.sandbox && isPort ? ['--sandbox-port', String(config.sandboxPort)] : []),
       ...(config.confirmSend ? ['--confirm-send'] : []),
+      ...(config.anyFile ? ['--any-file'] : []),
     ],
   }
 }
 
-function serverOf({ url, tokenEnv, confirmSend }: SetupFlags, command: readonly string[]): Server {
+function serverOf({ url, tokenEnv, confirmSend, anyFile }: SetupFlags, command: readonly string[]): Server {
   if (url === undefined) {
     if (tokenEnv === undefined) return { command }
     throw new SvcError('invalid_arguments', '--token-env: expected together with --url', {
@@ -115,6 +121,10 @@ function serverOf({ url, tokenEnv, confirmSend }: SetupFlags, command: readonly 
   if (confirmSend)
     throw new SvcError('invalid_arguments', '--confirm-send: expected without --url', {
       hint: 'The service at that address decides it: start it with --confirm-send.',
+    })
+  if (anyFile)
+    throw new SvcError('invalid_arguments', '--any-file: expected without --url', {
+      hint: 'A client that reaches a service by its address names files in the media root alone.',
     })
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))

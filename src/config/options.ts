@@ -14,6 +14,8 @@ export interface Config {
   readonly transport: Transport
   /** Whether a person confirms each send of an MCP client. */
   readonly confirmSend: boolean
+  /** Whether an MCP client that starts svc may name any file of its user. */
+  readonly anyFile: boolean
   /** Absent: no admin panel. 0: a free port. */
   readonly adminPort?: number
   readonly logLevel: LogLevel
@@ -226,6 +228,16 @@ export const optionTable: readonly OptionSpec[] = [
     shownDefault: 'off',
     help: 'over MCP, ask the person behind the client before anything is sent',
     commands: ['openapi', 'mcp', 'setup'],
+    ...onOff,
+  }),
+  one({
+    name: 'anyFile',
+    flag: '--any-file',
+    env: 'SVC_ANY_FILE',
+    default: '0',
+    shownDefault: 'those in the media root and the working folder',
+    help: 'over MCP with stdio, the client may name any file of its user',
+    commands: ['mcp', 'setup'],
     ...onOff,
   }),
   one({

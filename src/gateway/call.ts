@@ -3,8 +3,11 @@
 export interface Call {
   /** Aborts when the caller is gone or the service stops; waits end, work on the network is cancelled. */
   readonly signal: AbortSignal
-  /** The caller is the local user (command line, stdio): any path may be named, not only the media root. */
-  readonly local: boolean
+  /**
+   * Which files the caller may name: false, a remote one, those in the media root; folders (real paths), a program that the
+   * user runs here, also those in them; true, the user (command line, library), any. Never svc's own.
+   */
+  readonly local: boolean | readonly string[]
   /**
    * Registers what happens once the door knows whether its answer was written (`true`) or the caller was gone
    * (`false`). A door that cannot tell says `false`: better delivered twice than lost.
@@ -44,7 +47,7 @@ export interface Question {
 }
 
 /** A call whose answer is handed over by returning it: the library, tests. `done` settles it. */
-export function directCall(options: { signal?: AbortSignal; local?: boolean } = {}): Call & {
+export function directCall(options: { signal?: AbortSignal; local?: Call['local'] } = {}): Call & {
   done(delivered: boolean): void
 } {
   const waiting: ((delivered: boolean) => void)[] = []

@@ -144,8 +144,8 @@ export class Downloads {
     const judged = (path: string) =>
       allowedPath(path, "nothing is saved among svc's own files", folders, call)
     const real = given === undefined ? usual : await judged(given)
-    // The user gets the name that he gave.
-    const folder = given !== undefined && call.local ? resolve(given) : real
+    // The user gets the name that was given.
+    const folder = given !== undefined && call.local === true ? resolve(given) : real
     try {
       if (folder === usual) await ensurePrivateDir(usual, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -160,6 +160,6 @@ export class Downloads {
     }
     // Once more now that it is there: a link may have been put in its way.
     const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)
-    return call.local ? folder : now
+    return call.local === true ? folder : now
   }
 }

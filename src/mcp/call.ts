@@ -19,7 +19,7 @@ import type { Questions } from './questions.ts'
 /** What a call needs from its door. */
 export interface CallDoor {
   /** See `McpContext`. */
-  readonly local: boolean
+  readonly local: Call['local']
   readonly era: 'legacy' | 'modern'
   /** Ends the waits when the service stops; the calls then still give their answers. */
   readonly waiting: Waiting
@@ -38,7 +38,7 @@ const answerWithinMs = 10 * 60_000
 type Answer = Readonly<Record<string, unknown>> | undefined
 
 export class McpCall implements Call {
-  readonly local: boolean
+  readonly local: Call['local']
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined

@@ -1,6 +1,7 @@
 /** Results as content blocks: what people and models read, beside the structured result that programs read. */
 import { readFile } from 'node:fs/promises'
 import type { ContentBlock } from '@modelcontextprotocol/server'
+import type { Call } from '../gateway/call.ts'
 import type { Downloaded, HistoryPage } from '../gateway/face.ts'
 import type { Message } from '../model/message.ts'
 import type { LoginStatus } from '../model/session.ts'
@@ -11,7 +12,7 @@ import { mediaUri } from './context.ts'
 /** Media of up to this many bytes comes with the result where the client cannot read our disk. */
 export const inlineMediaBytes = 1024 * 1024
 /** A blob travels as base64 inside one JSON message; over stdio clients take lines of 10 MiB (official client 2.4.0). */
-export const blobMaxBytes = (local: boolean): number => (local ? 7 : 16) * 1024 * 1024
+export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
 /** WeChat's longest text fits whole. */
 const maxTextLength = 16_384
 
@@ -19,7 +20,7 @@ export interface ContentOptions {
   /** As the caller gave it. */
   readonly input: unknown
   /** The client can read the paths it gets. */
-  readonly local: boolean
+  readonly local: Call['local']
   /** Whether any session can receive; asked where nothing came. */
   loggedIn?(): Promise<boolean>
 }

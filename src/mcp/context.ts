@@ -1,4 +1,5 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
+import type { Call } from '../gateway/call.ts'
 import type { Gateway, PanelGateway } from '../gateway/face.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tool } from '../tools/index.ts'
@@ -19,8 +20,8 @@ export interface McpShared {
 
 /** What one connection is; made for each server that the factory builds. */
 export interface McpContext extends McpShared {
-  /** The client runs on this machine as its user (stdio): it may name any path and read the paths it gets. */
-  readonly local: boolean
+  /** As of a call. Not false: the client runs on this machine as its user (stdio), and can read the paths it gets. */
+  readonly local: Call['local']
   /** legacy: the revisions of 2024 and 2025. modern: 2026-07-28, where a client cannot be asked while a call runs. */
   readonly era: 'legacy' | 'modern'
   /**

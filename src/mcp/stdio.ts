@@ -15,7 +15,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
 import type { McpCall } from './call.ts'
-import type { McpShared } from './context.ts'
+import type { McpContext, McpShared } from './context.ts'
 import { held } from './exchange.ts'
 import { afterLived } from './lived.ts'
 import { Questions } from './questions.ts'
@@ -40,7 +40,7 @@ export interface StdioStreams {
 
 /** Serves until the input ends or `close` is called. Nothing but protocol is written to the output. */
 export function serveMcpStdio(
-  shared: McpShared,
+  shared: McpShared & Pick<McpContext, 'local'>,
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
 ): StdioServer {
   const waiting = new Waiting()
@@ -50,8 +50,11 @@ export function serveMcpStdio(
   const handle = serveStdio(
     ({ era }) =>
       createMcpServer(
-        { ...shared, local: true, era, lasting: true, closed: closed.signal },
-        { local: true, era, waiting, questions, deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call) },
+        { ...shared, era, lasting: true, closed: closed.signal },
+        {
+          ...{ local: shared.local, era, waiting, questions },
+          deliver: (call, ctx) => wire.deliver(ctx.mcpReq.id, call),
+        },
       ),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
   )

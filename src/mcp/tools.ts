@@ -24,7 +24,9 @@ export const problemKey = 'svc/problem'
 
 /** Adds the tools of the context. */
 export function addTools(server: McpServer, context: McpContext, door: CallDoor): void {
-  const [said, schema] = context.local ? [saidLocally, describedLocally] : [same, same]
+  const { local } = context
+  const said = (text: string) => (local ? saidLocally(text, local === true) : text)
+  const schema = local ? describedLocally : same
   for (const tool of context.tools)
     server.registerTool(
       tool.name,
@@ -117,7 +119,7 @@ const loggedIn = ({ gateway }: McpContext) =>
  * An error as a result. The problem object is the text, and stands in `_meta` too: `structuredContent` would be checked
  * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
  */
-export function failure(error: SvcError, local: boolean): CallToolResult {
+export function failure(error: SvcError, local: McpContext['local']): CallToolResult {
   const hint = hintOf(error)
   const problem = { ...problemOf(error), hint: local ? saidLocally(hint) : hint }
   return {

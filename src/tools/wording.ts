@@ -1,7 +1,11 @@
 /**
  * What the tools and their errors say of our HTTP paths, for callers that have none: the command line, and an agent
- * whose client started svc on this machine. There any file may be named, and svc itself is the other way in.
+ * whose client started svc on this machine. There files are named by their paths, and svc itself is the other way in.
  */
+
+const anyPath = "A path may name any file of this machine except svc's own."
+const somePaths =
+  "A path must lie in the folder that svc was started in, or in the media folder of svc's data directory."
 
 /** As the tools say it → as it is there. A test finds what is missing here. */
 const spoken: readonly (readonly [RegExp, string])[] = [
@@ -12,7 +16,7 @@ const spoken: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /Paths must lie in the media root of the service; from another machine upload with POST \/media, or give a URL or base64 data\./g,
-    "A path may name any file of this machine except svc's own.",
+    anyPath,
   ],
   [/ To fetch the bytes over HTTP instead, GET \/media\/\{message_id\}\/\{item\}\./g, ''],
   [/From POST \/media\./g, 'Of an upload over HTTP; here name a file by its path instead.'],
@@ -29,9 +33,11 @@ const spoken: readonly (readonly [RegExp, string])[] = [
   [/GET \/outbox/g, 'svc outbox'],
 ]
 
-/** The same text for a caller on this machine. */
-export const saidLocally = (text: string): string =>
-  spoken.reduce((said, [pattern, here]) => said.replace(pattern, here), text)
+/** The same text for a caller on this machine, who may name any file or (`isAnyFile` false) those of some folders. */
+export function saidLocally(text: string, isAnyFile = true): string {
+  const said = spoken.reduce((so, [pattern, here]) => so.replace(pattern, here), text)
+  return isAnyFile ? said : said.replace(anyPath, somePaths)
+}
 
 /** A value with every `description` in it said so. */
 export function describedLocally<T>(value: T): T {

@@ -52,7 +52,7 @@ describe('svc setup', () => {
     const first = await setup(['cursor'], { home: dir })
     expect(first).toMatchObject({ status: 0, stderr: '' })
     expect(first.stdout).toMatch(
-      /^added the server "svc" in \S+\/\.cursor\/mcp\.json\nnext: Restart Cursor.*\nthen ask it: .*\n$/,
+      /^added the server "svc" in \S+\/\.cursor\/mcp\.json\nnext: Restart Cursor.*\nfiles: .*--any-file.*\nthen ask it: .*\n$/,
     )
     const text = await readFile(path, 'utf8')
     const again = await setup(['cursor'], { home: dir })
@@ -78,6 +78,9 @@ describe('svc setup', () => {
     const asks = ['mcp', '-t', 'stdio', '--confirm-send']
     expect(await argsOf(['--confirm-send'])).toEqual(asks)
     expect(await argsOf([], { SVC_CONFIRM_SEND: '1' })).toEqual(asks)
+    const anyFile = ['mcp', '-t', 'stdio', '--any-file']
+    expect(await argsOf(['--any-file'])).toEqual(anyFile)
+    expect(await argsOf([], { SVC_ANY_FILE: '1' })).toEqual(anyFile)
     const port = ['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '8101']
     expect(await argsOf(['--sandbox', '--sandbox-port', '8101'])).toEqual(port)
     expect(await argsOf([], { SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '8101' })).toEqual(port)
@@ -128,6 +131,7 @@ describe('svc setup', () => {
       ['cursor', '--url', 'http://127.0.0.1:8000/mcp', '--confirm-send'],
       '--confirm-send: expected without --url. The service at that address',
     ],
+    [['cursor', '--url', 'http://127.0.0.1:8000/mcp', '--any-file'], '--any-file: expected without --url'],
     [['cursor', '--name', 'a.b'], '--name: expected 1 to 64 letters'],
     [['cursor', '--hook'], '--hook: svc knows the prompt hook of Claude Code only'],
   ]

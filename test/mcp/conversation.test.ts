@@ -48,7 +48,7 @@ for (const transport of ['stdio', 'http'] as const)
         }
         const client = stack.use(
           transport === 'stdio'
-            ? await connectStdio({ sandbox, kind, answer })
+            ? await connectStdio({ sandbox, kind, answer, cwd: dir })
             : await connectHttp(stack.use(await startMcp('http', { sandbox })).url, { kind, answer }),
         )
         // The 1.x SDK does not tell, over stdio.

@@ -110,6 +110,8 @@ export interface ProcessOptions extends ConnectOptions {
   dir?: string
   args?: string[]
   command?: string[]
+  /** Over stdio: where the client works; its home, and the data directory, otherwise. */
+  cwd?: string
 }
 
 const upstream = ({ url, cdnUrl }: Pick<TestSandbox, 'url' | 'cdnUrl'>) => [
@@ -128,7 +130,7 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
     command: command!,
     args: [...first, 'mcp', '-d', dir, ...upstream(options.sandbox), ...(options.args ?? [])],
     env: environment(dir),
-    cwd: dir,
+    cwd: options.cwd ?? dir,
     stderr: 'pipe',
   })
   let log = ''

@@ -12,6 +12,7 @@ test('no tool and no hint speaks of our HTTP paths to a caller on this machine',
     expect(
       [
         saidLocally(description),
+        saidLocally(description, false),
         ...[inputSchema, outputSchema].map(one => JSON.stringify(describedLocally(one))),
       ].join(),
     ).not.toMatch(http)
