@@ -1,7 +1,11 @@
 #!/usr/bin/env bun
 /** argv → command, exit status; nothing else. */
 import process from 'node:process'
-import { runCli } from './cli/cli.ts'
-import { commandArguments } from './platform/process.ts'
+import { isServing } from './cli/commands.ts'
+import { commandArguments, raiseFetchLimit } from './platform/process.ts'
 
-process.exitCode = await runCli(commandArguments())
+const args = commandArguments()
+// Each session holds a request. Before the rest is loaded, which would be loaded twice.
+if (isServing(args)) raiseFetchLimit()
+const { runCli } = await import('./cli/cli.ts')
+process.exitCode = await runCli(args)

@@ -47,6 +47,19 @@ export const helpGroups: Readonly<Record<string, readonly string[]>> = {
 export const isCommand = (word: string | undefined): word is string =>
   word !== undefined && Object.hasOwn(commands, word)
 
+const servers = ['openapi', 'mcp', 'admin']
+const quickWords = ['-h', '--help', '-v', '--version']
+
+/** Whether a command line goes on polling, as far as its words tell without being read: svc alone does too. */
+export function isServing(args: readonly string[]): boolean {
+  const [first = '-'] = args
+  if (args.some(word => quickWords.includes(word))) return false
+  if (first === 'recv') return args.includes('--follow') || args.includes('-f')
+  if (!first.startsWith('-')) return servers.includes(first)
+  // Options may stand before the command.
+  return args.some(word => servers.includes(word)) || !args.some(isCommand)
+}
+
 /** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */
 export function needed(args: readonly string[]): Promise<CommandModule[]> {
   const named = isCommand(args[0]) ? commands[args[0]] : undefined

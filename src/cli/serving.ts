@@ -10,7 +10,7 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
-import { onStopSignals, raiseFetchLimit, spareLoopbackTheProxy } from '../platform/process.ts'
+import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, serve } from '../platform/serve.ts'
 import { isLoopback } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
@@ -18,8 +18,6 @@ import { version } from '../version.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
 export const graceMs = 3000
-/** Each session holds one fetch, and Bun allows 256: from here on the limit is worth a new start of the process. */
-const manySessions = 100
 
 /** An open data directory, and what was decided on the way. */
 export interface Opened {
@@ -43,9 +41,8 @@ export async function openService(
 ): Promise<Opened> {
   spareLoopbackTheProxy()
   const token = await givenToken(given)
-  const { sessions } = await claimDirectory(given)
+  await claimDirectory(given)
   await claimMediaRoot(given)
-  if (sessions >= manySessions) raiseFetchLimit()
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
   const generated =
     listens && token === undefined && !isLoopback(given.host) ? await ensureToken(given.basePath) : undefined

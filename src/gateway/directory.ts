@@ -20,14 +20,13 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
  * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
  * pretend tokens, or show a pretend user to a real bot. It is made when it is not there.
  *
- * @returns how many sessions it holds
  * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
  *   version's
  */
 export async function claimDirectory(
   config: Pick<Config, 'basePath' | 'sandbox'>,
   called: Called = flags,
-): Promise<{ sessions: number }> {
+): Promise<void> {
   const { basePath, sandbox } = config
   try {
     await makeUsable(basePath)
@@ -71,7 +70,6 @@ export async function claimDirectory(
     await refuseNewer(join(basePath, 'messages.db'))
     await ensurePrivateDir(basePath)
     if (sandbox) await ensurePrivateDir(join(basePath, 'sandbox'))
-    return { sessions }
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw unusable(`the data directory ${basePath}`, called.basePath, error)

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isServing } from '../../src/cli/commands.ts'
 import { leadingOptions } from '../../src/cli/words.ts'
 import { svc } from '../support/command.ts'
 
@@ -63,4 +64,17 @@ test('svc sandbox says of its own options what holds for it', async () => {
   expect(text).toContain('open to whoever reaches it, but the phone answers this machine alone (127.0.0.1)')
   expect(text).toContain('data directory (~/.svc-sandbox) [SVC_BASE_PATH]')
   expect(text).not.toContain('token')
+})
+
+test('what goes on polling is told by its words', () => {
+  const serves = (line: string) => isServing(line === '' ? [] : line.split(' '))
+  for (const line of [
+    ...['', '--sandbox', 'openapi', 'mcp -t http', 'admin', '-d users openapi', '--sandbox mcp'],
+    ...['recv --follow', 'recv -f --json'],
+  ])
+    expect([line, serves(line)]).toEqual([line, true])
+  for (const line of [
+    ...['recv', 'send U text', 'login', '--sandbox users', 'sandbox', 'openapi --help', '-v', 'no-command'],
+  ])
+    expect([line, serves(line)]).toEqual([line, false])
 })
