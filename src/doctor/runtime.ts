@@ -2,15 +2,14 @@
 import process from 'node:process'
 import { openFilesLimit } from '../platform/other-process.ts'
 import { isBundle } from '../platform/packed.ts'
-import { hasRaisedFetchLimit, isCompiled } from '../platform/process.ts'
+import { fetchLimitVariable, hasRaisedFetchLimit, isCompiled, usualFetchLimit } from '../platform/process.ts'
+import { slotsOf } from '../platform/slots.ts'
 import { type Found, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import { counted } from './words.ts'
 
-/** Bun's limit of fetches at a time, unless it is raised at the start of the process; each session holds one. */
-const fetchLimit = 256
-/** From here on svc raises it by itself when it starts. */
-const manySessions = 100
+/** Sessions that are polled at a time where the limit was not raised at the start of the process. */
+const unraisedPolls = slotsOf(usualFetchLimit).polls.size
 /** Files and sockets that svc has open besides one per session. */
 const spareFiles = 100
 
@@ -29,14 +28,14 @@ export async function examineRuntime({ version, polling, sessions }: Patient): P
     ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`),
   ]
   const count = sessions.sessions.filter(({ status }) => status === 'connected').length
-  if (count < manySessions || !polling?.held || polling.pid === undefined) return found
+  if (!polling?.held || polling.pid === undefined) return found
   const { pid } = polling
-  if (count > fetchLimit && (await hasRaisedFetchLimit(pid)) === false && bun) {
+  if (count > unraisedPolls && (await hasRaisedFetchLimit(pid)) === false && bun) {
     found.push(
       warning(
         'fetch_limit',
-        `process ${pid} was started when there were fewer sessions: it polls ${fetchLimit} of ${count} at a time`,
-        'Restart svc: it raises the limit when it starts.',
+        `process ${pid} has the runtime's usual limit of requests: it polls ${unraisedPolls} of ${count} sessions at a time`,
+        `Restart it as svc openapi, which raises the limit where the system allows it, or with ${fetchLimitVariable}=60000 in its environment.`,
       ),
     )
   }

@@ -8,12 +8,15 @@ import { isILinkError } from '../ilink/http.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Slots } from '../platform/slots.ts'
 import { type BatchPorts, commitPolled, currentSession, type Polled, type PolledLogin } from './batch.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
   api: Api
   account(bot: BotInfo): { base_url: string; token: string }
+  /** How many polls may be held at a time; those beyond take turns. */
+  slots: Slots
   log: Log
 }
 
@@ -80,7 +83,7 @@ export class Follower implements PolledLogin {
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
-    const { api, account, clock, sessions } = this.#ports
+    const { api, account, clock, sessions, slots } = this.#ports
     const { mayPoll, oneCycle } = this.#run
     const { signal } = this.stop
     const log = this.#ports.log.child('', { session: this.name })
@@ -115,9 +118,12 @@ export class Follower implements PolledLogin {
       }
       while (!mayPoll() && !signal.aborted) await this.#pause(tryAgainMs)
       if (signal.aborted) break
-      const askedAt = clock.monotonic()
+      let askedAt = clock.monotonic()
       let updates: Updates
       try {
+        using _slot = await slots.take(signal)
+        if (!mayPoll()) continue
+        askedAt = clock.monotonic()
         updates = await this.#ask(bot, cursor, holdMs, log)
       } catch (error) {
         if (signal.aborted) break

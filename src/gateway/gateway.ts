@@ -14,6 +14,7 @@ import { ensurePrivateDir } from '../platform/files.ts'
 import { openLock } from '../platform/lock.ts'
 import { holdOf } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
+import { fetchSlots as slots } from '../platform/slots.ts'
 import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
@@ -71,6 +72,8 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
 
 /** A log in memory keeps at most this many messages, some 10 MB. */
 const memoryRows = 10_000
+/** Logins may be under way at a time, where the runtime's limit of requests has room for them. */
+const maxPendingLogins = 2000
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
 const sendGraceMs = 1500
 const closeMs = 3500
@@ -112,8 +115,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const trusted = (url: URL) => trustedHosts.has(url.host)
   const account = (bot: BotInfo): Account => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token })
   const fetch = sandboxUrl === undefined ? apiFetch : pretendedFetch(apiFetch, sandboxUrl, log)
-  const api = createApi({ fetch, channelVersion: config.channelVersion, version })
-  const cdn = createCdn({ fetch: apiFetch, trusted })
+  const api = createApi({ fetch, channelVersion: config.channelVersion, version, slots })
+  const cdn = createCdn({ fetch: apiFetch, trusted, slots: slots.media })
 
   const commits = new CommitsUnderWay()
   const poller = new Poller({
@@ -126,6 +129,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       return committed
     },
     account,
+    slots: slots.polls,
     clock,
     log: log.child('poller'),
   })
@@ -145,15 +149,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     log: log.child('logins'),
     loginUrl: upstreamUrl,
     pretended: sandboxUrl !== undefined,
-    record,
-    tokens: async except => {
-      const records = (await sessions.list()).filter(record => record.name !== except)
-      return records
-        .flatMap(({ bot }) => (bot && bot.expired_at === undefined ? [bot] : []))
-        .sort((a, b) => b.created_at - a.created_at)
-        .slice(0, 10)
-        .map(bot => bot.token)
-    },
+    sessions,
+    most: () => ({
+      pending: Math.min(slots.logins.size, maxPendingLogins),
+      sessions: dispatcher.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
+    }),
     save: (name, bot, wanted) =>
       alone(async () => {
         if (!wanted()) return false

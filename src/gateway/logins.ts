@@ -14,7 +14,8 @@ import {
 } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { SessionRecord } from '../state/sessions.ts'
+import { fetchLimitVariable } from '../platform/process.ts'
+import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { LoginFlow, LoginRequest } from './face.ts'
 import { calledOff, LoginDriver } from './login-driver.ts'
 
@@ -31,9 +32,9 @@ export interface LoginPorts {
   loginUrl: string
   /** Whether that is the sandbox. */
   pretended: boolean
-  record(name: string): Promise<SessionRecord | undefined>
-  /** Bot tokens of the sessions but one, newest first. */
-  tokens(except: string | undefined): Promise<string[]>
+  sessions: Pick<Sessions, 'get' | 'list'>
+  /** What this process has room for: logins under way, and sessions with one. */
+  most(): { pending: number; sessions: number }
   /**
    * Stores credentials, never beside a logout or a rename. `wanted` is asked when it is this one's turn: the session
    * may have been logged out or renamed meanwhile. @returns false when they were not wanted any more
@@ -75,7 +76,8 @@ export class Logins {
    * call, else the next change. After digits that is what became of them.
    *
    * @throws SvcError `invalid_arguments` for a bad name, or no name while several logins are pending;
-   *   `upstream_error`, `upstream_timeout` when no QR code could be had
+   *   `upstream_error`, `upstream_timeout` when no QR code could be had; `rate_limited`, `forbidden` when there is no
+   *   room for another login, for another session
    */
   async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
     if (this.#closed) throw new SvcError('shutting_down', 'the service is stopping')
@@ -93,7 +95,7 @@ export class Logins {
     // The end of a flow is told once before a new one starts, also to a caller who goes on asking with force.
     if (entry && !entry.read && (entry.force || !request.force)) return this.#tell(entry)
 
-    const record = await this.#ports.record(name)
+    const record = await this.#ports.sessions.get(name)
     if (record?.bot && record.bot.expired_at === undefined && !request.force) {
       return {
         status: 'confirmed',
@@ -212,10 +214,11 @@ export class Logins {
   }
 
   async #start(name: string, force: boolean): Promise<Entry> {
-    const { api, clock, log, loginUrl, pretended, save, tokens } = this.#ports
-    const known = await tokens(force ? name : undefined)
+    const { api, clock, log, loginUrl, pretended, save, sessions, most } = this.#ports
+    const records = await sessions.list()
     if (this.#closed) throw calledOff()
     const key = sessionKey(name)
+    const known = tokensOf(records, force ? name : undefined)
     const driver: LoginDriver = new LoginDriver(name, {
       ...{ api, clock, log, loginUrl, pretended, known },
       save: ({ bot_id, token, base_url, user_id }) =>
@@ -231,6 +234,7 @@ export class Logins {
       await other.started
       return other
     }
+    this.#checkRoom(name, records, most())
     const entry: Entry = { driver, started: driver.start(), force, read: false, told: driver.revision }
     this.#entries.set(key, entry)
     try {
@@ -246,12 +250,40 @@ export class Logins {
     }
   }
 
+  /** @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions */
+  #checkRoom(name: string, records: readonly SessionRecord[], most: ReturnType<LoginPorts['most']>): void {
+    const pending = this.pending().size
+    if (pending >= most.pending) {
+      throw new SvcError('rate_limited', `${pending} logins are under way, as many as there may be`, {
+        hint: 'Finish one of them on the phone or log it out, then call login again.',
+        retryAfter: 60,
+      })
+    }
+    const others = records.filter(record => record.bot && record.name !== name).length
+    if (others + pending >= most.sessions) {
+      throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
+        hint: `Start it anew with ${fetchLimitVariable}=60000 in its environment.`,
+      })
+    }
+  }
+
   #forgetOld(): void {
     const now = this.#ports.clock.monotonic()
     for (const [key, { driver }] of this.#entries) {
       if (driver.finishedAt !== undefined && now - driver.finishedAt > keptMs) this.#entries.delete(key)
     }
   }
+}
+
+/** Bot tokens of the sessions but one: those of the newest. */
+function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
+  const bots = records.flatMap(({ name, bot }) =>
+    bot && bot.expired_at === undefined && name !== except ? [bot] : [],
+  )
+  return bots
+    .sort((a, b) => b.created_at - a.created_at)
+    .slice(0, 10)
+    .map(bot => bot.token)
 }
 
 const marksOf = ({ driver: { id, revision, notice } }: Entry) => ({

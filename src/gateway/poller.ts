@@ -9,6 +9,7 @@
  */
 
 import type { BotInfo } from '../model/session.ts'
+import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import { Follower, overdue, type PollerPorts, type PollRun } from './follower.ts'
 import { Watchdog } from './watchdog.ts'
@@ -19,6 +20,8 @@ export type { PollerPorts } from './follower.ts'
 const lookEveryMs = 1000
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
+/** The part of the polls that may be held from which on that limit is told of. */
+const nearLimit = 0.8
 
 export class Poller {
   readonly #ports: PollerPorts
@@ -28,6 +31,7 @@ export class Poller {
   readonly #loops = new Set<Promise<unknown>>()
   /** The session files have been looked at in this run. */
   #begun = false
+  #toldOfLimit = false
   #nudge = new AbortController()
 
   constructor(ports: PollerPorts) {
@@ -134,6 +138,20 @@ export class Poller {
           }),
       )
     }
+    this.#tellOfLimit()
+  }
+
+  /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
+  #tellOfLimit(): void {
+    const { slots, log } = this.#ports
+    const isNear = this.#followers.size > slots.size * nearLimit
+    if (isNear && !this.#toldOfLimit) {
+      log.warn(
+        `this process can poll ${slots.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
+        { sessions: this.#followers.size },
+      )
+    }
+    this.#toldOfLimit = isNear
   }
 
   /** The run ends only after this. */

@@ -1,5 +1,6 @@
 /** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
 import type { MediaKind } from '../model/message.ts'
+import type { FetchSlots, Slots } from '../platform/slots.ts'
 import { uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {
@@ -71,6 +72,8 @@ export interface ApiOptions {
   version: string
   /** Past the hold a reply may still be on its way: the official client's missing slack loses messages (notes 2.4, 6). */
   holdSlackMs?: number
+  /** How many requests of a kind may be under way; no bound by default. `getUpdates` leaves that to its caller. */
+  slots?: Pick<FetchSlots, 'polls' | 'logins' | 'sends'>
 }
 
 /** A longer hold than this is not believed. */
@@ -82,7 +85,7 @@ const briefMs = 10_000
 
 export type Api = ReturnType<typeof createApi>
 
-export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }: ApiOptions) {
+export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, slots }: ApiOptions) {
   const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
   const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
 
@@ -91,7 +94,13 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
     host: string,
     path: string,
     body: Record<string, unknown>,
-    options: { token?: string; timeoutMs: number; signal?: AbortSignal; emptyOk?: boolean },
+    options: {
+      token?: string
+      timeoutMs: number
+      signal?: AbortSignal
+      emptyOk?: boolean
+      slots?: Slots
+    },
   ): Promise<Reply<T>> {
     const { token, ...rest } = options
     return exchange(fetch, {
@@ -126,7 +135,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
         host,
         'get_bot_qrcode?bot_type=3',
         { local_token_list: localTokens.slice(0, 10) },
-        { timeoutMs: createMs, signal },
+        { timeoutMs: createMs, signal, slots: slots?.logins },
       )
       const qrcode = filledOf(fields.qrcode)
       const content = filledOf(fields.qrcode_img_content)
@@ -156,6 +165,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
           headers: appHeaders,
           timeoutMs: statusMs,
           signal,
+          slots: slots?.logins,
         })
         return {
           status: filledOf(fields.status) ?? 'wait',
@@ -207,7 +217,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       message: WeixinMessage,
       signal?: AbortSignal,
     ): Promise<{ message_id?: string }> {
-      const options = { token: account.token, timeoutMs: sendMs, signal, emptyOk: true }
+      const options = { token: account.token, timeoutMs: sendMs, signal, emptyOk: true, slots: slots?.sends }
       const { fields } = await post<SendMessageReply>(
         account.base_url,
         'sendmessage',
@@ -225,7 +235,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
       signal?: AbortSignal,
     ): Promise<{ typing_ticket?: string }> {
       const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-      const options = { token: account.token, timeoutMs: briefMs, signal }
+      const options = { token: account.token, timeoutMs: briefMs, signal, slots: slots?.sends }
       const { fields } = await post<GetConfigReply>(account.base_url, 'getconfig', body, options)
       return { typing_ticket: filledOf(fields.typing_ticket) }
     },
@@ -241,7 +251,8 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
         typing_ticket: typing.ticket,
         status: typing.typing ? 1 : 2,
       }
-      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      const { token } = account
+      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
       await post(account.base_url, 'sendtyping', body, options)
     },
 
@@ -257,7 +268,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
         aeskey: upload.aesKeyHex,
         no_need_thumb: true,
       }
-      const options = { token: account.token, timeoutMs: sendMs, signal }
+      const options = { token: account.token, timeoutMs: sendMs, signal, slots: slots?.sends }
       const { fields } = await post<GetUploadUrlReply>(account.base_url, 'getuploadurl', { ...body }, options)
       const url = filledOf(fields.upload_full_url)
       const uploadParam = filledOf(fields.upload_param)
@@ -268,13 +279,15 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000 }
 
     /** Says that polling begins; best effort. @throws ILinkError */
     async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
-      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      const { token } = account
+      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls }
       await post(account.base_url, 'msg/notifystart', {}, options)
     },
 
     /** Says that polling ends; best effort. @throws ILinkError */
     async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
-      const options = { token: account.token, timeoutMs: briefMs, signal, emptyOk: true }
+      const { token } = account
+      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls }
       await post(account.base_url, 'msg/notifystop', {}, options)
     },
   }

@@ -3,6 +3,7 @@ import { SvcError } from '../model/error.ts'
 import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { maskText } from '../platform/log.ts'
+import type { Slots } from '../platform/slots.ts'
 import { type ByteSource, decryptStream, paddedSize, parseAesKey } from './crypto.ts'
 import type { MediaReference } from './decode.ts'
 import { type Fetch, ILinkError, isILinkError, joinUrl } from './http.ts'
@@ -42,6 +43,8 @@ export interface CdnOptions {
   clock?: Clock
   /** Longest silence of the other side. */
   idleMs?: number
+  /** How many transfers may be under way; no bound by default. */
+  slots?: Slots
 }
 
 /** Spec says PUT, this CDN wants POST and answers PUT with 404 (notes 2.9). */
@@ -63,7 +66,14 @@ type Method = 'PUT' | 'POST'
 export type Cdn = ReturnType<typeof createCdn>
 
 export function createCdn(options: CdnOptions) {
-  const { fetch, trusted, guarded = fetchPublic, clock = systemClock, idleMs = defaultIdleMs } = options
+  const {
+    fetch,
+    trusted,
+    guarded = fetchPublic,
+    clock = systemClock,
+    idleMs = defaultIdleMs,
+    slots,
+  } = options
   const methods = new Map<string, Method>()
 
   /** Runs `attempt` up to three times, pausing between; errors that a repeat cannot mend end it at once. */
@@ -82,6 +92,7 @@ export function createCdn(options: CdnOptions) {
 
   async function uploadOnce(url: string, method: Method, upload: CdnUpload): Promise<string> {
     const { cipherSize, signal } = upload
+    using _slot = await slots?.take(signal)
     const allowedMs = idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
     const watch = watchIdle(allowedMs, clock, signal)
     const source = { failed: undefined as unknown }
@@ -159,7 +170,12 @@ export function createCdn(options: CdnOptions) {
     async download(media: MediaReference, { cdnUrl, signal }: CdnDownload): Promise<OpenedDownload> {
       const key = keyOf(media)
       const url = downloadUrl(media, cdnUrl)
+      const slot = await slots?.take(signal)
       const watch = watchIdle(idleMs, clock, signal)
+      const stop = () => {
+        watch.stop()
+        slot?.[Symbol.dispose]()
+      }
       const open = async (): Promise<{ body: ByteSource; size: number | undefined }> => {
         const response = await fetch(url.href, { method: 'GET', signal: watch.signal })
         if (response.status !== 200) throw await answeredBadly('download', response)
@@ -183,11 +199,11 @@ export function createCdn(options: CdnOptions) {
         })
         const cipher = complete(body, size, watch)
         return {
-          stream: streamOf(key ? decryptStream(cipher, key) : cipher, watch.stop),
+          stream: streamOf(key ? decryptStream(cipher, key) : cipher, stop),
           size: plainSize(media, size, key !== undefined),
         }
       } catch (error) {
-        watch.stop()
+        stop()
         throw downloadError(error)
       }
     },

@@ -4,6 +4,7 @@
  */
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
+import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
 import { quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
@@ -108,9 +109,11 @@ export interface Request {
   method: 'GET' | 'POST'
   headers: Record<string, string>
   body?: string
-  /** Until the reply begins. */
+  /** Until the reply begins; without the wait for a slot. */
   timeoutMs: number
   signal?: AbortSignal
+  /** What it takes one of until the reply has ended. */
+  slots?: Slots
   /** An empty body counts as `{}`; some servers answer sends so. */
   emptyOk?: boolean
 }
@@ -142,7 +145,8 @@ export async function exchange<T extends object = Record<string, unknown>>(
   fetch: Fetch,
   request: Request,
 ): Promise<Reply<T>> {
-  const { signal } = request
+  const { signal, slots } = request
+  using _slot = await slots?.take(signal)
   // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.
   const ended = new AbortController()
   const follow = () => ended.abort(signal?.reason)

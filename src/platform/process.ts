@@ -28,23 +28,37 @@ export function ownCommand(): string[] {
   return [process.execPath, 'run', '--allow-all', script]
 }
 
-const fetchLimit = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+/** The variable that Bun reads its limit of fetches at a time from, at its very start. */
+export const fetchLimitVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+const raisedFetchLimit = 60_000
+/** What Bun allows unless told otherwise. */
+export const usualFetchLimit = 256
+
+/** How many fetches at a time the runtime lets this process have. Deno has no limit. */
+export function fetchLimit(env: NodeJS.ProcessEnv = process.env): number {
+  if (!process.versions.bun) return raisedFetchLimit
+  const limit = Number(env[fetchLimitVariable] ?? '')
+  return Number.isInteger(limit) && limit >= 1 && limit <= 65_535 ? limit : usualFetchLimit
+}
 
 /**
  * Bun allows 256 fetches at a time in a process, and reads the limit from the environment at its very start: so the
- * process replaces itself once (same pid, same terminal, about 15 ms). To be called before anything is opened. Returns
- * where there is nothing to do: not Bun, already raised, or no execve (Windows).
+ * process replaces itself once (same pid, same terminal). To be called first: what was loaded by then is loaded twice.
+ * Returns where there is nothing to do: not Bun, already raised, or no execve (Windows).
  *
  * Where the system does not start this file a second time (it was replaced by a newer one just now, or an emulator runs
- * it), the process goes on with the limit it has; svc doctor tells of that.
+ * it), the process goes on with the limit it has; logins beyond it are refused, and svc doctor tells of it.
  */
 export function raiseFetchLimit(): void {
-  if (!process.versions.bun || process.env[fetchLimit] !== undefined || !process.execve) return
+  if (!process.versions.bun || process.env[fetchLimitVariable] !== undefined || !process.execve) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   try {
-    process.execve(process.execPath, args, { ...process.env, [fetchLimit]: '60000' })
+    process.execve(process.execPath, args, {
+      ...process.env,
+      [fetchLimitVariable]: String(raisedFetchLimit),
+    })
   } catch {
     // Nothing has changed then.
   }
@@ -100,7 +114,7 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
 /** Whether a process was started with a raised limit of fetches; undefined where its environment cannot be seen. */
 export async function hasRaisedFetchLimit(pid: number): Promise<boolean | undefined> {
   const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')
-  return environment === '' ? undefined : `\0${environment}`.includes(`\0${fetchLimit}=`)
+  return environment === '' ? undefined : `\0${environment}`.includes(`\0${fetchLimitVariable}=`)
 }
 
 /** How a program ended. */

@@ -38,7 +38,7 @@ export const login = defineTool({
     { additionalProperties: false },
   ),
   output: LoginStatus,
-  errors: ['upstream_error', 'upstream_timeout'],
+  errors: ['upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
   cli: {
     path: ['login'],
     positionals: ['session_name'],

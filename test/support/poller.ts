@@ -9,6 +9,7 @@ import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { Slots } from '../../src/platform/slots.ts'
 import { openState } from '../../src/state/state.ts'
 import { Store } from '../../src/store/store.ts'
 import { testClock } from './clock.ts'
@@ -59,6 +60,7 @@ export async function withPoller(
     store,
     commit: (...batch) => counted(committing(...batch)),
     account: ({ token }) => ({ base_url: sandbox.url, token }),
+    slots: new Slots(100),
     clock,
     log,
   })

@@ -1,0 +1,78 @@
+/** Many sessions and logins in one running service, with the runtime's limit of requests raised by svc itself, and not. */
+import { expect, test } from 'bun:test'
+import { slotsOf } from '../../src/platform/slots.ts'
+import { logIn, type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const unraised = (limit: number) => ({ env: { BUN_CONFIG_MAX_HTTP_REQUESTS: String(limit) } })
+
+/** Sessions `s0` … of people of their own. @returns the people */
+async function logInMany(service: Service, count: number): Promise<string[]> {
+  const people: string[] = []
+  for (let i = 0; i < count; i++) {
+    const { id } = await service.phone<{ id: string }>('users', { name: `person ${i}` })
+    await logIn(service, `s${i}`, id)
+    people.push(id)
+  }
+  return people
+}
+
+const allPolled = (service: Service, count: number) =>
+  until(`${count} sessions are polled`, 30_000, async () => {
+    const { polls_now } = await (await fetch(`${service.phoneUrl}/phone/stats`)).json()
+    return polls_now >= count
+  })
+
+const answer = async (service: Service, user: string, session: string) => {
+  await service.phone('say', { text: 'hello', from: user })
+  const { body } = await service.call('recv', { timeout: 20 })
+  expect(body).toMatchObject([{ text: 'hello', session }])
+  return service.call('send', { to: user, text: 'hi', session })
+}
+
+test('a service that starts empty grows to 300 sessions: all are polled, read and answered', async () => {
+  await using service = await startService({ args: ['--pace', 'off'] })
+  const people = await logInMany(service, 300)
+  await allPolled(service, 300)
+  expect(await answer(service, people[299]!, 's299')).toMatchObject({
+    status: 200,
+    body: { status: 'accepted' },
+  })
+}, 120_000)
+
+test('380 logins at once: as many wait as there is room for, the rest is refused, and messages come and go', async () => {
+  await using service = await startService({ args: ['--pace', 'off'], ...unraised(256) })
+  const [person] = await logInMany(service, 1)
+  const logins = await Promise.all(
+    Array.from({ length: 380 }, (_, i) => service.call('login', { session_name: `w${i}`, timeout: 0 })),
+  )
+  const room = slotsOf(256).logins.size
+  expect(logins.filter(({ body }) => body.status === 'waiting')).toHaveLength(room)
+  const refused = logins.filter(({ status }) => status === 429)
+  expect(refused).toHaveLength(380 - room)
+  expect(refused[0]!.body).toMatchObject({ code: 'rate_limited', retry_after: expect.any(Number) })
+  expect(await answer(service, person!, 's0')).toMatchObject({ status: 200, body: { status: 'accepted' } })
+  // One that is called off leaves its room to another.
+  const { body } = logins.find(({ body }) => body.status === 'waiting')!
+  await service.call('logout', { session_name: body.session })
+  expect((await service.call('login', { session_name: 'late' })).body).toMatchObject({ status: 'waiting' })
+}, 60_000)
+
+test('where the limit is not raised, a session beyond it is refused, and the log says how to raise it', async () => {
+  const room = slotsOf(16).polls.size
+  await using service = await startService({ args: ['--pace', 'off'], ...unraised(16) })
+  const people = await logInMany(service, room)
+  await allPolled(service, room)
+  expect(await service.call('login', { session_name: 'more' })).toMatchObject({
+    status: 403,
+    body: { code: 'forbidden' },
+  })
+  expect(service.log()).toContain('BUN_CONFIG_MAX_HTTP_REQUESTS')
+  // One that is there may be logged in anew.
+  expect((await service.call('login', { session_name: 's0', force: true })).body).toMatchObject({
+    status: 'waiting',
+  })
+  expect(await answer(service, people.at(-1)!, `s${room - 1}`)).toMatchObject({
+    body: { status: 'accepted' },
+  })
+}, 60_000)
