@@ -4,8 +4,8 @@
  * never passes what is not on disk.
  */
 
-import type { Updates } from '../ilink/api.ts'
-import { derivedId, isFromUser, summary } from '../ilink/decode.ts'
+import type { ReceivedWire, Updates } from '../ilink/api.ts'
+import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -60,6 +60,18 @@ export async function currentSession(
   return moved
 }
 
+/** A message as it is stored. One that cannot be read is stored all the same, and holds none of its batch up. */
+function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
+  try {
+    const told = summary(message, receivedAt)
+    return { ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw }
+  } catch (error) {
+    log.error('a received message cannot be read; it is stored as it is', { error })
+    const told = unreadSummary(raw, receivedAt)
+    return { ...told, derived_id: `derived:${told.contentHash}`, raw }
+  }
+}
+
 /**
  * Stores a batch, then moves the cursor.
  *
@@ -83,11 +95,11 @@ export async function commitPolled(
   const rows: ReceivedMessage[] = []
   const inbound: BatchCommit['inbound'] = []
   const senders: { row: number; user_id: string; token?: string }[] = []
-  for (const { raw, message } of updates.messages) {
+  for (const one of updates.messages) {
     // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
-    if (!isFromUser(message, bot.bot_id)) continue
-    const told = summary(message, receivedAt)
-    rows.push({ ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw })
+    if (!isFromUser(one.message, bot.bot_id)) continue
+    const told = toldOf(one, receivedAt, log)
+    rows.push(told)
     if (told.from_user) {
       const { from_user: user_id, contextToken: token } = told
       senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })

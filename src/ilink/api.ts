@@ -296,8 +296,8 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
 function updatesOf({ fields, text }: Reply<GetUpdatesReply>): Updates {
   const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
   const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
-  // The slices stand for the messages in order; where something else is in the array, they would not.
-  const texts = found.length === all.length && found.length > 0 ? sliceArray(text, 'msgs') : undefined
+  // The slices of objects stand for the messages, in order.
+  const texts = found.length > 0 ? sliceArray(text, 'msgs')?.filter(one => one.startsWith('{')) : undefined
   const messages = found.map((message, at) => ({
     raw: (texts?.length === found.length ? texts[at] : undefined) ?? JSON.stringify(message),
     message,

@@ -1,6 +1,6 @@
 /**
  * A wire message → what the store indexes (`summary`), what the doors show (`decodeMessage`), where its media lies
- * (`mediaOf`). None of them ever throws: a malformed message is an UNKNOWN one with whatever is there.
+ * (`mediaOf`). None of them throws for what upstream sent: a malformed message is an UNKNOWN one with whatever is there.
  */
 import { createHash } from 'node:crypto'
 import type {
@@ -57,6 +57,13 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
   }
 }
 
+/** What is known of a message that cannot be read; its JSON text stands for its content. */
+export function unreadSummary(raw: string, receivedAt: number): Summary {
+  const contentHash = createHash('sha256').update(raw).digest('base64url')
+  const nobody = { from_user: '', to_user: '' }
+  return { ...nobody, text: '', msg_type: 'UNKNOWN', timestamp: receivedAt, timed: false, contentHash }
+}
+
 /** False for what the bot itself or another bot wrote: those come back on some servers and must not be dispatched. */
 export function isFromUser(message: WeixinMessage, botId: string): boolean {
   const type = countOf(message.message_type) ?? messageType.none
@@ -74,11 +81,8 @@ export function derivedId(message: WeixinMessage): string {
   const hash = createHash('sha256')
   hash.update(
     JSON.stringify([
-      message.from_user_id,
-      message.to_user_id,
-      message.group_id,
-      message.create_time_ms,
-      message.client_id,
+      ...[message.from_user_id, message.to_user_id, message.group_id].map(plain),
+      ...[message.create_time_ms, message.client_id].map(plain),
       idOf(message.seq),
       items.map(item => idOf(item.msg_id)),
       contentHash(items),
@@ -86,6 +90,9 @@ export function derivedId(message: WeixinMessage): string {
   )
   return `derived:${hash.digest('hex').slice(0, 32)}`
 }
+
+/** What is no text and no number may be nested deeper than the stack. */
+const plain = (value: unknown) => (typeof value === 'object' ? null : value)
 
 export interface DecodeContext {
   /** Row id. */
@@ -104,9 +111,13 @@ export interface DecodeContext {
   quoted?: (messageId: string) => KnownMessage | undefined
 }
 
-/** The public form of a wire message, or of its JSON text. Tokens, keys and media references stay behind. */
+/**
+ * The public form of a wire message, or of its JSON text. Tokens, keys and media references stay behind.
+ *
+ * @throws SyntaxError, RangeError for a text that is no JSON, or is nested too deep
+ */
 export function decodeMessage(raw: WeixinMessage | string, context: DecodeContext): Message {
-  const wire = wireOf(raw)
+  const wire: WeixinMessage = objectOf(typeof raw === 'string' ? parseLossless(raw) : raw) ?? {}
   const items = itemsOf(wire)
   const shown = items.map(publicItem)
   const first = shown[0]

@@ -244,11 +244,10 @@ function outcomeOf(fields: Record<string, unknown>): Outcome {
   }
 }
 
-/** null and missing mean success; a code in quotes is still a code. */
+/** Whatever is no number means success, as what is missing does; a code in quotes is still a code. */
 function resultCode(value: unknown): number | undefined {
-  if (value === null || value === undefined || value === '') return undefined
-  const code = Number(value)
-  return Number.isFinite(code) ? code : undefined
+  const code = typeof value === 'string' && value !== '' ? Number(value) : value
+  return typeof code === 'number' && Number.isFinite(code) ? code : undefined
 }
 
 async function httpError(response: Response): Promise<ILinkError> {

@@ -1,7 +1,7 @@
 /** What a message answers to, from the little that upstream sends of it (protocol notes 3.3). */
 import { createHash } from 'node:crypto'
 import type { Message, QuotedMessage } from '../model/message.ts'
-import { idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
+import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
 import type { WeixinMessage } from './wire.ts'
 
 /** What the store knows of a message that a quote names by id. */
@@ -53,10 +53,10 @@ export function partialQuote(whole: string, partialText: unknown): string | unde
   const start = textOf(partial?.start)
   const end = textOf(partial?.end)
   if (!partial || !start || !end) return undefined
-  const from = nthOccurrence(whole, start, indexOf(partial.startindex), 0)
+  const from = nthOccurrence(whole, start, countOf(partial.startindex) ?? 0, 0)
   if (from < 0) return undefined
   const upTo = (searchFrom: number) => {
-    const at = nthOccurrence(whole, end, indexOf(partial.endindex), searchFrom)
+    const at = nthOccurrence(whole, end, countOf(partial.endindex) ?? 0, searchFrom)
     return at < 0 || at + end.length <= from ? undefined : whole.slice(from, at + end.length)
   }
   const readings = [upTo(0), upTo(from + start.length)]
@@ -66,11 +66,6 @@ export function partialQuote(whole: string, partialText: unknown): string | unde
 }
 
 const md5 = (text: string) => createHash('md5').update(text, 'utf8').digest('hex')
-
-const indexOf = (value: unknown): number => {
-  const index = Number(value ?? 0)
-  return Number.isSafeInteger(index) && index > 0 ? index : 0
-}
 
 /** Start of the `n`-th (0-based) occurrence of `part`, not overlapping; -1 when there are fewer. */
 function nthOccurrence(text: string, part: string, n: number, from: number): number {

@@ -76,6 +76,8 @@ export class Store {
   /** The clock was not trusted when rows were pruned last. */
   #doubted = false
   #closed = false
+  /** Row ids of what cannot be shown, as told. */
+  readonly #unreadable = new Set<number>()
 
   private constructor(db: Database, options: StoreOptions) {
     this.#db = db
@@ -254,6 +256,13 @@ export class Store {
   /** The log seen by users. What is noted there need not wait for the disk. */
   conversations<T>(work: (conversations: Conversations) => T): T {
     return this.#guarded(() => this.#relaxed(() => work(this.#conversations)))
+  }
+
+  /** What a row holds cannot be shown: told once, however often it is looked at. */
+  unreadable({ id, session, message_id }: StoredMessage, error: unknown): void {
+    if (this.#unreadable.has(id)) return
+    this.#unreadable.add(id)
+    this.#options.log.error('a stored message cannot be read', { session, id, message_id, error })
   }
 
   byMessageId(messageId: string): StoredMessage | undefined {

@@ -2,7 +2,11 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { commitPolled } from '../../src/gateway/batch.ts'
+import type { Updates } from '../../src/ilink/api.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
+import { inMemory, Store } from '../../src/store/store.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -12,6 +16,39 @@ const cursorOf = async (t: TestGateway, name = 'default') =>
   (await t.other.sessions.get(name))?.bot?.cursor ?? ''
 const stored = async (t: TestGateway) =>
   texts((await t.gateway.history.page({ limit: 200, offset: 0 })).messages).reverse()
+
+/** A batch in hand of a session on disk, without the poll that brought it. */
+async function withStorage() {
+  const t = await withGateway({ start: false })
+  const { token } = t.bots.get('default')!
+  const store = await Store.open({
+    path: inMemory,
+    clock: t.clock,
+    log: silentLog,
+    maxAgeDays: 0,
+    maxCount: 0,
+  })
+  return {
+    stored: () => store.after(0, { limit: 100 }),
+    async commit(messages: Updates['messages']) {
+      const { sessions } = t.other
+      const record = await sessions.get('default')
+      const polled = {
+        bot: record!.bot!,
+        cursor: '',
+        updates: { messages, cursor: 'next' },
+        clearAt: undefined,
+        log: silentLog,
+      }
+      const ports = { sessions, store, commit: async () => 'moved' as const, clock: t.clock }
+      return commitPolled(ports, { name: 'default', token }, polled, new AbortController().signal)
+    },
+    async [Symbol.asyncDispose]() {
+      store.close()
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
 
 /** Somebody else writes to messages.db, and takes his time. */
 function busyStore(t: TestGateway): Disposable {
@@ -125,6 +162,57 @@ describe('the inbox', () => {
     await t.until('the backlog came again', () => t.lines.some(line => line.includes('new=0')))
     expect(await t.recv({ timeout: 0 })).toEqual([])
     expect(await stored(t)).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  test('a message that cannot be read is shown as far as it goes, and stops nobody', async () => {
+    await using t = await withGateway()
+    const user = t.bots.get('default')!.user_id
+    const said = (text: string, partial_text?: unknown) => ({
+      from_user_id: user,
+      message_type: 1,
+      item_list: [{ type: 1, text_item: { text }, ref_msg: { title: 'ab', partial_text } }],
+    })
+    await t.sandbox.raw(said('odd', { start: 'a', end: 'b', startindex: { toString: 1 }, endindex: [[]] }))
+    await t.sandbox.raw(said('damaged'))
+    await t.sandbox.say('after them')
+    expect(texts(await t.receive(3))).toEqual(['odd', 'damaged', 'after them'])
+
+    const db = new Database(join(t.dir, 'messages.db'))
+    db.run("UPDATE message SET raw = '{' WHERE id = 2")
+    db.close()
+    const read = await t.recv({ after: 0 })
+    expect(texts(read)).toEqual(['odd', '', 'after them'])
+    expect(read[1]).toMatchObject({
+      id: 2,
+      session: 'default',
+      from_user: user,
+      msg_type: 'UNKNOWN',
+      items: [],
+    })
+    expect(read[1]!.timestamp).toBeGreaterThan(0)
+    expect(await stored(t)).toEqual(['odd', '', 'after them'])
+    expect(await t.gateway.conversations.list()).toHaveLength(1)
+    expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(1)
+  })
+
+  test('what cannot be told of a message does not keep its batch from being stored', async () => {
+    await using t = await withStorage()
+    const message = (text: string) => ({ item_list: [{ type: 1, text_item: { text } }] })
+    const unreadable = {
+      get item_list(): never {
+        throw new RangeError('nested too deep')
+      },
+    }
+    const messages = [message('one'), unreadable, message('two')].map((one, n) => ({
+      raw: `{"n":${n}}`,
+      message: one,
+    }))
+    expect(await t.commit(messages)).toBe('next')
+    expect(t.stored().map(({ text, msg_type }) => [text, msg_type])).toEqual([
+      ['one', 'TEXT'],
+      ['', 'UNKNOWN'],
+      ['two', 'TEXT'],
+    ])
   })
 
   test('the bot never hears itself', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
 import {
   contentHash,
   type DecodeContext,
@@ -126,7 +127,6 @@ describe('decodeMessage', () => {
       {},
       { msg_type: 'UNKNOWN', text: '', items: [], from_user: '', to_user: 'b@im.bot', timestamp: 5000 },
     ],
-    ['no JSON', 'no json at all', { msg_type: 'UNKNOWN', items: [] }],
     ['JSON null', 'null', { msg_type: 'UNKNOWN' }],
     [
       'null fields',
@@ -191,6 +191,52 @@ describe('decodeMessage', () => {
         expect(() => summary(wire(raw as Record<string, unknown>), 1)).not.toThrow()
     })
   }
+
+  test('a text that is no JSON is refused', () => {
+    expect(() => decodeMessage('no json at all', context)).toThrow(SyntaxError)
+  })
+
+  test('whatever any field holds, nothing throws', () => {
+    const names =
+      'item_list type text_item text image_item voice_item file_item video_item media aes_key aeskey encrypt_query_param len size video_size playtime file_name ref_msg svr_id msg_id message_item title partial_text start end startindex endindex quotemd5 create_time_ms message_id seq client_id from_user_id to_user_id group_id context_token message_type toString valueOf toJSON __proto__ length'
+    const key = fc.constantFrom(...names.split(' '))
+    const { value } = fc.letrec<{ value: unknown }>(tie => ({
+      value: fc.oneof(
+        { depthSize: 'medium', withCrossShrink: true },
+        fc.constantFrom<unknown>(null, true, 0, -1, 1, 2, 5, 1e308, '', '0', '1', 'ab', 'a\ud800', {
+          toString: 1,
+          valueOf: 1,
+        }),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(key, tie('value'), { maxKeys: 6 }),
+      ),
+    }))
+    const item = fc.dictionary(key, value, { maxKeys: 8 })
+    const ref = fc.record({
+      title: fc.constant('ab ab'),
+      partial_text: fc.record({
+        start: fc.constant('a'),
+        end: fc.constant('b'),
+        startindex: value,
+        endindex: value,
+        quotemd5: value,
+      }),
+    })
+    const quoting = fc.record({ type: fc.constant(1), text_item: item, ref_msg: ref })
+    const anyMessage = fc
+      .tuple(fc.dictionary(key, value, { maxKeys: 8 }), fc.array(fc.oneof(item, quoting), { maxLength: 4 }))
+      .map(([fields, item_list]) => JSON.parse(JSON.stringify({ ...fields, item_list })) as WeixinMessage)
+    fc.assert(
+      fc.property(anyMessage, message => {
+        expect(summary(message, 1).contentHash).toBeString()
+        expect(derivedId(message)).toStartWith('derived:')
+        expect(decodeMessage(message, { ...context, quoted: () => undefined }).items).toBeArray()
+        mediaOf(message, 0)
+        isFromUser(message, 'b')
+      }),
+      { numRuns: 1000 },
+    )
+  })
 
   test('nesting as deep as a parser takes does not bring it down', () => {
     const deep = `{"item_list":[{"type":99,"x":${'['.repeat(300_000)}${']'.repeat(300_000)}}]}`
