@@ -1,26 +1,24 @@
 /** An installed service as it stands: its definition, what its manager says, and what answers at its address. */
 
-import { userFolders } from '../config.ts'
+import { Command } from 'commander'
+import { type Config, type Flags, readConfig, userFolders } from '../config.ts'
 import { addressOf } from '../doctor/healthz.ts'
 import type { ServiceSight } from '../doctor/service.ts'
-import { askHealthOf, type Identified } from '../doctor/whose.ts'
+import { askHealthOf } from '../doctor/whose.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
-import { managerOf } from '../service/by-platform.ts'
-import { ownText } from '../service/install.ts'
-import { installedNames } from '../service/installed.ts'
+import { installedNames, managerOf, ownText } from '../service/install.ts'
 import {
   machineFolders,
   type Scope,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
-  type ServiceState,
 } from '../service/plan.ts'
+import { addConfigOptions, quiet } from './command.ts'
 import { ownProgram } from './service-plan.ts'
-import { type ServedAs, servedAs } from './service-served.ts'
 
-/** Of a service that was given no other. */
-const usualName = 'svc'
+/** The name of a service that was given no other. */
+export const usualName = 'svc'
 /** Longest wait for an answer of a service on this machine. */
 export const askWithinMs = 2000
 
@@ -34,31 +32,43 @@ export function foldersHere(): ServiceFolders {
 export const managerHere = (service: ServiceName): ServiceManager =>
   managerOf(userFolders().platform, service, foldersHere(), ownProgram().command)
 
-/** A service that is installed. */
-export interface Installed {
-  readonly state: ServiceState
-  /** Its program is another file by now. */
-  readonly replaced: boolean
-  /** Absent: it was told what this version does not know. */
-  readonly served?: ServedAs & { readonly url: string }
-  /** Of one that runs. */
-  readonly answered?: Identified
-}
-
 /** @returns undefined when there is none @throws SvcError `forbidden` for one that svc did not install */
-export async function lookAtService(manager: ServiceManager): Promise<Installed | undefined> {
+export async function lookAtService(service: ServiceName): Promise<ServiceSight | undefined> {
+  const { scope, name } = service
+  const manager = managerHere(service)
   const text = await ownText(manager)
   if (text === undefined) return undefined
-  const told = servedAs(manager, text)
-  const served = told && { ...told, url: addressOf(told.config.host, told.config.port) }
+  const served = servedAs(manager.files.commandOf(text) ?? [])
   const state = await manager.state()
   const replaced = state.pid !== undefined && (await runsReplacedProgram(state.pid))
-  const answered =
-    served && state.running ? await askHealthOf(served.config.basePath, served.url, askWithinMs) : undefined
-  return { state, replaced, ...(served && { served }), ...(answered && { answered }) }
+  const isSystem = scope === 'system'
+  return {
+    title: `${isSystem ? 'the' : 'your'} service ${name} of ${manager.title}`,
+    ...{ state, replaced, served, advice: manager.advice },
+    answered:
+      served && state.running
+        ? await askHealthOf(served.config.basePath, served.url, askWithinMs)
+        : undefined,
+    install: `${isSystem ? 'sudo ' : ''}svc service install${name === usualName ? '' : ` --name ${name}`}`,
+  }
 }
 
-/** What svc doctor looks at: yours and the machine's, whatever they are called. */
+/** What a definition starts; undefined for one of a version that knew other options. */
+export function servedAs(
+  words: readonly string[],
+): { program: string; config: Config; url: string } | undefined {
+  const [program = '', ...args] = words
+  const command = addConfigOptions(quiet(new Command()), 'openapi')
+  try {
+    command.parse(args.slice(args.indexOf('openapi') + 1), { from: 'user' })
+    const config = readConfig(command.opts() as Flags, {})
+    return { program, config, url: addressOf(config.host, config.port) }
+  } catch {
+    return undefined
+  }
+}
+
+/** Yours and the machine's, whatever they are called: for svc doctor. */
 export async function installedServices(): Promise<ServiceSight[]> {
   const found = await Promise.all((['user', 'system'] as const).map(servicesOf))
   return found.flat()
@@ -67,34 +77,10 @@ export async function installedServices(): Promise<ServiceSight[]> {
 async function servicesOf(scope: Scope): Promise<ServiceSight[]> {
   try {
     const names = await installedNames(managerHere({ scope, name: usualName }))
-    const found = await Promise.all(names.map(name => sightOf({ scope, name })))
+    const found = await Promise.all(names.map(name => lookAtService({ scope, name })))
     return found.filter(one => one !== undefined)
   } catch {
     // No manager that svc knows.
     return []
-  }
-}
-
-async function sightOf(service: ServiceName): Promise<ServiceSight | undefined> {
-  const { scope, name } = service
-  try {
-    const manager = managerHere(service)
-    const found = await lookAtService(manager)
-    if (!found) return undefined
-    const { state, replaced, served, answered } = found
-    const { answer, isElsewhere = false } = answered ?? {}
-    const isSystem = scope === 'system'
-    return {
-      title: `${isSystem ? 'the' : 'your'} service ${name} of ${manager.title}`,
-      ...{ state, replaced, advice: manager.advice },
-      install: `${isSystem ? 'sudo ' : ''}svc service install${name === usualName ? '' : ` --name ${name}`}`,
-      ...(served && {
-        place: { basePath: served.config.basePath, sandbox: served.config.sandbox, url: served.url },
-      }),
-      ...(answer?.kind === 'svc' && !isElsewhere && { version: answer.seen.version }),
-    }
-  } catch {
-    // A service of somebody else by now.
-    return undefined
   }
 }

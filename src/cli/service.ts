@@ -8,14 +8,13 @@ import { addressOf } from '../doctor/healthz.ts'
 import { askHealthOf, type Identified } from '../doctor/whose.ts'
 import type { Health } from '../gateway/face.ts'
 import { SvcError } from '../model/error.ts'
-import { fileExists, readText } from '../platform/files.ts'
+import { fileExists } from '../platform/files.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
-import { isOwnUserMade, ownUser } from '../service/account.ts'
-import { install, uninstall } from '../service/install.ts'
-import { undone } from '../service/made.ts'
+import { install, ownText, uninstall } from '../service/install.ts'
 import {
+  definitionOf,
   Failed,
   isServiceName,
   type Scope,
@@ -26,9 +25,16 @@ import {
 import { version } from '../version.ts'
 import { saidOfHealth } from './health.ts'
 import { jsonLine, print } from './print.ts'
-import { askWithinMs, foldersHere, lookAtService, managerHere } from './service-look.ts'
-import { type InstallFlags, type Intended, intended, type NameFlags, ownProgram } from './service-plan.ts'
-import { type ServedAs, servedAs } from './service-served.ts'
+import { askWithinMs, foldersHere, lookAtService, managerHere, servedAs, usualName } from './service-look.ts'
+import {
+  fleeting,
+  type InstallFlags,
+  type Intended,
+  intended,
+  type NameFlags,
+  ownProgram,
+  prepare,
+} from './service-plan.ts'
 import { colours, writeErr, writeOut } from './terminal.ts'
 import { localTime, oneLine } from './text.ts'
 
@@ -39,13 +45,15 @@ const isRoot = () => process.geteuid?.() === 0
 
 function serviceOf({ system, user, name }: NameFlags): ServiceName {
   const wrong = (what: string, hint: string) => new SvcError('invalid_arguments', what, { hint })
-  if (system && user) throw wrong('--system: expected without --user', 'Give one of them.')
+  if (system && user === true)
+    throw wrong('--user: expected a name with --system', 'Without --system it means your own service.')
   if (!isServiceName(name))
     throw wrong(
       '--name: expected a letter, then up to 30 letters (a-z), digits or "-"',
       'See svc service --help.',
     )
-  return { name, scope: system || (!user && isRoot()) ? 'system' : 'user' }
+  const isSystem = system || typeof user === 'string' || (user === undefined && isRoot())
+  return { name, scope: isSystem ? 'system' : 'user' }
 }
 
 /** Only root changes what is the machine's. */
@@ -63,25 +71,28 @@ export async function runInstall(command: Command, typed: object): Promise<0 | 1
   const manager = managerHere(service)
   if (!flags.print) needRoot(service, 'install')
   const wanted = await intended(command, flags, service, manager, foldersHere())
-  for (const line of wanted.warnings) await writeErr(`${line}\n`)
+  const { plan, config } = wanted
+  for (const path of fleeting(plan))
+    await writeErr(`warning: ${path} lies in a folder for temporary files, which the system empties\n`)
   if (flags.print) {
-    for (const { path, text, mode } of manager.files(wanted.plan)) {
-      if (path === manager.path) await writeOut(text)
-      else await writeErr(`it needs ${path} besides, with mode ${mode.toString(8)}\n`)
-    }
+    const [definition, ...others] = manager.files.of(plan).reverse()
+    await writeOut(definition?.text ?? '')
+    for (const { path, mode } of others)
+      await writeErr(`it needs ${path} besides, with mode ${mode.toString(8)}\n`)
     return 0
   }
+  await prepare(plan, manager, foldersHere())
   spareLoopbackTheProxy()
-  const url = addressOf(wanted.config.host, wanted.config.port)
-  const ask = () => askHealthOf(wanted.plan.dataDir, url, askWithinMs)
-  const did = await install(wanted.plan, manager, {
+  const url = addressOf(config.host, config.port)
+  const ask = () => askHealthOf(plan.dataDir, url, askWithinMs)
+  const did = await install(plan, manager, {
     isRunning: async () => {
       const { pid, running } = await manager.state()
       if (!running || (pid !== undefined && (await runsReplacedProgram(pid)))) return false
       return seenOf(await ask())?.version === version
     },
     works: () => untilItWorks(manager, ask),
-  }).catch(error => undone(wanted.made, error))
+  })
   const words = {
     installed: 'installed and started',
     changed: 'changed and restarted',
@@ -100,17 +111,17 @@ export async function runUninstall(typed: object): Promise<void> {
   const service = serviceOf(typed as NameFlags)
   const manager = managerHere(service)
   needRoot(service, 'uninstall')
-  const served = await readServed(manager)
-  if (!(await uninstall(manager, service.name))) {
+  const path = definitionOf(manager)
+  const text = await ownText(manager)
+  if (!(await uninstall(manager))) {
     print(`nothing to do: there is no ${described(service, manager)}`)
     return
   }
   print(`stopped and removed ${named(service, manager)}`)
-  if (await fileExists(`${manager.path}.d`)) print(`your own settings of it stay in ${manager.path}.d`)
-  if (served && (await fileExists(served.config.basePath)))
-    print(`its data, the logins among them, stay in ${served.config.basePath}`)
-  if (service.scope === 'system' && manager.title === 'systemd' && (await isOwnUserMade()))
-    print(`the user ${ownUser} stays too; once no data and no service are his: sudo userdel ${ownUser}`)
+  if (await fileExists(`${path}.d`)) print(`your own settings of it stay in ${path}.d`)
+  const dataDir = servedAs(manager.files.commandOf(text ?? '') ?? [])?.config.basePath
+  if (dataDir !== undefined && (await fileExists(dataDir)))
+    print(`its data, the logins among them, stay in ${dataDir}`)
 }
 
 /** Runs `svc service status`. @returns its exit status: 0 when it runs and is healthy */
@@ -119,57 +130,53 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
   const service = await statusOf(flags)
   const manager = managerHere(service)
   spareLoopbackTheProxy()
-  const found = await lookAtService(manager)
+  const found = await lookAtService(service)
   const { state, served, answered, replaced = false } = found ?? {}
   const health = answered && seenOf(answered)
   const running = health?.version
   const healthy = answered !== undefined && isHealthy(answered)
-  const seen = {
-    healthy,
-    ...{ name: service.name, scope: service.scope, manager: manager.title, path: manager.path },
-    installed: found !== undefined,
-    ...state,
-    ...(served && { base_path: served.config.basePath, program: served.program, url: served.url }),
-    ...(running !== undefined && { running_version: running }),
-    version,
-    outdated: replaced || (running !== undefined && running !== version),
-    ...(health && { health }),
-  }
-  if (flags.json) await writeOut(`${jsonLine(seen)}\n`)
-  else if (!state)
+  const outdated = replaced || (running !== undefined && running !== version)
+  if (flags.json) {
+    const seen = {
+      healthy,
+      ...{ name: service.name, scope: service.scope, manager: manager.title, path: definitionOf(manager) },
+      installed: found !== undefined,
+      ...state,
+      ...(served && { base_path: served.config.basePath, program: served.program, url: served.url }),
+      ...(running !== undefined && { running_version: running }),
+      ...{ version, outdated },
+      ...(health && { health }),
+    }
+    await writeOut(`${jsonLine(seen)}\n`)
+  } else if (!state)
     print(`not installed: there is no ${described(service, manager)}; see svc service install --help`)
   else {
     const { dim, yellow } = colours
+    const { advice } = manager
     print(`${dim('service')}    ${named(service, manager)}`)
     print(`${dim('state')}      ${stateLine(state, service.scope)}`)
     print(
-      `${dim('health')}     ${answered && served ? healthLine(answered, served.url) : `unhealthy: it does not run; see ${manager.advice.logs}`}`,
+      `${dim('health')}     ${answered && served ? healthLine(answered, served.url) : `unhealthy: it does not run; see ${advice.logs}`}`,
     )
     if (served) print(`${dim('directory')}  ${oneLine(served.config.basePath)}`)
-    else print(yellow('what it was told cannot be read: install it anew'))
-    if (seen.outdated)
-      print(
-        yellow(
-          replaced
-            ? `its program was replaced since it started: ${manager.advice.restart}`
-            : `it runs ${running}, this is ${version}: ${manager.advice.restart}`,
-        ),
-      )
+    else print(yellow('its options cannot be read: install it anew'))
+    if (outdated) {
+      const what = replaced
+        ? 'its program was replaced since it started'
+        : `it runs ${running}, this is ${version}`
+      print(yellow(`${what}: ${advice.restart}`))
+    }
   }
   return healthy ? 0 : 1
 }
 
-/** Of an ordinary user his own, else that of the machine. */
+/** The user's own, else that of the machine. */
 async function statusOf(flags: NameFlags): Promise<ServiceName> {
   const own = serviceOf(flags)
-  if (own.scope === 'system' || flags.user || (await fileExists(managerHere(own).path))) return own
+  const isThere = (service: ServiceName) => fileExists(definitionOf(managerHere(service)))
+  if (own.scope === 'system' || flags.user || (await isThere(own))) return own
   const machines: ServiceName = { ...own, scope: 'system' }
-  return (await fileExists(managerHere(machines).path)) ? machines : own
-}
-
-async function readServed(manager: ServiceManager): Promise<ServedAs | undefined> {
-  const text = await readText(manager.path)
-  return text === undefined ? undefined : servedAs(manager, text)
+  return (await isThere(machines)) ? machines : own
 }
 
 /** @throws Failed when it ends, or somebody else answers */
@@ -200,8 +207,8 @@ function healthLine(identified: Identified, url: string): string {
   return `${word}: ${oneLine(what)} (${url})`
 }
 
-const described = ({ name }: ServiceName, { title, path }: ServiceManager): string =>
-  `service ${name} of ${title}, ${path}`
+const described = ({ name }: ServiceName, manager: ServiceManager): string =>
+  `service ${name} of ${manager.title}, ${definitionOf(manager)}`
 
 const named = (service: ServiceName, manager: ServiceManager): string =>
   `${service.scope === 'system' ? 'the' : 'your'} ${described(service, manager)}`
@@ -223,36 +230,27 @@ function stateLine({ state, pid, since, restarts, enabled, ended }: ServiceState
 /** What to know, and do, after an install. */
 async function nextSteps(
   { plan, config, carried, makesToken }: Intended,
-  service: ServiceName,
-  manager: ServiceManager,
+  { scope, name }: ServiceName,
+  { title, advice }: ServiceManager,
 ): Promise<string[]> {
   const { account, dataDir } = plan
-  const folders = foldersHere()
   const { word } = ownProgram()
   const as = account ? `sudo -u ${shellWord(account.name)} ` : ''
   const where = `${config.sandbox ? ' --sandbox' : ''} -d ${shellWord(dataDir)}`
-  const isLingering =
-    manager.title !== 'systemd' ||
-    service.scope === 'system' ||
-    (await fileExists(`${folders.lib}/systemd/linger/${userName()}`))
+  const { username } = userInfo()
+  const isEndedByLogout =
+    title === 'systemd' &&
+    scope === 'user' &&
+    !(await fileExists(`${foldersHere().lib}/systemd/linger/${username}`))
   return [
     `data:   ${dataDir}${account ? `, of the user ${account.name}` : ''}: ${as}${word} status${where}`,
     `log in: ${as}${word} login${where}`,
     ...(makesToken ? [`token:  ${as}${word} token${where}`] : []),
-    `log:    ${manager.advice.logs}`,
-    `remove: ${account ? 'sudo ' : ''}${word} service uninstall${service.name === 'svc' ? '' : ` --name ${service.name}`}`,
-    ...(carried.length === 0 ? [] : [`taken over from the environment: ${carried.join(', ')}`]),
-    ...(isLingering
-      ? []
-      : [`it ends when you log out; to let it run always: sudo loginctl enable-linger ${userName()}`]),
+    `log:    ${advice.logs}`,
+    `remove: ${account ? 'sudo ' : ''}${word} service uninstall${name === usualName ? '' : ` --name ${name}`}`,
+    ...(carried.length > 0 ? [`taken over from the environment: ${carried.join(', ')}`] : []),
+    ...(isEndedByLogout
+      ? [`it ends when you log out; to let it run always: sudo loginctl enable-linger ${username}`]
+      : []),
   ]
-}
-
-/** A container may give a user no name. */
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.geteuid?.())
-  }
 }

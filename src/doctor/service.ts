@@ -2,9 +2,11 @@
 
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { Config } from '../config.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
 import { type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
+import type { Identified } from './whose.ts'
 import { svcCommand } from './words.ts'
 
 /** One that is installed. */
@@ -14,79 +16,56 @@ export interface ServiceSight {
   state: ServiceState
   /** Its program is another file by now. */
   replaced: boolean
-  /** What it serves; absent: it was told what this version does not know. */
-  place?: { basePath: string; sandbox: boolean; url: string }
-  /** Of the svc that answers for it; absent: none does. */
-  version?: string
+  /** Absent: its options are those of another version. */
+  served: { program: string; config: Config; url: string } | undefined
+  /** Of one that runs. */
+  answered: Identified | undefined
   advice: ServiceManager['advice']
   /** The command that installs it, without its options. */
   install: string
 }
 
 /** Looks at the services; says nothing where there is none. */
-export async function examineServices(patient: Patient, services: readonly ServiceSight[]): Promise<Found[]> {
-  const found = await Promise.all(services.map(async one => ({ one, is: await isOf(patient, one) })))
-  const hasOwn = found.some(({ is }) => is === 'ours')
-  return found.flatMap(({ one, is }) =>
-    is === 'another' ? ofAnother(patient, one, hasOwn) : ofOurs(patient, one),
-  )
+export async function examineServices(
+  { version, polling, place }: Patient,
+  services: readonly ServiceSight[],
+): Promise<Found[]> {
+  const found: Found[] = []
+  const others: ServiceSight[] = []
+  for (const one of services) {
+    if (!one.served || (await isSame(one.served.config.basePath, place.dir))) found.push(ofOurs(version, one))
+    else others.push(one)
+  }
+  // Where this directory is served or polled already, services of others do not matter.
+  if (found.length > 0 || polling?.held) return found
+  return others.map(({ title, served }) => {
+    const { basePath, sandbox } = served!.config
+    const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
+    return note('service', `${title} is of another data directory, ${basePath}`, fix)
+  })
 }
 
-async function isOf(
-  { place: { dir } }: Patient,
-  { place }: ServiceSight,
-): Promise<'ours' | 'another' | 'unknown'> {
-  if (!place) return 'unknown'
-  return (await isSame(place.basePath, dir)) ? 'ours' : 'another'
-}
-
-function ofOurs(patient: Patient, service: ServiceSight): Found[] {
-  const { title, state, place, replaced, version, advice, install } = service
-  if (!place)
-    return [
-      note('service', `${title} was told what this version does not know`, `Install it anew: ${install}`),
-    ]
-  // Such as without a session of one's own to ask systemd from.
-  if (state.state === 'unknown')
-    return [note('service', `${title} is installed; how it is cannot be asked here`)]
+function ofOurs(own: string, service: ServiceSight): Found {
+  const { title, state, served, replaced, answered, advice, install } = service
   const log = `Its log says why: ${advice.logs}; to start it anew: ${advice.restart}`
+  if (!served)
+    return note('service', `${title} has options of another version`, `Install it anew: ${install}`)
   if (!state.running)
-    return [
-      warning(
-        'service',
-        `${title} does not run: ${[state.state, ...(state.ended === undefined ? [] : [state.ended])].join(', ')}`,
-        log,
-      ),
-    ]
-  if (version === undefined)
-    return [warning('service', `${title} runs, and does not answer on ${place.url}`, log)]
-  const old =
-    version !== patient.version
-      ? `${title} runs svc ${version}; this is ${patient.version}`
-      : replaced
-        ? `the program of ${title} was replaced since it started`
-        : undefined
-  return [
-    old === undefined
-      ? ok('service', `${title} runs${state.enabled ? ' and starts by itself' : ''}`)
-      : warning('service', old, advice.restart),
-    ...(state.enabled
-      ? []
-      : [note('service', `${title} does not start by itself`, `Install it once more: ${install}`)]),
-  ]
+    return warning(
+      'service',
+      `${title} does not run: ${[state.state, state.ended ?? []].flat().join(', ')}`,
+      log,
+    )
+  const version = answered?.answer.kind === 'svc' && !answered.isElsewhere && answered.answer.seen.version
+  if (!version) return warning('service', `${title} runs, and does not answer on ${served.url}`, log)
+  if (version !== own)
+    return warning('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
+  if (replaced)
+    return warning('service', `the program of ${title} was replaced since it started`, advice.restart)
+  return state.enabled
+    ? ok('service', `${title} runs and starts by itself`)
+    : note('service', `${title} runs, and does not start by itself`, `Install it once more: ${install}`)
 }
-
-/** Who polls this directory is not that service, and who wants to know of him has found him; so has who has his own. */
-const ofAnother = ({ polling }: Patient, { title, place }: ServiceSight, hasOwn: boolean): Found[] =>
-  polling?.held || hasOwn || !place
-    ? []
-    : [
-        note(
-          'service',
-          `${title} is of another data directory, ${place.basePath}`,
-          `As its user: ${svcCommand('doctor', place.basePath, place.sandbox)}`,
-        ),
-      ]
 
 async function isSame(one: string, other: string): Promise<boolean> {
   const [a, b] = await Promise.all([one, other].map(path => realpath(path).catch(() => resolve(path))))

@@ -8,9 +8,6 @@ const plistMark = '<!-- Written by svc service install, which writes it anew eac
 /** The label by which launchd knows the service. */
 export const labelOf = (name: string): string => `local.${name}`
 
-/** The service whose list has a file name like that. */
-export const nameOfPlist = (file: string): string | undefined => /^local\.(.+)\.plist$/.exec(file)?.[1]
-
 type Value = string | number | boolean | readonly string[] | { readonly [Key in string]: Value }
 
 /** The list. @param logPath where what the service logs is kept */

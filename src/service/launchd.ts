@@ -7,16 +7,17 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
-import { commandOfPlist, labelOf, nameOfPlist, plistText } from './launchd-plist.ts'
+import { commandOfPlist, labelOf, plistText } from './launchd-plist.ts'
 import {
   Failed,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
+  tokenFile,
 } from './plan.ts'
 
-/** launchd lets go of a service some time after it said so. */
+/** launchd ends a service some time after bootout returned; until then it refuses to bootstrap it. */
 const tries = 10
 const betweenMs = 500
 
@@ -32,52 +33,31 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
   const domain = isSystem ? 'system' : `gui/${process.geteuid?.()}`
   const target = `${domain}/${label}`
   const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
-  const isLoaded = async () => (await call('print', target)).status === 0
-
-  async function unload(): Promise<void> {
-    if (!(await isLoaded())) return
-    const { stderr } = await call('bootout', target)
-    for (let left = tries; left > 0; left--) {
-      if (!(await isLoaded())) return
-      await wait(betweenMs)
-    }
-    throw new Failed(stderr.trim() || 'launchd does not let go of it')
+  async function ensureReachable(): Promise<void> {
+    if (isSystem || (await call('print', domain)).status === 0) return
+    throw new SvcError('internal', `launchd has no place for services of this user here (${domain})`, {
+      hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
+    })
   }
 
   return {
     title: 'launchd',
-    path,
-    tokenPath,
-    environmentPath: join(own, `${name}.env`),
-    nameOf: nameOfPlist,
-    commandOf: commandOfPlist,
-    files(plan: ServicePlan) {
-      const { token, account, environment } = plan
-      const isSecret = Object.keys(environment).length > 0
-      return [
-        ...(token === undefined
-          ? []
-          : [
-              {
-                path: tokenPath,
-                text: `${token}\n`,
-                mode: 0o600 as const,
-                ...(account && { owner: account }),
-              },
-            ]),
-        { path, text: plistText(plan, logPath), mode: isSecret ? (0o600 as const) : (0o644 as const) },
-      ]
+    files: {
+      paths: [tokenPath, path],
+      tokenPath,
+      commandOf: commandOfPlist,
+      of(plan: ServicePlan) {
+        const isSecret = Object.keys(plan.environment).length > 0
+        return [
+          ...tokenFile(plan, tokenPath),
+          { path, text: plistText(plan, logPath), mode: isSecret ? 0o600 : 0o644 },
+        ]
+      },
     },
-    async check() {
-      if (isSystem || (await call('print', domain)).status === 0) return
-      throw new SvcError('internal', `launchd has no place for services of this user here (${domain})`, {
-        hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
-      })
-    },
-    elsewhere: async () => undefined,
     async start() {
-      await unload()
-      // Somebody may have disabled it; then bootstrap refuses.
+      await ensureReachable()
+      await call('bootout', target)
+      // A service that somebody disabled cannot be bootstrapped.
       await call('enable', target)
       for (let left = tries; ; left--) {
         const { status, stderr, stdout } = await call('bootstrap', domain, path)
@@ -86,8 +66,11 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         await wait(betweenMs)
       }
     },
-    stop: unload,
-    forget: async () => {},
+    async stop(remove) {
+      await ensureReachable()
+      await call('bootout', target)
+      await remove()
+    },
     async state() {
       const { status, stdout } = await call('print', target)
       const field = (key: string) => new RegExp(`^\\s*${key} = (.+)$`, 'm').exec(stdout)?.[1]

@@ -1,4 +1,4 @@
-/** What is to run as a service, and what its manager knows of it: the words of this room. */
+/** What is to run as a service, and what its manager says about it: the types of this room. */
 
 /** Of the machine, for all users; or of one user. */
 export type Scope = 'system' | 'user'
@@ -10,7 +10,7 @@ export interface ServiceName {
   readonly name: string
 }
 
-/** Whether a service may be called so, by systemd and by launchd. */
+/** Whether systemd and launchd both accept the name. */
 export const isServiceName = (name: string): boolean => /^[a-z][a-z0-9-]{0,30}$/.test(name)
 
 /** Where things lie; a test gives others. */
@@ -36,13 +36,13 @@ export interface ServicePlan extends ServiceName {
   readonly dataDir: string
   /** Further folders that it writes to. */
   readonly writes: readonly string[]
-  /** Whom it runs as, in the system's scope. */
+  /** The user it runs as; for a service of the machine only. */
   readonly account?: Account
   /** It binds a port below 1024. */
   readonly lowPort: boolean
   /** It tells systemd when it listens. */
   readonly notifies: boolean
-  /** What it finds in its environment: may be secret. */
+  /** Its environment variables; they may be secret. */
   readonly environment: Readonly<Record<string, string>>
   /** What the file that `--token-file` names holds; absent: none is written. */
   readonly token?: string
@@ -62,7 +62,7 @@ export interface ServiceFile {
   readonly text: string
   /** 0644: everybody may read the definition. 0600: secrets. */
   readonly mode: 0o644 | 0o600
-  /** Whom it is given to, where that is not who writes it. */
+  /** The user that gets the file; absent: the one who writes it. */
   readonly owner?: Account
 }
 
@@ -82,36 +82,43 @@ export interface ServiceState {
   readonly ended?: string
 }
 
+/** The file that `--token-file` names, if the plan has a token. */
+export const tokenFile = ({ token, account }: ServicePlan, path: string): ServiceFile[] =>
+  token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, ...(account && { owner: account }) }]
+
+/** The files of one service. */
+export interface ServiceFiles {
+  /** Every file that there may be; the last is the definition, which makes it a service. */
+  readonly paths: readonly string[]
+  readonly tokenPath: string
+  /** The files for a plan; the definition is the last. */
+  of(plan: ServicePlan): ServiceFile[]
+  /** Program and arguments of a definition that svc wrote; undefined for any other. */
+  commandOf(definition: string): string[] | undefined
+}
+
 /** systemd or launchd, for one service. */
 export interface ServiceManager {
   readonly title: 'systemd' | 'launchd'
-  /** The file that makes it a service. */
-  readonly path: string
-  /** Where `token` and `environment` of its plan are kept. */
-  readonly tokenPath: string
-  readonly environmentPath: string
-  /** The name of the service that a file of this name beside `path` is of. */
-  nameOf(file: string): string | undefined
-  /** The files of a service; the definition is the last. */
-  files(plan: ServicePlan): ServiceFile[]
-  /** Program and arguments of a definition that svc wrote. */
-  commandOf(text: string): string[] | undefined
-  /** @throws SvcError where this manager does not run, or cannot be reached */
-  check(): Promise<void>
-  /** Another definition of that name, not at `path`. */
-  elsewhere(): Promise<string | undefined>
-  /** Starts it anew with the files as they are, now and with the machine. @throws Failed */
-  start(): Promise<void>
-  /** Stops it, now and with the machine; one that it does not know is fine. @throws Failed */
-  stop(): Promise<void>
-  /** After the files are gone. */
-  forget(): Promise<void>
-  state(): Promise<ServiceState>
-  /** The last lines that the service wrote after `since`, Unix ms. */
-  lastWords(since: number): Promise<string[]>
+  readonly files: ServiceFiles
   /** Commands for people. */
   readonly advice: { readonly logs: string; readonly restart: string }
+  /**
+   * Starts it anew with the files as they are, now and with the machine.
+   *
+   * @throws SvcError where this manager does not run
+   * @throws Failed when the service does not start
+   */
+  start(): Promise<void>
+  /** Stops it, now and with the machine, then calls `remove`. A service that it does not know is fine. @throws as `start` */
+  stop(remove: () => Promise<void>): Promise<void>
+  state(): Promise<ServiceState>
+  /** The last lines that the service logged after `since`, Unix ms. */
+  lastWords(since: number): Promise<string[]>
 }
 
-/** What the manager said when it refused. */
+/** The file that makes it a service. */
+export const definitionOf = ({ files }: ServiceManager): string => files.paths.at(-1) ?? ''
+
+/** The message that the manager refused with. */
 export class Failed extends Error {}

@@ -3,9 +3,6 @@
 /** What cannot stand in a unit in any spelling, or is nobody's intention there. */
 export const isUnspeakable = (word: string): boolean => /\p{Cc}/u.test(word)
 
-/** A program's path that systemd refuses, however it is spelled. */
-export const isUnstartable = (path: string): boolean => /["'\\]/.test(path)
-
 const quoted = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
 const needsQuotes = (word: string) =>
   word === '' || !/^[\p{L}\p{N}@+=:,./_~-]+$/u.test(word.replace(/%%|\$\$/g, ''))

@@ -7,11 +7,13 @@ import { fileExists } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import {
   Failed,
+  type ServiceFile,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
   type ServiceState,
+  tokenFile,
 } from './plan.ts'
 import { commandOfUnit, unitText } from './systemd-unit.ts'
 import { environmentLine } from './systemd-words.ts'
@@ -37,37 +39,32 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
     if (status === 0) return
     throw new Failed((stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`)
   }
+  async function ensureReachable(): Promise<void> {
+    const { stdout, stderr } = await call('is-system-running')
+    // `degraded` and its like are states of a systemd that runs.
+    if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
+    throw unreachable(isSystem, stderr.trim().split('\n')[0] ?? '')
+  }
   const shown = isSystem ? 'systemctl' : 'systemctl --user'
 
   return {
     title: 'systemd',
-    path,
-    tokenPath,
-    environmentPath,
-    nameOf: file => /^(.+)\.service$/.exec(file)?.[1],
-    commandOf: commandOfUnit,
-    files: (plan: ServicePlan) => filesOf(plan, { path, tokenPath, environmentPath, lib: folders.lib }),
-    async check() {
-      const { status, stdout, stderr } = await call('is-system-running')
-      // `degraded` and its like are states of a systemd that runs.
-      if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
-      throw status === undefined || stdout.trim() === 'offline' || isSystem
-        ? absent(isSystem)
-        : unreachable(stderr.trim().split('\n')[0] ?? '')
-    },
-    async elsewhere() {
-      const found = (await properties(call, unit)).FragmentPath
-      return found && found !== path ? found : undefined
+    files: {
+      paths: [tokenPath, environmentPath, path],
+      tokenPath,
+      commandOf: commandOfUnit,
+      of: plan => filesOf(plan, { path, tokenPath, environmentPath, lib: folders.lib }),
     },
     async start() {
+      await ensureReachable()
       await must('daemon-reload')
       await must('enable', '--quiet', unit)
       await must('restart', unit)
     },
-    async stop() {
+    async stop(remove) {
+      await ensureReachable()
       await must('disable', '--quiet', '--now', unit)
-    },
-    async forget() {
+      await remove()
       await call('daemon-reload')
       await call('reset-failed', unit)
     },
@@ -96,25 +93,20 @@ interface UnitFiles {
   lib: string
 }
 
-function filesOf(plan: ServicePlan, { path, tokenPath, environmentPath, lib }: UnitFiles) {
-  const { token, account, environment } = plan
-  const lines = Object.entries(environment).map(([name, value]) => environmentLine(name, value))
-  const secret = { mode: 0o600 } as const
+function filesOf(plan: ServicePlan, { path, tokenPath, environmentPath, lib }: UnitFiles): ServiceFile[] {
+  const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
+  const text = unitText(plan, { lib, ...(lines.length > 0 && { environmentPath }) })
   return [
-    ...(token === undefined
-      ? []
-      : [{ path: tokenPath, text: `${token}\n`, ...secret, ...(account && { owner: account }) }]),
-    ...(lines.length === 0 ? [] : [{ path: environmentPath, text: `${lines.join('\n')}\n`, ...secret }]),
-    {
-      path,
-      text: unitText(plan, { lib, ...(lines.length > 0 && { environmentPath }) }),
-      mode: 0o644 as const,
-    },
+    ...tokenFile(plan, tokenPath),
+    ...(lines.length > 0
+      ? [{ path: environmentPath, text: `${lines.join('\n')}\n`, mode: 0o600 as const }]
+      : []),
+    { path, text, mode: 0o644 },
   ]
 }
 
 const asked = [
-  ...['LoadState', 'FragmentPath', 'UnitFileState', 'ActiveState', 'SubState', 'MainPID', 'NRestarts'],
+  ...['LoadState', 'UnitFileState', 'ActiveState', 'SubState', 'MainPID', 'NRestarts'],
   ...['ActiveEnterTimestamp', 'Result', 'ExecMainStatus'],
 ]
 
@@ -162,12 +154,11 @@ async function sessionOf(uid: number | undefined): Promise<Record<string, string
   return (await fileExists(folder)) ? { XDG_RUNTIME_DIR: folder } : {}
 }
 
-const absent = (isSystem: boolean) =>
-  new SvcError('internal', 'systemd does not run on this machine', {
-    hint: `In a container let its engine restart svc; in WSL set systemd=true under [boot] in /etc/wsl.conf; elsewhere let the init system start svc openapi${isSystem ? ' as a user of its own' : ''}. svc service install --print shows the unit.`,
-  })
-
-const unreachable = (said: string) =>
-  new SvcError('internal', `the systemd of this user cannot be reached${said && `: ${said}`}`, {
-    hint: 'Log in as this user himself (not by su or sudo), or let his systemd run without that: sudo loginctl enable-linger <user>. For a service of the whole machine: sudo svc service install.',
-  })
+const unreachable = (isSystem: boolean, said: string) =>
+  new SvcError(
+    'internal',
+    `the systemd of this ${isSystem ? 'machine' : 'user'} cannot be reached${said && `: ${said}`}`,
+    {
+      hint: `${isSystem ? '' : 'Log in as this user directly (not by su or sudo), or let the systemd of this user run without that: sudo loginctl enable-linger <user>. '}In a container let its engine restart svc; in WSL set systemd=true under [boot] in /etc/wsl.conf; elsewhere let the init system start svc openapi. svc service install --print shows the unit.`,
+    },
+  )

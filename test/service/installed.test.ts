@@ -3,9 +3,8 @@ import { expect, test } from 'bun:test'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { managerOf } from '../../src/service/by-platform.ts'
-import { installedNames } from '../../src/service/installed.ts'
-import type { ServicePlan } from '../../src/service/plan.ts'
+import { installedNames, managerOf } from '../../src/service/install.ts'
+import { definitionOf, type ServicePlan } from '../../src/service/plan.ts'
 
 for (const platform of ['linux', 'darwin']) {
   test(`${platform}: those that svc wrote, by their names, and nothing else that lies there`, async () => {
@@ -15,7 +14,7 @@ for (const platform of ['linux', 'darwin']) {
       const of = (name: string) => managerOf(platform, { name, scope: 'user' }, folders, [])
       const usual = of('svc')
       expect(await installedNames(usual)).toEqual([])
-      const folder = dirname(usual.path)
+      const folder = dirname(definitionOf(usual))
       await mkdir(folder, { recursive: true })
       for (const name of ['svc', 'work', 'Not-A-Name']) {
         const plan: ServicePlan = {
@@ -23,13 +22,13 @@ for (const platform of ['linux', 'darwin']) {
           ...{ writes: [], lowPort: false, notifies: false, environment: {} },
         }
         const manager = of(name)
-        const { path, text } = manager.files(plan).at(-1)!
+        const { path, text } = manager.files.of(plan).at(-1)!
         await writeFile(path, text)
       }
-      await writeFile(of('theirs').path, 'somebody else’s')
-      await symlink('/dev/null', of('masked').path)
-      await symlink('/not/there', of('gone').path)
-      await mkdir(of('folder').path)
+      await writeFile(definitionOf(of('theirs')), 'somebody else’s')
+      await symlink('/dev/null', definitionOf(of('masked')))
+      await symlink('/not/there', definitionOf(of('gone')))
+      await mkdir(definitionOf(of('folder')))
       expect(await installedNames(usual)).toEqual(['svc', 'work'])
     } finally {
       await rm(home, { recursive: true, force: true })

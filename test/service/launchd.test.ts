@@ -4,10 +4,9 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { managerOf } from '../../src/service/by-platform.ts'
-import { install, uninstall } from '../../src/service/install.ts'
+import { install, managerOf, uninstall } from '../../src/service/install.ts'
 import { commandOfPlist } from '../../src/service/launchd-plist.ts'
-import { Failed, type ServiceManager, type ServicePlan } from '../../src/service/plan.ts'
+import { definitionOf, Failed, type ServiceManager, type ServicePlan } from '../../src/service/plan.ts'
 
 const path = process.env.PATH
 let home = ''
@@ -26,7 +25,7 @@ case $1 in
     [ "$2" = gui/${process.geteuid?.()} ] && exit
     [ -f loaded ] || { echo "Could not find service" >&2; exit 113; }
     cat print 2>/dev/null; exit 0 ;;
-  bootout) rm loaded ;;
+  bootout) rm -f loaded ;;
   bootstrap)
     if [ -s busy ]; then rm busy; echo "Bootstrap failed: 5: Input/output error" >&2; exit 5; fi
     touch loaded ;;
@@ -58,9 +57,9 @@ test('is bootstrapped, is left alone when it is so already, and is booted out', 
   expect(await install(plan, manager, fine)).toBe('installed')
   expect(commandOfPlist(await readFile(agent, 'utf8'))).toEqual([...plan.command])
   expect((await stat(agent)).mode & 0o777).toBe(0o644)
-  // It takes launchd a moment to let go of what it had.
+  // launchd needs a moment after a bootout.
   expect((await calls()).slice(1)).toEqual([
-    `print ${target}`,
+    `bootout ${target}`,
     `enable ${target}`,
     ...Array(2).fill(`bootstrap gui/${process.geteuid?.()} ${agent}`),
   ])
@@ -72,9 +71,9 @@ test('is bootstrapped, is left alone when it is so already, and is booted out', 
   const token = join(home, 'Library', 'Application Support', 'svc', 'svc.token')
   for (const one of [agent, token]) expect((await stat(one)).mode & 0o777).toBe(0o600)
 
-  expect(await uninstall(manager, 'svc')).toBe(true)
+  expect(await uninstall(manager)).toBe(true)
   expect([agent, token, join(home, 'loaded')].filter(one => existsSync(one))).toEqual([])
-  expect(await uninstall(manager, 'svc')).toBe(false)
+  expect(await uninstall(manager)).toBe(false)
 })
 
 test('what does not start is taken away again, with the error of its log', async () => {
@@ -86,7 +85,7 @@ test('what does not start is taken away again, with the error of its log', async
   const failed = await install(plan, manager, { ...fine, works }).catch(error => error)
   expect(failed.message).toBe('the service does not start: port 8000 is in use')
   expect(failed.hint).toStartWith('Nothing was installed.')
-  expect([existsSync(manager.path), existsSync(join(home, 'loaded'))]).toEqual([false, false])
+  expect([existsSync(definitionOf(manager)), existsSync(join(home, 'loaded'))]).toEqual([false, false])
 })
 
 test('its state is read off what launchctl prints', async () => {
@@ -111,7 +110,7 @@ test('a daemon of the machine lies in /Library and runs as its user', () => {
   const folders = { home, config: '/none', etc: '/none', lib: '/none', library: '/Library' }
   const daemon = managerOf('darwin', { name: 'work', scope: 'system' }, folders, [])
   const account = { name: 'bob', uid: 501, gid: 20, home: '/Users/bob' }
-  const [token, list] = daemon.files({ ...plan, name: 'work', scope: 'system', account, token: 't' })
+  const [token, list] = daemon.files.of({ ...plan, name: 'work', scope: 'system', account, token: 't' })
   expect(token).toEqual({
     ...{ path: '/Library/Application Support/svc/work.token', text: 't\n', mode: 0o600, owner: account },
   })
@@ -131,7 +130,7 @@ test('Windows, and systems unknown, are refused with what to do instead', () => 
     }
   }
   expect(refused('win32')).toMatchObject({
-    message: 'svc installs services of systemd and launchd, and Windows has neither',
+    message: 'svc installs services of systemd and launchd, and win32 has neither',
     hint: expect.stringContaining(
       'schtasks /Create /TN svc /SC ONLOGON /TR "\\"C:\\my tools\\svc.exe\\" openapi"',
     ),

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { SvcError } from '../../model/error.ts'
 import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../command.ts'
 
@@ -10,7 +10,7 @@ export function add(line: CommandLine): void {
     'run svc in the background, from the start of the machine on',
   ).helpCommand(false)
   addEpilogue(service.usage('install|uninstall|status [options]'), [
-    ['sudo svc service install', 'for the machine, as a user of its own'],
+    ['sudo svc service install --user svc', 'for the machine, run as the user svc'],
     ['svc service install', 'for you alone, on your data directory'],
     ['svc service status', 'whether it runs, and well'],
   ]).action(() => {
@@ -23,12 +23,9 @@ export function add(line: CommandLine): void {
     subcommand(service, 'install', 'install svc as a service and start it, or bring it up to date'),
   )
     .description(
-      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, with a user and the folder /var/lib/svc of its own; else yours, on your data directory. What svc is told by the environment here goes along. Once more, with other options, changes and restarts it.",
+      "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. Once more, with other options, changes and restarts it.",
     )
-    .option(
-      '--run-as <user>',
-      'of the machine: the user it runs as (Linux: svc, made for it, macOS: who called sudo)',
-    )
+    .addOption(new Option('--run-as <name>', 'the same as --user <name>').hideHelp())
     .option('--print', 'only show the unit or property list, and change nothing')
   addEpilogue(
     addConfigOptions(install, 'openapi', {
@@ -36,13 +33,13 @@ export function add(line: CommandLine): void {
         'data directory (of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; yours: ~/.svc, ~/.svc-sandbox)',
     }),
     [
-      ['sudo svc service install --admin-port 8080', 'for the machine, with the panel'],
+      ['sudo svc service install --user svc --admin-port 8080', 'for the machine, with the panel'],
       ['svc service install --sandbox', 'yours, with the pretend WeChat'],
       ['svc service install --print --system', 'the unit, for a package or to put it in place by hand'],
     ],
-  ).action(async (flags: object) => {
+  ).action(async ({ runAs, ...flags }: { runAs?: string }) => {
     const { runInstall } = await import('../service.ts')
-    line.status = await runInstall(install, flags)
+    line.status = await runInstall(install, { ...flags, ...(runAs !== undefined && { user: runAs }) })
   })
 
   const uninstall = named(subcommand(service, 'uninstall', 'stop the service and remove it; its data stay'))
@@ -71,5 +68,8 @@ export function add(line: CommandLine): void {
 const named = (command: Command) =>
   command
     .option('--system', 'the service of the machine, as by default for root')
-    .option('--user', 'the service of this user, as by default for everybody else')
+    .option(
+      '--user [name]',
+      'the service of this user, as by default for everybody else; with a name: that of the machine, which runs as that user (default on Linux: svc, on macOS: who called sudo)',
+    )
     .option('--name <name>', 'what it is called, where there are several', 'svc')

@@ -1,0 +1,73 @@
+/** The user of a service of the machine, and the folders that it gets. */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { accountOf, ensureCanRun, ensureFolders, userOf } from '../../src/service/account.ts'
+import { plistText } from '../../src/service/launchd-plist.ts'
+import type { Account, ServicePlan } from '../../src/service/plan.ts'
+import { unitText } from '../../src/service/systemd-unit.ts'
+
+const asRoot = process.platform === 'linux' && process.geteuid?.() === 0
+const named = (name: string) => `${name}${asRoot ? '' : ' (Linux and root only)'}`
+let home = ''
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'svc-account-'))
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+test('an installed service of either manager tells its user, also one of version 0.1.0', () => {
+  const plan: ServicePlan = {
+    ...{ name: 'svc', scope: 'system', command: ['/bin/svc', 'openapi', 'User=eve'], dataDir: '/data' },
+    ...{ writes: [], lowPort: false, notifies: true, environment: {} },
+    account: { name: 'bob', uid: 990, gid: 990, home: '/' },
+  }
+  const { account: _, ...noAccount } = plan
+  expect(userOf(unitText(plan, { lib: '/var/lib' }))).toBe('bob')
+  expect(userOf(plistText(plan, '/log'))).toBe('bob')
+  expect(userOf(unitText(noAccount, { lib: '/var/lib' }))).toBeUndefined()
+  expect(
+    userOf('# Written by svc service install, which writes it anew each time.\n[Service]\nUser=svc\n'),
+  ).toBe('svc')
+})
+
+test.skipIf(!asRoot)(named('root is refused, and so is a name that nobody has'), async () => {
+  for (const name of ['root', '0', 'nobody-of-that-name'])
+    expect(await accountOf(name, 'linux', '/var/lib/svc').catch(error => error.code)).toBe(
+      'invalid_arguments',
+    )
+  expect(await accountOf('daemon', 'linux', '/')).toMatchObject({ name: 'daemon', uid: 1 })
+})
+
+test.skipIf(!asRoot)(
+  named('new folders belong to the user, who may enter them; those of others are left'),
+  async () => {
+    const daemon = await accountOf('daemon', 'linux', '/')
+    const [data, media] = [join(home, 'deep', 'data'), join(home, 'media')]
+    await ensureFolders(daemon, [data, media], path => path === media)
+    const made = await stat(data)
+    expect([made.uid, made.mode & 0o777, (await stat(join(home, 'deep'))).mode & 0o555]).toEqual([
+      1, 0o700, 0o555,
+    ])
+    expect(await stat(media).catch(error => error.code)).toBe('ENOENT')
+    await ensureFolders(daemon, [data], () => false)
+    await mkdir(media)
+    // systemd would give such a folder away with all that is in it.
+    const refused = await ensureFolders(daemon, [media], () => true).catch(error => error.code)
+    expect([refused, (await stat(media)).uid]).toEqual(['forbidden', 0])
+  },
+)
+
+test.skipIf(!asRoot || !Bun.which('runuser'))(
+  named('a program that the user cannot start is told before anything is installed'),
+  async () => {
+    const daemon: Account = { name: 'daemon', uid: 1, gid: 1, home: '/' }
+    await ensureCanRun(daemon, ['/bin/true'], '')
+    await mkdir(join(home, 'closed'), { mode: 0o700 })
+    const program = join(home, 'closed', 'svc')
+    await Bun.write(program, '#!/bin/sh\n', { mode: 0o755 })
+    const error = await ensureCanRun(daemon, [program], 'Put it elsewhere.').catch(error => error)
+    expect([error.code, error.hint]).toEqual(['forbidden', 'Put it elsewhere.'])
+    expect(error.message).toContain('Permission denied')
+  },
+)
