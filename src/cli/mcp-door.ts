@@ -39,9 +39,9 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' 
     return createMcpHttp({ ...shared, config: options.config, transport: options.transport ?? 'http' })
   }
   return {
-    async fetch(request) {
+    async fetch(request, peer) {
       door ??= open()
-      return (await door).fetch(request)
+      return (await door).fetch(request, peer)
     },
     async close(graceMs) {
       await (await door)?.close(graceMs)
@@ -59,9 +59,9 @@ export function lazySideDoor(
 ): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {
   let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined
   return {
-    async fetch(request) {
+    async fetch(request, peer) {
       door ??= import('../server/openapi.ts').then(({ createSideApp }) => createSideApp(options))
-      return (await door).fetch(request)
+      return (await door).fetch(request, peer)
     },
     beginShutdown: () => void door?.then(opened => opened.beginShutdown()),
   }

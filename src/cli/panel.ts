@@ -36,7 +36,9 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
   if (config.adminPort === undefined) return undefined
   const { createAdminApp } = await import('../server/admin.ts')
   const app = createAdminApp({ gateway, config, log, version, folders, links })
-  const server = await listen(config, '--admin-port', config.adminPort, request => app.fetch(request))
+  const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
+    app.fetch(request, peer),
+  )
   stack.defer(() => server.stop(0))
   const missing = await app.pageMissing()
   return {

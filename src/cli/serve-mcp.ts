@@ -50,8 +50,8 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const { config, gateway, generated, sandbox } = await openService(given, log, stack)
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
   const side = lazySideDoor({ gateway, config, log })
-  const server = await listen(config, '--port', config.port, request =>
-    isSidePath(request.url) ? side.fetch(request) : mcp.fetch(request),
+  const server = await listen(config, '--port', config.port, (request, peer) =>
+    isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })

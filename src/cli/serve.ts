@@ -56,8 +56,8 @@ export async function serveOpenApi(
   const { config, gateway, generated, sandbox } = await openService(given, log, stack)
   const app = createOpenApiApp({ gateway, config, tools, log, version })
   const mcp = lazyMcpDoor({ gateway, config, log })
-  const server = await listen(config, '--port', config.port, request =>
-    isMcpPath(request.url) ? mcp.fetch(request) : app.fetch(request),
+  const server = await listen(config, '--port', config.port, (request, peer) =>
+    isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
   const links = { rest_url: reachable(server.url), ...linksOf(sandbox) }

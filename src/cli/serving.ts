@@ -11,7 +11,7 @@ import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
-import { type RunningServer, serve } from '../platform/serve.ts'
+import { type RunningServer, type ServeOptions, serve } from '../platform/serve.ts'
 import { isLoopback } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
@@ -121,7 +121,7 @@ export async function listen(
   config: Config,
   flag: string,
   port: number,
-  fetch: (request: Request) => Response | Promise<Response>,
+  fetch: ServeOptions['fetch'],
 ): Promise<RunningServer> {
   try {
     return await serve({ hostname: config.host, port, fetch })

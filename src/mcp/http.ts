@@ -8,14 +8,16 @@ import {
   isJsonContentType,
   isLegacyRequest,
   type McpHttpHandler,
-  readRequestBody,
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Config } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { Peer } from '../platform/serve.ts'
 import { createGuard } from '../server/auth.ts'
+import { readBytes } from '../server/body.ts'
 import { problemResponse } from '../server/errors.ts'
 import { Waiting } from '../server/http-call.ts'
+import { FailedTries } from '../server/tries.ts'
 import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
@@ -38,7 +40,7 @@ export interface McpHttpOptions extends McpShared {
 /** The door, as `platform/serve.ts` serves it. */
 export interface McpHttpDoor {
   /** Never throws. */
-  fetch(request: Request): Promise<Response>
+  fetch(request: Request, peer?: Peer): Promise<Response>
   /** Refuses new calls and ends the waits of running ones; their answers are still written. */
   beginShutdown(): void
   /** Ends streams and sessions once the answers under way are written, or the time is over. */
@@ -53,6 +55,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const overSse = options.transport === 'sse'
   const make = options.server ?? createMcpServer
   const guard = createGuard(options.config)
+  const tries = new FailedTries({ log: options.log })
   const waiting = new Waiting()
   const questions = new Questions()
   const exchanges = new Exchanges()
@@ -177,9 +180,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   }
 
   return {
-    async fetch(request) {
+    async fetch(request, peer) {
       const refusal = guard.refusal(request, false) ?? waiting.stopped
-      if (refusal) return problemResponse(refusal)
+      if (refusal) return tries.answer(problemResponse(refusal), peer)
+      peer?.accept()
       try {
         return await routed(request)
       } catch (error) {
@@ -201,10 +205,10 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
   if (!isJsonContentType(request.headers.get('content-type')))
     return rpcError(415, -32000, 'Content-Type must be application/json')
   try {
-    const body = await readRequestBody(request, maxBodyBytes)
-    if (body.tooLarge) return rpcError(413, -32000, `The body is larger than ${maxBodyBytes} bytes`)
-    return { value: JSON.parse(body.text) as unknown }
-  } catch {
+    return { value: JSON.parse(new TextDecoder().decode(await readBytes(request, maxBodyBytes))) as unknown }
+  } catch (error) {
+    if (isSvcError(error, 'payload_too_large')) return rpcError(413, -32000, error.message)
+    if (isSvcError(error)) return rpcError(400, -32700, error.message)
     return rpcError(400, -32700, 'The body is not valid JSON')
   }
 }

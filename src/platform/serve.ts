@@ -1,6 +1,16 @@
 /**
- * A fetch handler as a listening server, on Bun or Deno: no idle cut (long polls are silent for minutes), request
- * bodies streamed with back-pressure, and a stop that ends.
+ * A fetch handler as a listening server, on Bun or Deno: request bodies streamed with back-pressure, deadlines for callers
+ * that were not accepted, and a stop that ends.
+ *
+ * What a connection may do on Bun 1.4.5, as measured (its timers tick every 4 s):
+ * - Before its first request no handler sees it. Bun itself closes it after 12 s: with no byte, with half a header, and with
+ *   one that drips. Until then it costs an open file, of which the process may have as many as the system's hard limit
+ *   allows (Bun raises the soft one): `ulimit -Hn` above what strangers can hold open keeps room for everybody else.
+ * - After a request it may be silent for `strangerSeconds`, in a body too, which has to come at a fair pace.
+ * - A call that was accepted waits as long as it takes. Its body has a deadline where it is read (`server/body.ts`), its
+ *   answer may stand still for `usualAnswerSeconds`: a reader of 10 KB/s and more is never cut.
+ *
+ * Deno 2.9.6 has no such deadlines, and no way to close a connection: put a proxy in front of it where strangers may come.
  */
 import process from 'node:process'
 import { systemClock } from './clock.ts'
@@ -9,11 +19,29 @@ export interface ServeOptions {
   hostname: string
   /** 0 picks a free one. */
   port: number
-  /** The answer; must not throw. `remoteAddress` is the peer's IP, absent when it is gone already. */
-  fetch(request: Request, peer: { remoteAddress?: string }): Response | Promise<Response>
+  /** The answer; must not throw. */
+  fetch(request: Request, peer: Peer): Response | Promise<Response>
   /** Refused by the server itself (413, no body) above this; unlimited by default, since the doors count for themselves. */
   maxBodyBytes?: number
+  /** For tests: how long an answer may stand still. */
+  answerSeconds?: number
 }
+
+/** Who is at the other end of a request. */
+export interface Peer {
+  /** Its IP; absent when it is gone already. */
+  readonly remoteAddress?: string
+  /** This call may take its time: what stands at the top of this file for strangers holds for it no more. */
+  accept(): void
+}
+
+/** A connection without a call under way is closed after this; so is a call that was not accepted. */
+const strangerSeconds = 10
+/**
+ * An answer of which nothing could be written for so long is given up, with its connection; 255 is the most. The kernel
+ * asks for more only when a third of what it holds is gone: of a reader of 16 KB/s that was heard every 69 s.
+ */
+const usualAnswerSeconds = 240
 
 export interface RunningServer {
   /** `http://host:port`, the host as one may type it. */
@@ -100,12 +128,18 @@ async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
   const server = Bun.serve({
     hostname: options.hostname,
     port: options.port,
-    idleTimeout: 0,
+    idleTimeout: strangerSeconds,
     development: false,
     // Without a word, `development: false` shares a port with any other server that does the same (Bun 1.4.5).
     reusePort: false,
     maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
-    fetch: (request, running) => refused(request) ?? options.fetch(request, new BunPeer(running, request)),
+    fetch(request, running) {
+      const bad = refused(request)
+      if (bad) return bad
+      const peer = new BunPeer(running, request, options.answerSeconds ?? usualAnswerSeconds)
+      const answer = options.fetch(request, peer)
+      return answer instanceof Promise ? answer.then(peer.answered) : peer.answered(answer)
+    },
   })
   const port = server.port ?? options.port
   return {
@@ -119,18 +153,37 @@ async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
   }
 }
 
-/** Asks for the address only when somebody wants it: it costs a tenth of a small request. */
-class BunPeer {
-  readonly #server: { requestIP(request: Request): { address: string } | null }
-  readonly #request: Request
+interface BunServer {
+  requestIP(request: Request): { address: string } | null
+  timeout(request: Request, seconds: number): void
+}
 
-  constructor(server: { requestIP(request: Request): { address: string } | null }, request: Request) {
+/** Asks for the address only when somebody wants it: it costs a tenth of a small request. */
+class BunPeer implements Peer {
+  readonly #server: BunServer
+  readonly #request: Request
+  readonly #answerSeconds: number
+  #accepted = false
+
+  constructor(server: BunServer, request: Request, answerSeconds: number) {
     this.#server = server
     this.#request = request
+    this.#answerSeconds = answerSeconds
   }
 
   get remoteAddress(): string | undefined {
     return this.#server.requestIP(this.#request)?.address
+  }
+
+  accept(): void {
+    this.#accepted = true
+    this.#server.timeout(this.#request, 0)
+  }
+
+  /** From here on Bun counts from byte to byte, and until the next request on the connection. */
+  readonly answered = (answer: Response): Response => {
+    if (this.#accepted) this.#server.timeout(this.#request, this.#answerSeconds)
+    return answer
   }
 }
 
@@ -160,7 +213,8 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
       request.signal.addEventListener('abort', left, { once: true })
       const own = new Request(request, { signal: gone.signal })
       const answer =
-        refused(request) ?? (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname }))
+        refused(request) ??
+        (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
       request.signal.removeEventListener('abort', left)
       const isLive = answer.body && answer.headers.get('content-type')?.startsWith('text/event-stream')
       return isLive ? new Response(cancelling(answer.body, gone), answer) : answer

@@ -111,7 +111,11 @@ export async function startSandbox(
     const server = await serve({
       hostname: options.host,
       port: options.port,
-      fetch: request => sandbox.fetch(request),
+      fetch(request, peer) {
+        // It is for this machine, and its clients hold long polls.
+        peer.accept()
+        return sandbox.fetch(request)
+      },
     })
     undo.push(() => {
       // Held polls first, else the server would wait for them.

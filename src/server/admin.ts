@@ -11,6 +11,7 @@ import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { createAccess } from './admin/access.ts'
 import { addAccountRoutes } from './admin/account-routes.ts'
@@ -24,6 +25,7 @@ import { Waiting } from './http-call.ts'
 import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
 import { declared, doorErrors, failed, noted } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
+import { FailedTries } from './tries.ts'
 
 export interface AdminOptions {
   gateway: PanelGateway
@@ -51,7 +53,7 @@ export interface AdminOptions {
 /** The door, as `platform/serve.ts` serves it. */
 export interface AdminApp {
   /** Never throws. */
-  fetch(request: Request): Promise<Response>
+  fetch(request: Request, peer?: Peer): Promise<Response>
   /** Why there is no page to serve, if there is none; the API answers all the same. */
   pageMissing(): Promise<SvcError | undefined>
   /** Refuses new calls and ends waits and live streams. */
@@ -79,6 +81,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, version, links, clock = systemClock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock })
+  const tries = new FailedTries({ log, clock })
   const context = { gateway, log, waiting: new Waiting() }
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()
@@ -173,6 +176,19 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     })
   }
 
+  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
+    if (isApi || appPath.test(path)) {
+      if (request.method === 'HEAD') return await headOf(app, request)
+      if (request.method === 'OPTIONS') return optionsOf(path, methods)
+      return await app.fetch(routable(request, path))
+    }
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
+      return problemResponse(refused, { allow: 'GET, HEAD' })
+    }
+    return await page(request, path)
+  }
+
   return {
     pageMissing: () => files.missing(),
     signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
@@ -180,23 +196,16 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       context.waiting.stop()
       events.stop()
     },
-    async fetch(request) {
+    async fetch(request, peer) {
       const path = pathOf(request.url)
       const isApi = path === '/api' || path.startsWith('/api/')
       const open = openPaths.has(path) || !isApi
       const refusal = access.refusal(request, open) ?? context.waiting.stopped
-      if (refusal) return problemResponse(refusal)
+      if (refusal) return tries.answer(problemResponse(refusal), peer)
+      if (!open) peer?.accept()
       try {
-        if (isApi || appPath.test(path)) {
-          if (request.method === 'HEAD') return await headOf(app, request)
-          if (request.method === 'OPTIONS') return optionsOf(path, methods)
-          return await app.fetch(routable(request, path))
-        }
-        if (request.method !== 'GET' && request.method !== 'HEAD') {
-          const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
-          return problemResponse(refused, { allow: 'GET, HEAD' })
-        }
-        return await page(request, path)
+        const answer = await answered(request, path, isApi)
+        return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
       } catch (error) {
         return failed(error, context)
       }

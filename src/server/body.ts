@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
 import { SvcError } from '../model/error.ts'
+import { invalid } from '../tools/parse.ts'
 
 /**
  * The JSON value of a request. Integers of 16 digits and more arrive as strings.
@@ -11,12 +12,9 @@ import { SvcError } from '../model/error.ts'
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
   const { headers } = request
   checkJsonType(headers)
-  const announced = headers.get('content-length')
-  if (announced !== null && !(Number(announced) <= maxBytes)) throw tooLarge(maxBytes)
   let bytes: Uint8Array | ArrayBuffer
   try {
-    // The server cuts a body at its announced length: only a body without one has to be counted.
-    bytes = await (announced === null ? counted(request, maxBytes) : request.arrayBuffer())
+    bytes = await readBytes(request, maxBytes)
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
@@ -56,11 +54,39 @@ function checkJsonType(headers: Headers): void {
     })
 }
 
-async function counted(request: Request, maxBytes: number): Promise<Uint8Array> {
+/** A body of which nothing came for so long is given up; one of at most `smallBytes` has so long in all. */
+const stalledMs = 60_000
+const smallBytes = 64 * 1024
+
+/**
+ * The whole body of a request.
+ *
+ * @throws SvcError `payload_too_large`; `invalid_arguments` when it stops coming
+ */
+export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
+  checkAnnounced(request.headers, maxBytes)
   if (!request.body) return new Uint8Array()
+  // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
+  const announced = request.headers.get('content-length')
+  if (announced !== null && Number(announced) <= smallBytes)
+    return new Uint8Array(await arriving(request.arrayBuffer(), stalledMs))
   const chunks: Uint8Array[] = []
   for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
   return Buffer.concat(chunks)
+}
+
+/** What is awaited from the sender, if it comes in time. */
+async function arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    const problem = `expected it to go on, and nothing came for ${withinMs / 1000} s`
+    timer = setTimeout(() => reject(invalid([{ field: 'body', problem }])), withinMs)
+  })
+  try {
+    return await Promise.race([bytes, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
@@ -72,27 +98,33 @@ export function checkAnnounced(headers: Headers, maxBytes: number): void {
 export const tooLarge = (maxBytes: number): SvcError =>
   new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`)
 
-/** The same bytes, with an error in place of what exceeds `maxBytes`. Back-pressure and cancelling pass through. */
+/**
+ * The same bytes, with an error in place of what exceeds `maxBytes` or does not come in time. Back-pressure and cancelling
+ * pass through.
+ *
+ * @param broke hears of that error
+ */
 export function limited(
   source: ReadableStream<Uint8Array>,
   maxBytes: number,
-  onExceeded?: () => void,
+  { broke, withinMs = stalledMs }: { broke?(error: unknown): void; withinMs?: number } = {},
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const { done, value } = await reader.read()
-        if (done) return controller.close()
-        size += value.length
-        if (size > maxBytes) {
-          onExceeded?.()
-          const error = tooLarge(maxBytes)
+        try {
+          const { done, value } = await arriving(reader.read(), withinMs)
+          if (done) return controller.close()
+          size += value.length
+          if (size > maxBytes) throw tooLarge(maxBytes)
+          controller.enqueue(value)
+        } catch (error) {
+          broke?.(error)
           controller.error(error)
-          return void reader.cancel(error).catch(() => {})
+          reader.cancel(error).catch(() => {})
         }
-        controller.enqueue(value)
       },
       cancel: reason => reader.cancel(reason),
     },

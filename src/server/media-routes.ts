@@ -4,7 +4,7 @@ import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/face.ts'
 import { MediaKind } from '../model/message.ts'
 import { invalid, parse } from '../tools/parse.ts'
-import { checkAnnounced, limited, tooLarge } from './body.ts'
+import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -69,15 +69,12 @@ async function acceptUpload(
   const query = parse(UploadQuery, Object.fromEntries(at < 0 ? [] : new URLSearchParams(url.slice(at + 1))))
   if (!request.body || request.headers.get('content-length') === '0')
     throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
-  let exceeded = false
-  const source = request.body as ReadableStream<Uint8Array>
-  // An announced length is kept by the server itself; only a body without one has to be counted.
-  const body =
-    request.headers.get('content-length') === null
-      ? limited(source, maxBytes, () => {
-          exceeded = true
-        })
-      : source
+  let broken: unknown
+  const body = limited(request.body as ReadableStream<Uint8Array>, maxBytes, {
+    broke(error) {
+      broken = error
+    },
+  })
   try {
     const boundary = boundaryOf(request.headers.get('content-type'))
     if (boundary === undefined) return await gateway.media.accept({ body, ...query }, signal)
@@ -87,7 +84,7 @@ async function acceptUpload(
     return await gateway.media.accept({ body: part.body, file_name, kind: query.kind ?? named.kind }, signal)
   } catch (error) {
     // Whatever the reader of the stream made of it, this is why it broke.
-    throw exceeded ? tooLarge(maxBytes) : error
+    throw broken ?? error
   }
 }
 

@@ -6,6 +6,7 @@ import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/face.ts'
 import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
 import type { Tool } from '../tools/index.ts'
 import { createGuard, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
@@ -16,6 +17,7 @@ import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './pa
 import { failed, type RouteContext } from './route.ts'
 import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
+import { FailedTries } from './tries.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
@@ -28,7 +30,7 @@ export interface OpenApiOptions {
 /** The door, as `platform/serve.ts` serves it. */
 export interface OpenApiApp {
   /** Never throws. */
-  fetch(request: Request): Response | Promise<Response>
+  fetch(request: Request, peer?: Peer): Response | Promise<Response>
   /** Refuses new calls and ends the waits of running ones; their answers are still written. */
   beginShutdown(): void
   /** The OpenAPI document, for whoever wants it without a request. */
@@ -84,13 +86,15 @@ function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'co
 /** The app, whose routes are all there, behind the check of callers. */
 function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
+  const tries = new FailedTries({ log: context.log })
   return {
     beginShutdown: () => context.waiting.stop(),
-    fetch(request) {
+    fetch(request, peer) {
       const path = pathOf(request.url)
       const open = openPaths.has(path)
       const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
-      if (refusal) return problemResponse(refusal)
+      if (refusal) return tries.answer(problemResponse(refusal), peer)
+      if (!open) peer?.accept()
       switch (request.method) {
         case 'HEAD':
           return headOf(app, request)

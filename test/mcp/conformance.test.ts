@@ -88,7 +88,11 @@ beforeAll(async () => {
       return server
     },
   })
-  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => door.fetch(request) })
+  const server = await serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request, peer) => door.fetch(request, peer),
+  })
   try {
     scenarios = [...(await run('list', '--server')).matchAll(/^ {2}- (\S+)/gm)].map(match => match[1]!)
     for (const revision of revisions) {

@@ -24,7 +24,11 @@ async function startDoor(
     config: { host: '127.0.0.1', allowHosts: [], ...config },
     ...(idleMs !== undefined && { idleMs }),
   })
-  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => door.fetch(request) })
+  const server = await serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request, peer) => door.fetch(request, peer),
+  })
   return {
     ...{ gateway, door, server },
     url: `${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`,

@@ -29,7 +29,11 @@ async function withDoor() {
     ...{ gateway: t.gateway, tools, changes, log: silentLog, version: '0.0.0' },
     ...{ confirmSend: false, transport: 'http', config: { host: '127.0.0.1', allowHosts: [] } },
   })
-  const server = await serve({ hostname: '127.0.0.1', port: 0, fetch: request => door.fetch(request) })
+  const server = await serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request, peer) => door.fetch(request, peer),
+  })
   const connect = async (mode: 'auto' | 'legacy') => {
     const client = new Client({ name: 'test', version: '0.0.0' }, { versionNegotiation: { mode } })
     const heard: string[] = []

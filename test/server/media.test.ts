@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { limited } from '../../src/server/body.ts'
 import { disposition } from '../../src/server/media-routes.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure } from '../support/failure.ts'
@@ -222,6 +223,23 @@ describe('the form reader', () => {
   ])('the boundary of %p is %p', (type, boundary) => {
     expect(boundaryOf(type)).toBe(boundary)
   })
+})
+
+test('a body that stops coming is given up', async () => {
+  const given: unknown[] = []
+  let cancelled = false
+  const source = new ReadableStream<Uint8Array>({
+    start: to => to.enqueue(new Uint8Array(3)),
+    cancel() {
+      cancelled = true
+    },
+  })
+  const body = limited(source, 100, { withinMs: 50, broke: error => given.push(error) })
+  const reader = body.getReader()
+  expect((await reader.read()).value?.length).toBe(3)
+  expect(await failure(reader.read())).toMatchObject({ code: 'invalid_arguments' })
+  expect(given).toMatchObject([{ code: 'invalid_arguments' }])
+  expect(cancelled).toBe(true)
 })
 
 describe('GET /media/{message_id}/{item}', () => {

@@ -69,7 +69,7 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
       clock: own.doorClock ?? test.clock,
     })
   const app = open({ token, doorClock })
-  const server = await serve({ hostname: host, port: 0, fetch: request => app.fetch(request) })
+  const server = await serve({ hostname: host, port: 0, fetch: (request, peer) => app.fetch(request, peer) })
   const url = `http://127.0.0.1:${server.port}`
   return {
     ...{ test, app, server, url, folder },

@@ -74,7 +74,7 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
     },
   })
   const listen = (port: number) =>
-    serve({ hostname: '127.0.0.1', port, fetch: request => app.fetch(request) })
+    serve({ hostname: '127.0.0.1', port, fetch: (request, peer) => app.fetch(request, peer) })
   // It is to have the same port after a silence.
   let server = await listen(freePort())
   building.defer(async () => {

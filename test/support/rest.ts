@@ -30,7 +30,11 @@ export async function startRest(
     log: log ?? silentLog,
     version: '1.2.3',
   })
-  const server = await serve({ hostname: bind ?? '127.0.0.1', port: 0, fetch: request => app.fetch(request) })
+  const server = await serve({
+    hostname: bind ?? '127.0.0.1',
+    port: 0,
+    fetch: (request, peer) => app.fetch(request, peer),
+  })
   return {
     gateway,
     app,

@@ -19,9 +19,6 @@ const signedInMs = 30 * 24 * 60 * 60_000
 const renewedAfterMs = 24 * 60 * 60_000
 /** The printed link works this long, once. */
 const linkMs = 15 * 60_000
-/** Wrong tokens per minute, of everybody together; a generated token could not be guessed anyway, a chosen one might. */
-const wrongTries = 10
-const minuteMs = 60_000
 
 export interface Access {
   /** Whether somebody must sign in. */
@@ -32,7 +29,7 @@ export interface Access {
    * @param open true for what anybody may load: the page itself and its texts
    */
   refusal(request: Request, open: boolean): SvcError | undefined
-  /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized`, `rate_limited` */
+  /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized` */
   signIn(token: string, request: Request): string
   /** The same by the code of the link; undefined when it was used or is too old. */
   signInByLink(code: string, request: Request): string | undefined
@@ -51,7 +48,6 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
   const links = new Map<string, number>()
   /** Names of sign-ins that were ended before their time, until they would have ended. */
   const ended = new Map<string, number>()
-  let wrong: number[] = []
 
   const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
   const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
@@ -77,17 +73,8 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
       return guard.refusal(request, false)
     },
     signIn(given, request) {
-      const now = clock.monotonic()
-      wrong = wrong.filter(at => now - at < minuteMs)
-      if (wrong.length >= wrongTries) {
-        throw new SvcError('rate_limited', 'Too many wrong tokens', {
-          retryAfter: Math.ceil((wrong[0]! + minuteMs - now) / 1000),
-        })
-      }
-      if (token === undefined || !sameToken(given, token)) {
-        wrong.push(now)
+      if (token === undefined || !sameToken(given, token))
         throw new SvcError('unauthorized', 'The token is wrong')
-      }
       return newCookie(request)
     },
     signInByLink(code, request) {
