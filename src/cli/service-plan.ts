@@ -16,7 +16,7 @@ import { liesIn } from '../platform/files.ts'
 import { canNotify } from '../platform/notify.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
-import { isLoopback } from '../server/auth.ts'
+import { isExposed } from '../server/auth.ts'
 import { givenToken } from '../server/token.ts'
 import { accountOf, ensureCanRun, ensureFolders, runsAsRoot, userOf } from '../service/account.ts'
 import { ownText } from '../service/install.ts'
@@ -100,7 +100,7 @@ export async function intended(
   return {
     ...{ plan, config },
     carried: [...again.fromEnvironment, ...Object.keys(network)],
-    makesToken: token === undefined && !isLoopback(config.host),
+    makesToken: token === undefined && isExposed(config),
   }
 }
 

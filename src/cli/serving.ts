@@ -12,7 +12,7 @@ import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, type ServeOptions, serve } from '../platform/serve.ts'
-import { isLoopback } from '../server/auth.ts'
+import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
 
@@ -31,7 +31,7 @@ export interface Opened {
 
 /**
  * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
- * others may reach a service that `listens`, a token is made if none was given. `isPhoneFree` as of `openSandboxFor`.
+ * others may reach a service that `listens`, a token is made if none was given, and one that can be guessed is refused. `isPhoneFree` as of `openSandboxFor`.
  */
 export async function openService(
   given: Config,
@@ -44,11 +44,10 @@ export async function openService(
   await claimDirectory(given)
   await claimMediaRoot(given)
   const sandbox = given.sandbox ? await openSandboxFor(given, log, stack, { isPhoneFree }) : undefined
-  const generated =
-    listens && token === undefined && !isLoopback(given.host) ? await ensureToken(given.basePath) : undefined
+  const exposed = listens && isExposed(given)
+  const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
-  if (listens && !isLoopback(given.host) && required !== undefined && isGuessable(required))
-    log.warn(`the token can be guessed, and others may reach this service: ${betterToken(generated)}`)
+  if (exposed && required !== undefined && isGuessable(required)) throw guessable(generated)
   const config = Object.freeze({ ...given, ...(required !== undefined && { token: required }) })
   const gateway = stack.use(
     await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
@@ -107,10 +106,16 @@ export const tokenLine = ({ token, created, path }: EnsuredToken) =>
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
 
-const betterToken = (kept: EnsuredToken | undefined): string =>
-  kept
-    ? `remove ${kept.path} and start svc anew, which makes a good one`
-    : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself'
+const guessable = (kept: EnsuredToken | undefined) =>
+  new SvcError(
+    'invalid_arguments',
+    `${kept ? `the token in ${kept.path}` : '--token: the token'} can be guessed, and others may reach this service`,
+    {
+      hint: kept
+        ? `Remove ${kept.path} and start svc again, which makes a good one.`
+        : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
+    },
+  )
 
 /** Where the panel leads besides. */
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>

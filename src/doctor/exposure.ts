@@ -5,7 +5,7 @@ import type { SvcError } from '../model/error.ts'
 import { readText, statOf } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
-import { isLoopback } from '../server/auth.ts'
+import { isExposed } from '../server/auth.ts'
 import { givenToken, isGuessable, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
@@ -111,7 +111,7 @@ async function listenerOf(
 
 async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
   const found: Found[] = []
-  const isOpen = !isLoopback(config.host)
+  const isOpen = isExposed(config)
   const path = tokenPath(place.dir)
   let given: string | undefined
   try {

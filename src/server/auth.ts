@@ -3,7 +3,8 @@
  *
  * A service on a loopback address trusts the local user and nobody the user's browser talks to: the Host must be a
  * loopback name (a page that rebinds its own name to 127.0.0.1 fails) and requests of foreign pages are refused (a page
- * may send simple requests anywhere). On any other address a bearer token is required. There is no CORS.
+ * may send simple requests anywhere). On any other address, and behind a proxy (--allow-host), a bearer token is required.
+ * There is no CORS.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { SvcError } from '../model/error.ts'
@@ -11,7 +12,7 @@ import { SvcError } from '../model/error.ts'
 export interface GuardOptions {
   /** The address the door is bound to. */
   host: string
-  /** The bearer token; required when `host` is not a loopback address. */
+  /** The bearer token; required where others may call, see `isExposed`. */
   token?: string
   /** Names that a proxy in front uses: `svc.example.org`, or `svc.example.org:8443`. */
   allowHosts?: readonly string[]
@@ -36,18 +37,18 @@ export interface Guard {
 /** @throws Error when a public address has no token: a fault of the program, never to be served */
 export function createGuard(options: GuardOptions): Guard {
   const local = isLoopback(options.host)
-  if (!local && !options.token) throw new Error(`listening on ${options.host} needs a token`)
+  if (isExposed(options) && !options.token) throw new Error(`listening on ${options.host} needs a token`)
   const tokenHash = options.token ? sha256(options.token) : undefined
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
-  const isAllowed = (host: string) => allowed.has(host) || allowed.has(hostName(host))
-
-  const isOwnHost = (host: string) => isLoopback(hostName(host)) || isAllowed(host)
+  // A Host counts by its name, which is what a page can rebind: proxies pass it with and without the port.
+  const isOwnHost = (host: string) =>
+    isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
   // A client says the same Host each time: what passed last is not judged again.
   let lastHost: string | null = null
   const foreign: Guard['foreign'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
-    if (origin !== null && !isOwnOrigin(origin, host, isAllowed)) return foreignOrigin()
+    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin()
     // Only browsers send this. A link to the docs may be followed from anywhere; anything else is ours alone.
     const site = open ? null : headers.get('sec-fetch-site')
     return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOrigin() : undefined
@@ -82,15 +83,20 @@ const foreignHost = () =>
   })
 const foreignOrigin = () =>
   new SvcError('forbidden', 'Web pages of other origins may not call this service', {
-    hint: 'Call it from a program, from its own /docs, or start svc with --allow-host <name> for a page behind a proxy.',
+    hint: 'Call it from a program, from its own /docs, or start svc with --allow-host <name>, or <name>:<port>, for a page behind a proxy.',
   })
 
-/** Own is the very address the request went to, or a host that --allow-host names. `null` is nobody's. */
-function isOwnOrigin(origin: string, host: string, isAllowed: (host: string) => boolean): boolean {
+/**
+ * Own is the very address the request went to, or a host that --allow-host names: with the port that stands there, else on
+ * the default port of http or https. On other ports of that host others may serve pages. `null` is nobody's.
+ */
+function isOwnOrigin(origin: string, host: string, allowed: ReadonlySet<string>): boolean {
   if (!URL.canParse(origin)) return false
   const url = new URL(origin)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return false
-  return (url.protocol === 'http:' && url.host === withoutDefaultPort(host)) || isAllowed(url.host)
+  if (url.protocol === 'http:' && url.host === withoutDefaultPort(host)) return true
+  const defaultPort = url.protocol === 'https:' ? 443 : 80
+  return allowed.has(url.host) || (url.port === '' && allowed.has(`${url.host}:${defaultPort}`))
 }
 
 const withoutDefaultPort = (host: string) => (host.endsWith(':80') ? host.slice(0, -3) : host)
@@ -100,6 +106,10 @@ function hostName(host: string): string {
   const end = host.lastIndexOf(':')
   return end > host.lastIndexOf(']') ? host.slice(0, end) : host
 }
+
+/** Whether others than the user of this machine may reach a service: by its address, or through a proxy in front. */
+export const isExposed = ({ host, allowHosts = [] }: Pick<GuardOptions, 'host' | 'allowHosts'>): boolean =>
+  !isLoopback(host) || allowHosts.length > 0
 
 /** Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they mean everybody. */
 export function isLoopback(host: string): boolean {

@@ -402,24 +402,22 @@ describe('serving', () => {
     expect(again.stdout() + again.log()).not.toContain(token)
   })
 
-  test('a token that can be guessed is warned of where others may reach the service, and there alone', async () => {
+  test('a token that can be guessed is refused where others may reach the service, and there alone', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
     const everybody = ['--host', '0.0.0.0']
-    const warned = / WARNING the token can be guessed, and others may reach this service: /
-    {
-      await using service = await startService({ dir, args: everybody, env: { SVC_TOKEN: 'hunter2' } })
-      expect(service.log()).toMatch(new RegExp(`${warned.source}head -c 32 .* prints a good one; without`))
-      expect(service.log()).not.toContain('hunter2')
-      expect((await fetch(`${service.url}/tools`)).status).toBe(401)
+    const proxied = ['--allow-host', 'svc.example.org']
+    const start = ['openapi', '--sandbox', '--sandbox-port', '0', '-p', '0', '-d', dir]
+    for (const open of [everybody, proxied]) {
+      const refused = await svc([...start, ...open], { env: { SVC_TOKEN: 'hunter2' } })
+      expectOneLine(refused, 2, '--token')
+      expect(refused.stderr).not.toContain('hunter2')
     }
     await writeFile(join(dir, 'api_token'), 'mine\n')
-    {
-      await using service = await startService({ dir, args: everybody })
-      expect(service.log()).toMatch(new RegExp(`${warned.source}remove ${dir}/api_token and start svc anew`))
-    }
+    expectOneLine(await svc([...start, ...proxied]), 2, `${dir}/api_token`)
     await rm(join(dir, 'api_token'))
     for (const [args, token] of [
       [everybody, ''],
+      [proxied, ''],
       [everybody, crypto.randomUUID()],
       [[], 'hunter2'],
     ] as const) {
@@ -429,6 +427,8 @@ describe('serving', () => {
         ...(token && { env: { SVC_TOKEN: token } }),
       })
       expect([token, service.log()]).toEqual([token, ''])
+      const status = (await fetch(`${service.url.replace('0.0.0.0', '127.0.0.1')}/tools`)).status
+      expect([args, status]).toEqual([args, 401])
     }
   })
 
