@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Api } from '../ilink/api.ts'
 import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
-import { SvcError } from '../model/error.ts'
 import type { LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -83,7 +82,7 @@ export class LoginDriver {
   /**
    * Fetches the first QR code; polling then goes on by itself.
    *
-   * @throws ILinkError when there is none to be had; SvcError `shutting_down` when it is called off
+   * @throws ILinkError when there is none to be had; an AbortError when it is called off
    */
   async start(): Promise<void> {
     const { api, log, loginUrl, known } = this.#ports
@@ -118,7 +117,7 @@ export class LoginDriver {
   /** Calls it off; whoever waits is told so, be it for the first QR code. */
   stop(): void {
     if (this.#stop.signal.aborted) return
-    this.#stop.abort(calledOff())
+    this.#stop.abort()
     if (this.#finishedAt === undefined)
       this.#finish('expired', 'The login was called off. Call login to start again.', 'called_off')
   }
@@ -257,10 +256,6 @@ export class LoginDriver {
     resolve()
   }
 }
-
-/** Why a login ended that somebody called off. */
-export const calledOff = () =>
-  new SvcError('shutting_down', 'the login was called off', { hint: 'Call login to start again.' })
 
 const advice: Record<LoginState, string> = {
   waiting: 'Scan the QR code with WeChat on the phone, then call login again with the same session_name.',

@@ -17,7 +17,7 @@ import type { Log } from '../platform/log.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { LoginFlow, LoginRequest } from './face.ts'
-import { calledOff, LoginDriver } from './login-driver.ts'
+import { LoginDriver } from './login-driver.ts'
 
 /** The last state of a login stays readable this long. */
 const keptMs = 10 * 60_000
@@ -44,7 +44,7 @@ export interface LoginPorts {
 
 interface Entry {
   driver: LoginDriver
-  /** Resolves with the first QR code; rejects when there is none to be had. */
+  /** Resolves with the first QR code; rejects when there is none to be had. See `#begun`. */
   started: Promise<void>
   /** Begun to log a connected session in again. */
   force: boolean
@@ -80,12 +80,17 @@ export class Logins {
    *   room for another login, for another session
    */
   async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
-    if (this.#closed) throw new SvcError('shutting_down', 'the service is stopping')
+    return (await this.#go(request, signal)).status
+  }
+
+  /** The same, with the flow that it is the status of; undefined where the session is connected and nothing started. */
+  async #go(request: LoginRequest, signal: AbortSignal): Promise<{ status: LoginStatus; entry?: Entry }> {
+    if (this.#closed) throw stopping()
     this.#forgetOld()
     const name = this.#nameOf(request.session_name)
     const entry = this.#entries.get(sessionKey(name))
     if (entry && entry.driver.finishedAt === undefined) {
-      await entry.started
+      await this.#begun(entry)
       const { verify_code } = request
       if (verify_code !== undefined) entry.driver.giveCode(verify_code)
       const news = verify_code === undefined && entry.told !== entry.driver.revision
@@ -97,12 +102,9 @@ export class Logins {
 
     const record = await this.#ports.sessions.get(name)
     if (record?.bot && record.bot.expired_at === undefined && !request.force) {
-      return {
-        status: 'confirmed',
-        session: record.name,
-        bot_id: record.bot.bot_id,
-        message: 'This session is connected. Pass force to log it in again with a new QR code.',
-      }
+      const message = 'This session is connected. Pass force to log it in again with a new QR code.'
+      const { bot_id } = record.bot
+      return { status: { status: 'confirmed', session: record.name, bot_id, message } }
     }
     return this.#tell(await this.#start(record?.name ?? name, request.force))
   }
@@ -113,10 +115,8 @@ export class Logins {
     const over = this.#entries.get(sessionKey(named))
     // Who begins does not want to hear how an earlier one ended.
     if (over && over.driver.finishedAt !== undefined) over.read = true
-    const status = await this.login({ session_name: named, timeout: 0, force }, signal)
-    const entry = this.#entries.get(sessionKey(named))
-    if (!entry || entry.driver.finishedAt !== undefined) return { ...status, login_id: '', revision: 0 }
-    return { ...status, ...marksOf(entry) }
+    const { status, entry } = await this.#go({ session_name: named, timeout: 0, force }, signal)
+    return { ...status, ...(entry ? marksOf(entry) : { login_id: '', revision: 0 }) }
   }
 
   /**
@@ -136,7 +136,7 @@ export class Logins {
         ? this.#entries.get(sessionKey(sessionName(session ?? '')))
         : this.#byId(login_id)
     if (!entry) throw noLogin()
-    await entry.started
+    await this.#begun(entry)
     const news = seen !== undefined && seen !== entry.driver.revision
     if (!news) await entry.driver.waitForChange(timeoutMs, signal)
     const marks = marksOf(entry)
@@ -203,9 +203,23 @@ export class Logins {
   }
 
   /** The state, for a caller of `login`. */
-  #tell(entry: Entry): Promise<LoginStatus> {
+  async #tell(entry: Entry): Promise<{ status: LoginStatus; entry: Entry }> {
     entry.told = entry.driver.revision
-    return this.#status(entry)
+    return { status: await this.#status(entry), entry }
+  }
+
+  /**
+   * Resolves when a flow has its first QR code, and when somebody called it off before: its state says so then.
+   *
+   * @throws what `LoginDriver.start` throws; SvcError `shutting_down`
+   */
+  async #begun({ driver, started }: Entry): Promise<void> {
+    try {
+      await started
+    } catch (error) {
+      if (this.#closed) throw stopping()
+      if (!driver.stopped) throw error
+    }
   }
 
   #status(entry: Entry): Promise<LoginStatus> {
@@ -216,7 +230,7 @@ export class Logins {
   async #start(name: string, force: boolean): Promise<Entry> {
     const { api, clock, log, loginUrl, pretended, save, sessions, most } = this.#ports
     const records = await sessions.list()
-    if (this.#closed) throw calledOff()
+    if (this.#closed) throw stopping()
     const key = sessionKey(name)
     const known = tokensOf(records, force ? name : undefined)
     const driver: LoginDriver = new LoginDriver(name, {
@@ -231,14 +245,14 @@ export class Logins {
     // Another call may have started one while the tokens were read: then this one joins it.
     const other = this.#entries.get(key)
     if (other && other.driver.finishedAt === undefined) {
-      await other.started
+      await this.#begun(other)
       return other
     }
     this.#checkRoom(name, records, most())
     const entry: Entry = { driver, started: driver.start(), force, read: false, told: driver.revision }
     this.#entries.set(key, entry)
     try {
-      await entry.started
+      await this.#begun(entry)
       return entry
     } catch (error) {
       if (this.#entries.get(key) === entry) this.#entries.delete(key)
@@ -291,6 +305,8 @@ const marksOf = ({ driver: { id, revision, notice } }: Entry) => ({
   revision,
   ...(notice && { notice }),
 })
+
+const stopping = () => new SvcError('shutting_down', 'the service is stopping')
 
 const noLogin = () =>
   new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })

@@ -316,9 +316,11 @@ describe('login', () => {
     expect(await failure(t.gateway.accounts.logout('x'))).toMatchObject({ code: 'session_not_found' })
   })
 
-  for (const [how, end] of [
-    ['a logout', (t: TestGateway) => t.gateway.accounts.logout('x')],
-    ['the end of the service', (t: TestGateway) => t.gateway.close()],
+  const stopped = { code: 'shutting_down', message: 'the service is stopping' }
+  const calledOff = { status: 'expired', message: expect.stringContaining('called off') }
+  for (const [how, end, told] of [
+    ['a logout', (t: TestGateway) => t.gateway.accounts.logout('x'), calledOff],
+    ['the end of the service', (t: TestGateway) => t.gateway.close(), stopped],
   ] as const) {
     test(`${how} before there is a QR code: all who wait for it are told`, async () => {
       await using t = await fresh()
@@ -331,13 +333,27 @@ describe('login', () => {
         login(t, 'x'),
         t.gateway.logins.begin('x', true, signal),
         t.gateway.logins.follow({ session: 'x' }, 1000, signal),
-      ].map(failure)
+      ].map(call => call.catch(error => error))
       await end(t)
-      for (const call of calls) {
-        expect(await call).toMatchObject({ code: 'shutting_down', message: 'the login was called off' })
-      }
+      for (const call of calls) expect(await call).toMatchObject(told)
+      if (told === stopped) return
+      // Of the panel's calls: which flow it was, and that somebody ended it.
+      for (const call of calls.slice(-2))
+        expect(await call).toMatchObject({ login_id: expect.stringMatching(/./), notice: 'called_off' })
+      expect(await login(t, 'x')).toMatchObject({ status: 'waiting', qr_url: expect.any(String) })
     })
   }
+
+  test('two begin a login of one session, and one of them calls it off: the other is told so', async () => {
+    await using t = await fresh()
+    const { signal } = new AbortController()
+    const [one, two] = await Promise.all([1, 2].map(() => t.gateway.logins.begin('x', false, signal)))
+    expect(one!.login_id).toBe(two!.login_id)
+    const waiting = t.gateway.logins.follow({ login_id: two!.login_id, seen: two!.revision }, 60_000, signal)
+    expect(t.gateway.logins.callOff(one!.login_id)).toBe(true)
+    expect(await waiting).toMatchObject({ ...calledOff, notice: 'called_off' })
+    expect((await t.gateway.logins.begin('x', false, signal)).login_id).not.toBe(one!.login_id)
+  })
 
   test('a name that is being logged in cannot be taken by a rename', async () => {
     await using t = await withGateway()
