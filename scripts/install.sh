@@ -3,7 +3,8 @@
 #
 #   sh install.sh [--from ADDRESS-OR-FOLDER] [--to FOLDER]
 #
-#   --from  where the files of the release are (or SVC_FROM); the default is where this script came from
+#   --from  where the files of the release are (or SVC_FROM): an https address or a folder; the default is where this
+#           script came from
 #   --to    where svc goes; the default is /usr/local/bin where that may be written, else ~/.local/bin
 #
 # What is there stays untouched until the new file is whole, checked and starts. Running it again upgrades.
@@ -114,10 +115,18 @@ choose_source() {
     fi
   fi
   case $from in
-    *://*)
+    file:///*%*) fail "a % in $from may stand for another letter" "Name the folder by its path." ;;
+    file:///*) from=${from#file://} ;;
+  esac
+  case $from in
+    https://*)
       from=${from%/}
       has curl || has wget || fail "downloading needs curl or wget" \
         "Install one of them, or download $file and SHA256SUMS yourself and name their folder with --from."
+      ;;
+    *://*)
+      fail "$from is no address with encryption, so nothing is taken from it" \
+        "Name one that begins with https://, or download the files of the release yourself and name their folder."
       ;;
     *) [ -d "$from" ] || fail "there is no folder $from" ;;
   esac
@@ -190,7 +199,7 @@ fetch_checked() {
 
 get() {
   case $from in
-    *://*)
+    https://*)
       say "Downloading $from/$1"
       download "$from/$1" "$work/$1" || fail "$from/$1 could not be downloaded to $to" \
         "Is the address right, is the network there, is there room on the disk? Nothing was changed."
@@ -204,10 +213,8 @@ get() {
 
 download() {
   if has curl; then
-    # What begins with encryption is led nowhere without it.
-    case $1 in https:*) only='=https' ;; *) only='=http,https' ;; esac
     if [ -t 2 ]; then quiet=--progress-bar; else quiet=-sS; fi
-    curl -fL $quiet --proto-redir "$only" -o "$2" "$1"
+    curl -fL $quiet --proto =https --proto-redir =https -o "$2" "$1"
   elif wget --version 2>/dev/null | grep -q GNU; then
     with_wget "$1" "$2" -nv --tries=3
   else
@@ -220,13 +227,6 @@ with_wget() {
   url=$1
   out=$2
   shift 2
-  case $url in
-    https:*) ;;
-    *)
-      wget "$@" -O "$out" "$url"
-      return
-      ;;
-  esac
   wget "$@" -S -O "$out" "$url" >"$work/said" 2>&1 || {
     cat "$work/said" >&2
     return 1

@@ -60,7 +60,7 @@ function wishes(): Wishes | undefined {
   if (values['skip-tests'] && !values['dry-run']) {
     throw new Error('--skip-tests is for a dry run; what is released has passed its tests')
   }
-  if (values.url !== undefined && !/^https?:\/\/[^\s'\\]+$/.test(values.url)) {
+  if (values.url !== undefined && !/^https:\/\/[^\s'\\]+$/.test(values.url)) {
     throw new Error(`--url: expected an address like https://example.org/svc, got ${values.url}`)
   }
   const parts = values.only?.flatMap(names => names.split(',')) ?? partNames

@@ -91,7 +91,7 @@ async function installer(url = ''): Promise<string> {
     if (!text.includes(line)) throw new Error(`scripts/install.sh has no line ${line.trim()}`)
     return text.replace(line, () => `\n${name}='${value}'\n`)
   }
-  if (!/^[^\s'\\]*$/.test(url))
-    throw new Error(`--url: expected an address without blanks and quotes, got ${url}`)
+  if (!/^(https:\/\/[^\s'\\]+)?$/.test(url))
+    throw new Error(`--url: expected an https address without blanks and quotes, got ${url}`)
   return set(set(script, 'version', pkg.version), 'address', url.replace(/\/+$/, ''))
 }

@@ -12,11 +12,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
+import { certificate, privateKey } from '../platform/certificate.ts'
 import { type Ended, ended } from '../support/ended.ts'
 import { until } from '../support/until.ts'
 
@@ -36,10 +37,10 @@ export function installTests(release: string, folder: string): void {
   let way: Way = 'whole'
   let asked: string[] = []
 
-  const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/latest`
+  const address = () => `https://127.0.0.1:${(server.address() as AddressInfo).port}/latest`
 
   beforeAll(async () => {
-    server = createServer((request, response) => {
+    server = createServer({ cert: certificate, key: privateKey }, (request, response) => {
       const name = /^\/latest\/([\w.-]+)$/.exec(request.url ?? '')?.[1] ?? ''
       asked.push(name)
       const path = join(release, name)
@@ -57,8 +58,16 @@ export function installTests(release: string, folder: string): void {
     server.close()
   })
 
+  /** Tools that take our certificate, which nobody else would. */
+  const trusting: Record<string, string> = {
+    curl: `exec ${Bun.which('curl')} --insecure "$@"`,
+    wget: `exec ${Bun.which('wget')} --no-check-certificate "$@"`,
+  }
+
   /** A folder with these tools alone, and scripts in place of some. */
-  function toolbox(name: string, tools: readonly string[], stand: Record<string, string> = {}): string {
+  function toolbox(name: string, tools: readonly string[], given: Record<string, string> = {}): string {
+    const fetching = Object.entries(trusting).filter(([tool]) => tools.includes(tool))
+    const stand = { ...Object.fromEntries(fetching), ...given }
     const box = join(folder, name)
     rmSync(box, { recursive: true, force: true })
     mkdirSync(box)
@@ -143,7 +152,7 @@ export function installTests(release: string, folder: string): void {
   ]
   for (const [name, tools, stand = {}] of ways) {
     const here = tools.every(tool => Bun.which(tool)) && (busybox || !('wget' in stand))
-    test.skipIf(!here)(`over HTTP with ${name}, read from a pipe (skipped without them)`, async () => {
+    test.skipIf(!here)(`over HTTPS with ${name}, read from a pipe (skipped without them)`, async () => {
       const box = toolbox('tools', tools, stand)
       const env = { PATH: `${box}:${target}`, SVC_FROM: address() }
       rmSync(target, { recursive: true, force: true })
@@ -229,8 +238,9 @@ export function installTests(release: string, folder: string): void {
       await install(['--from', tampered, '--to', target]),
       /^error: the sum of svc-linux-x64 is wrong, so it is not installed\nexpected [0-9a-f]{64}\ngot {6}[0-9a-f]{64}\n.*Nothing was changed/,
     )
+    const env = { PATH: toolbox('tools', ['curl', 'sha256sum']) }
     expectUntouched(
-      await install(['--from', `${address()}/none`, '--to', target]),
+      await install(['--from', `${address()}/none`, '--to', target], { env }),
       /none\/SHA256SUMS could not be downloaded/,
     )
     way = 'cut'
@@ -336,12 +346,29 @@ export function installTests(release: string, folder: string): void {
     chmodSync(target, 0o755)
   })
 
-  test('what begins with encryption is led nowhere without it', async () => {
+  test('nothing comes without encryption, nor from where it leads without', async () => {
     putOneBefore()
     const env = { PATH: toolbox('tools', ['sha256sum'], { curl: 'echo "curl $*" >&2; exit 1' }) }
     const from = (address: string) => install(['--from', address, '--to', target], { env })
-    expectUntouched(await from('https://example.org/svc'), /^curl .*--proto-redir =https -o .*SHA256SUMS/)
-    expectUntouched(await from(address()), /^curl .*--proto-redir =http,https -o /)
+    expectUntouched(
+      await from(address()),
+      /^curl .*--proto =https --proto-redir =https -o .*SHA256SUMS https:/,
+    )
+    for (const scheme of ['http', 'HTTP', 'ftp', 'HTTPS'])
+      expectUntouched(await from(address().replace('https', scheme)), /^error: .* no address with encryption/)
+    expect(asked).toEqual([])
+  })
+
+  test('a folder may be named as a file URL', async () => {
+    rmSync(target, { recursive: true, force: true })
+    expect((await install(['--from', `file://${release}/`, '--to', target])).status).toBe(0)
+    putOneBefore()
+    for (const [url, said] of [
+      ['file:///no%20where', /by its path/],
+      ['file:///nowhere', /no folder \/nowhere/],
+      ['file://host/x', /no address with encryption/],
+    ] as const)
+      expectUntouched(await install(['--from', url, '--to', target]), said)
   })
 
   const checker = Bun.which('shellcheck')

@@ -80,6 +80,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       [['1.0.0', '--skip-tests'], 'for a dry run'],
       [['1.0.0', '--only', 'linux-x64,toaster'], 'there is no part toaster'],
       [['1.0.0', '--url', "https://example.org/'"], 'expected an address'],
+      [['1.0.0', '--url', 'http://example.org/svc'], 'expected an address like https://'],
       [['1.0.0', '--sing'], '--sing'],
     ] as const) {
       const { status, stderr } = await release(...args)
