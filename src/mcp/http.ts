@@ -130,7 +130,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     })
   }
 
-  async function streamable(request: Request): Promise<Response> {
+  async function streamable(request: Request, caller: string): Promise<Response> {
     const id = request.headers.get('mcp-session-id')
     if (request.method !== 'POST') {
       if (id === null) return alone(request)
@@ -144,8 +144,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     }
     if (!isInitializeRequest(body.value)) return alone(request, body.value)
     return (
-      (await sessions.open(request, body.value)) ??
-      rpcError(503, -32000, 'Too many sessions are open', { 'retry-after': '60' })
+      (await sessions.open(request, body.value, caller)) ??
+      rpcError(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
+        'retry-after': '60',
+      })
     )
   }
 
@@ -163,12 +165,14 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     }
   }
 
-  async function routed(request: Request): Promise<Response> {
+  async function routed(request: Request, caller: string): Promise<Response> {
     const { pathname } = new URL(request.url)
-    if (!overSse && pathname === '/mcp') return streamable(request)
+    if (!overSse && pathname === '/mcp') return streamable(request, caller)
     if (overSse && pathname === '/sse') {
       if (request.method !== 'GET') return rpcError(405, -32000, 'Method not allowed', { allow: 'GET' })
-      return (await sse.open(request)) ?? rpcError(503, -32000, 'Too many streams are open')
+      return (
+        (await sse.open(request, caller)) ?? rpcError(503, -32000, 'This caller has too many streams open')
+      )
     }
     if (overSse && pathname === '/messages') {
       if (request.method !== 'POST') return rpcError(405, -32000, 'Method not allowed', { allow: 'POST' })
@@ -185,7 +189,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       if (refusal) return tries.answer(problemResponse(refusal), peer)
       peer?.accept()
       try {
-        return await routed(request)
+        return await routed(request, peer?.remoteAddress ?? '')
       } catch (error) {
         return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
       }

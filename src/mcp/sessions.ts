@@ -23,20 +23,27 @@ export interface SessionsOptions {
 
 /** A session without any open connection ends after this; its client then opens a new one. */
 const usualIdleMs = 30 * 60_000
-/** Of sessions without connections the newest so many are kept; of all together, no more than `maxSessions`. */
-const maxIdle = 100
-const maxSessions = 1000
+/**
+ * Of each caller the so many idle sessions that were used last are kept, and no more are opened than `maxOfCaller`: nobody
+ * takes another's. `maxSessions` of all together are the last line, at about 60 KB each.
+ */
+const maxIdle = 250
+const maxOfCaller = 1000
+const maxSessions = 3000
 const sweepEveryMs = 30_000
 /** Told to clients: when to come back after a broken stream. One that has not come back by `resumeMs` is gone. */
 const retryMs = 500
 const resumeMs = 3000
 
 interface Session {
+  readonly caller: string
   readonly transport: WebStandardStreamableHTTPServerTransport
   readonly events: Events
   /** Requests and streams that are open. */
   open: number
   idleSince: number
+  /** Something was asked in it. One that was only opened goes before those. */
+  used: boolean
   /** By stream: answers whose client may come back for them. */
   readonly broken: Map<string, Broken>
   close(): Promise<void>
@@ -61,10 +68,15 @@ export class Sessions {
     return this.#sessions.size
   }
 
-  /** Opens a session for an `initialize`; `undefined` when there are too many. */
-  async open(request: Request, parsedBody: unknown): Promise<Response | undefined> {
+  /**
+   * Opens a session for an `initialize`; `undefined` when there are too many.
+   *
+   * @param caller whose it is: an address
+   */
+  async open(request: Request, parsedBody: unknown, caller: string): Promise<Response | undefined> {
     this.#sweep()
-    if (this.#sessions.size >= maxSessions) return undefined
+    const own = this.#sessions.values().filter(session => session.caller === caller)
+    if (this.#sessions.size >= maxSessions || [...own].length >= maxOfCaller) return undefined
     const closed = new AbortController()
     const events = new Events()
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -75,10 +87,12 @@ export class Sessions {
     })
     const server = this.#options.server(closed.signal)
     const session: Session = {
+      caller,
       transport,
       events,
       open: 0,
       idleSince: performance.now(),
+      used: false,
       broken: new Map(),
       close: () => server.close(),
     }
@@ -105,7 +119,9 @@ export class Sessions {
   /** The answer to a request of that session; `undefined` when there is none of that id. */
   async serve(id: string, request: Request, parsedBody?: unknown): Promise<Response | undefined> {
     const session = this.#sessions.get(id)
-    return session && (await this.#serve(session, request, parsedBody))
+    if (!session) return undefined
+    session.used ||= messagesOf(parsedBody).some(isJSONRPCRequest)
+    return this.#serve(session, request, parsedBody)
   }
 
   async close(): Promise<void> {
@@ -178,9 +194,12 @@ export class Sessions {
     const now = performance.now()
     for (const { events } of this.#sessions.values()) events.forget()
     const idle = [...this.#sessions.values()].filter(({ open }) => open === 0)
-    idle.sort((a, b) => b.idleSince - a.idleSince)
-    for (const [index, session] of idle.entries()) {
-      if (index >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? usualIdleMs))
+    idle.sort((a, b) => Number(b.used) - Number(a.used) || b.idleSince - a.idleSince)
+    const kept = new Map<string, number>()
+    for (const session of idle) {
+      const before = kept.get(session.caller) ?? 0
+      kept.set(session.caller, before + 1)
+      if (before >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? usualIdleMs))
         session.close().catch(() => {})
     }
   }

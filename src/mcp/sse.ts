@@ -13,7 +13,9 @@ import type { McpCall } from './call.ts'
 import { held } from './exchange.ts'
 
 const keepAliveMs = 15_000
-const maxStreams = 1000
+/** Of each caller, so that nobody takes another's; and of all together, as the last line. */
+const maxOfCaller = 1000
+const maxStreams = 3000
 
 /** What makes the server of one connection. */
 export type SseServer = (closed: AbortSignal, deliver: (id: RequestId, call: McpCall) => void) => McpServer
@@ -23,6 +25,8 @@ export class SseSessions {
   readonly #server: SseServer
   readonly #messagesPath: string
   readonly #open = new Map<string, SseTransport>()
+  /** How many of them each caller has. */
+  readonly #callers = new Map<string, number>()
 
   /** @param messagesPath where clients post */
   constructor(server: SseServer, messagesPath: string) {
@@ -30,20 +34,28 @@ export class SseSessions {
     this.#messagesPath = messagesPath
   }
 
-  /** GET: the stream; `undefined` when there are too many. */
-  async open(request: Request): Promise<Response | undefined> {
-    if (this.#open.size >= maxStreams) return undefined
+  /** GET: the stream; `undefined` when there are too many. @param caller whose it is: an address */
+  async open(request: Request, caller: string): Promise<Response | undefined> {
+    const own = this.#callers.get(caller) ?? 0
+    if (this.#open.size >= maxStreams || own >= maxOfCaller) return undefined
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, request.signal)
     const server = this.#server(closed.signal, (requestId, call) => transport.deliver(requestId, call))
     server.server.onclose = () => {
       closed.abort()
-      this.#open.delete(id)
+      if (this.#open.delete(id)) this.#count(caller, -1)
     }
     this.#open.set(id, transport)
+    this.#count(caller, 1)
     await server.connect(transport)
     return transport.response()
+  }
+
+  #count(caller: string, more: number): void {
+    const now = (this.#callers.get(caller) ?? 0) + more
+    if (now > 0) this.#callers.set(caller, now)
+    else this.#callers.delete(caller)
   }
 
   /** POST: hands the message over. @returns false when there is no such stream, undefined when it is no message */

@@ -188,6 +188,78 @@ describe('sessions', () => {
     await stream.body!.cancel()
   })
 
+  test('many sessions of one caller cost no other caller a session, and of its own those that only were opened', async () => {
+    await using door = await startDoor()
+    const ask = (caller: string, body: unknown, headers: Record<string, string> = {}) =>
+      door.door.fetch(
+        new Request(door.url, {
+          method: 'POST',
+          headers: {
+            host: 'localhost',
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            ...headers,
+          },
+          body: JSON.stringify(body),
+        }),
+        { remoteAddress: caller, accept() {} },
+      )
+    const open = async (caller: string) => {
+      const response = await ask(caller, initialize)
+      await response.text()
+      return { 'mcp-session-id': response.headers.get('mcp-session-id')! }
+    }
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+    const statusOf = async (caller: string, session: Record<string, string>) => {
+      const response = await ask(caller, ping, session)
+      await response.text()
+      return response.status
+    }
+    const [other, bare] = [await open('127.0.0.2'), await open('127.0.0.1')]
+    const used = await open('127.0.0.1')
+    expect(await statusOf('127.0.0.1', used)).toBe(200)
+    for (let more = 0; more < 255; more++) await open('127.0.0.1')
+    expect(await statusOf('127.0.0.2', other)).toBe(200)
+    expect(await statusOf('127.0.0.1', used)).toBe(200)
+    expect(await statusOf('127.0.0.1', bare)).toBe(404)
+  })
+
+  test.each(['http', 'sse'] as const)(
+    '%s: 1050 streams that one caller holds refuse no other caller',
+    async transport => {
+      await using door = await startDoor({ transport })
+      const ask = (caller: string, init: RequestInit) =>
+        door.door.fetch(
+          new Request(door.url, {
+            ...init,
+            headers: { host: 'localhost', 'content-type': 'application/json', ...init.headers },
+          }),
+          { remoteAddress: caller, accept() {} },
+        )
+      const accept = 'application/json, text/event-stream'
+      const hold = async (caller: string) => {
+        if (transport === 'sse') return ask(caller, {})
+        const body = JSON.stringify(initialize)
+        const opened = await ask(caller, { method: 'POST', headers: { accept }, body })
+        await opened.text()
+        const session = opened.headers.get('mcp-session-id')
+        if (session === null) return opened
+        return ask(caller, { headers: { accept: 'text/event-stream', 'mcp-session-id': session } })
+      }
+      const held: Response[] = []
+      const statuses: number[] = []
+      for (let more = 0; more < 1050; more++) {
+        held.push(await hold('127.0.0.1'))
+        statuses.push(held.at(-1)!.status)
+      }
+      expect(statuses.indexOf(503)).toBe(1000)
+      held.push(await hold('127.0.0.2'))
+      expect(held.at(-1)!.status).toBe(200)
+      await Promise.all(held.map(({ ok, body }) => ok && body!.cancel()))
+    },
+    60_000,
+  )
+
   test('a cancelled call ends its stream', async () => {
     await using door = await startDoor()
     const opened = await post(door.url, initialize)
