@@ -42,9 +42,12 @@ export async function runSetup(clientName: string, typed: object): Promise<void>
   if (!client) throw new SvcError('invalid_arguments', `there is no client "${clientName}"`)
   const request = requestOf(client, flags)
   if (flags.print) return show(await preview(request))
-  if (flags.remove) return (await takeBack(request)).forEach(tellRemoved)
+  if (flags.remove) {
+    for (const result of await takeBack(request)) tell(result, request, 'not')
+    return
+  }
   try {
-    for (const result of await setUp(request)) tell(result, request)
+    for (const result of await setUp(request)) tell(result, request, 'already')
   } catch (error) {
     // What could not be written can still be pasted.
     if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request))
@@ -141,21 +144,10 @@ function show(entries: readonly { path: string; snippet: string }[]): void {
   for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
 }
 
-const whatOf = ({ what }: SetupResult, name: string) =>
-  what === 'hook' ? 'the prompt hook' : `the server "${name}"`
-
-function tell(result: SetupResult, { name }: SetupRequest): void {
-  const { did, path } = result
-  const words = { added: 'added', changed: 'changed', nothing: 'nothing to do:', removed: 'removed' }
+function tell({ did, path, what }: SetupResult, { name }: SetupRequest, isThere: string): void {
+  const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
+  const end = { added: `in ${path}`, changed: `in ${path}`, removed: `from ${path}` }
   print(
-    `${words[did]} ${whatOf(result, name)} ${did === 'nothing' ? 'is already' : ''} in ${path}`.replace(
-      '  ',
-      ' ',
-    ),
+    did === 'nothing' ? `nothing to do: ${thing} is ${isThere} in ${path}` : `${did} ${thing} ${end[did]}`,
   )
-}
-
-function tellRemoved({ did, what, path }: SetupResult): void {
-  const thing = what === 'hook' ? 'the prompt hook' : 'the server'
-  print(did === 'removed' ? `removed ${thing} from ${path}` : `nothing to do: ${thing} is not in ${path}`)
 }

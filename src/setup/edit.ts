@@ -1,4 +1,4 @@
-/** What an edit of somebody else's settings is, whatever their format. */
+/** What an edit of another program's settings is, whatever their format. */
 
 /** A way into nested settings: names, and in a list the element of which this holds. */
 export type Step = string | ((element: unknown) => boolean)
@@ -9,18 +9,16 @@ export interface Edit {
   readonly value: unknown
 }
 
-/** How one format is read and edited. All of it is about text: what is not touched stays as it is, byte for byte. */
+/** How one format is read and edited. The file stays valid, and the user's own entries and comments are kept. */
 export interface Format {
   /** What the format is called: `JSON`. */
   readonly name: string
-  /** The settings. @throws Unreadable */
+  /** The settings; an empty text has none. @throws Unreadable */
   parse(text: string): unknown
   /** The text with the value at the path, in the place of what was there. @throws Unreadable */
-  put(text: string | undefined, edit: Edit): string
-  /** The text without it; undefined when nothing is left of a file that `put` began. @throws Unreadable */
-  take(text: string, path: readonly Step[]): string | undefined
-  /** The edit alone, as one would paste it. */
-  snippet(edits: readonly Edit[]): string
+  put(text: string, edit: Edit): string
+  /** The text without what is at the path. @throws Unreadable */
+  take(text: string, path: readonly Step[]): string
 }
 
 /** These settings cannot be edited; the message says where and why. */
@@ -38,24 +36,16 @@ export function valueAt(settings: unknown, path: readonly Step[]): unknown {
   return value
 }
 
+/** Every plain value of nested settings with its way, `/"name"/"0"=…`, in one order. Empty objects have none. */
+export const leaves = (value: unknown, way = ''): string[] =>
+  typeof value === 'object' && value !== null && !(value instanceof Date)
+    ? Object.entries(value)
+        .flatMap(([name, one]) => leaves(one, `${way}/${JSON.stringify(name)}`))
+        .sort()
+    : [`${way}=${typeof value} ${value}`]
+
 /** Whether two settings say the same, whatever the order of their names. */
-export function sameSettings(a: unknown, b: unknown): boolean {
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return Object.is(a, b)
-  if (Array.isArray(a) !== Array.isArray(b)) return false
-  const [left, right] = [Object.entries(a), b as Record<string, unknown>]
-  return (
-    left.length === Object.keys(b).length &&
-    left.every(([name, value]) => Object.hasOwn(right, name) && sameSettings(value, right[name]))
-  )
-}
+export const sameSettings = (a: unknown, b: unknown): boolean => leaves(a).join('\n') === leaves(b).join('\n')
 
 /** The line end that a text uses; that of Unix for one without lines. */
 export const lineEndOf = (text: string): string => (/\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n')
-
-export const byteOrderMark = '\ufeff'
-
-/** The text after its byte order mark, and that mark. */
-export function unmarked(text: string): [mark: string, bare: string] {
-  const mark = text.startsWith(byteOrderMark) ? byteOrderMark : ''
-  return [mark, text.slice(mark.length)]
-}

@@ -34,92 +34,75 @@ export interface SetupResult {
 interface Target {
   readonly what: SetupResult['what']
   readonly path: string
-  edits(settings: unknown): readonly Edit[]
+  readonly edits: (settings: unknown) => readonly Edit[]
   taken(settings: unknown): readonly (readonly Step[])[]
   /** Whether what stands there was written by svc. */
   isOurs(value: unknown): boolean
 }
 
-/** Someone else may write between our reading and our writing: then once more. */
-const tries = 5
-
 /** @throws SvcError `forbidden` for a file that was left alone, `invalid_arguments` for what the client cannot do */
-export async function setUp(request: SetupRequest): Promise<SetupResult[]> {
-  return eachTarget(request, true)
-}
+export const setUp = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, put)
 
 /** Takes back what `setUp` put in. @throws as `setUp` */
-export async function takeBack(request: SetupRequest): Promise<SetupResult[]> {
-  return eachTarget(request, false)
-}
+export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, take)
 
 /** What `setUp` would write, and where. @throws SvcError `invalid_arguments` for what the client cannot do */
 export async function preview(request: SetupRequest): Promise<{ path: string; snippet: string }[]> {
-  const { client } = request
-  return (await targetsOf(request)).map(target => ({
-    path: target.path,
-    snippet: client.format.snippet(target.edits(undefined)),
+  const { format } = request.client
+  return (await targetsOf(request)).map(({ path, edits }) => ({
+    path,
+    snippet: edits({}).reduce(format.put, '').trimEnd(),
   }))
 }
 
-async function eachTarget(request: SetupRequest, isWanted: boolean): Promise<SetupResult[]> {
+type Change = [did: SetupResult['did'], text: string]
+
+async function eachTarget(
+  request: SetupRequest,
+  change: (request: SetupRequest, target: Target, before: string) => Change,
+): Promise<SetupResult[]> {
   const results: SetupResult[] = []
-  for (const target of await targetsOf(request)) results.push(await changed(request, target, isWanted))
+  for (const target of await targetsOf(request)) {
+    const { path, what } = target
+    const file = await readSettings(path)
+    try {
+      const [did, text] = change(request, target, file.text)
+      if (did !== 'nothing') await writeSettings(file, text)
+      results.push({ path, what, did })
+    } catch (error) {
+      throw error instanceof Unreadable ? refused(path, error.message, error) : error
+    }
+  }
   return results
 }
 
-async function changed(request: SetupRequest, target: Target, isWanted: boolean): Promise<SetupResult> {
-  const { path, what } = target
-  for (let left = tries; left > 0; left--) {
-    const file = await readSettings(path)
-    try {
-      const [did, text] = isWanted ? put(request, target, file.text) : take(request, target, file.text)
-      if (did === 'nothing' || (await writeSettings(file, text))) return { path, what, did }
-    } catch (error) {
-      if (error instanceof Unreadable) throw refused(path, error.message, error)
-      throw error
-    }
-  }
-  throw refused(path, 'is written by another program all the time')
-}
-
-type Change = [did: SetupResult['did'], text: string | undefined]
-
-function put({ client, name, force }: SetupRequest, target: Target, before: string | undefined): Change {
+function put({ client, name, force }: SetupRequest, target: Target, before: string): Change {
   const { format } = client
-  const settings = before === undefined || before.trim() === '' ? undefined : format.parse(before)
+  const settings = format.parse(before)
   const edits = target
     .edits(settings)
     .filter(({ path, value }) => !sameSettings(valueAt(settings, path), value))
-  const [main] = edits
-  if (!main) return ['nothing', before]
-  const there = edits.some(({ path }) => valueAt(settings, path) !== undefined)
-  const foreign = edits.find(({ path }) => {
-    const value = valueAt(settings, path)
-    return value !== undefined && !target.isOurs(value)
-  })
-  if (foreign && !force) throw taken(target.path, name)
-  const after = edits.reduce((text, edit) => format.put(text, edit), before) ?? ''
+  if (edits.length === 0) return ['nothing', before]
+  const there = edits.map(({ path }) => valueAt(settings, path)).filter(value => value !== undefined)
+  if (!force && !there.every(target.isOurs)) throw taken(target.path, name)
+  const after = edits.reduce(format.put, before)
   for (const { path, value } of edits)
     if (!sameSettings(valueAt(format.parse(after), path), value))
       throw new Unreadable('could not be edited safely')
-  return [there ? 'changed' : 'added', after]
+  return [there.length > 0 ? 'changed' : 'added', after]
 }
 
-function take({ client, name, force }: SetupRequest, target: Target, before: string | undefined): Change {
+function take({ client, name, force }: SetupRequest, target: Target, before: string): Change {
   const { format } = client
-  if (before === undefined || before.trim() === '') return ['nothing', before]
   const settings = format.parse(before)
   const paths = target.taken(settings).filter(path => valueAt(settings, path) !== undefined)
   const [main] = paths
   if (!main) return ['nothing', before]
   if (!force && !target.isOurs(valueAt(settings, main))) throw taken(target.path, name)
-  let text: string | undefined = before
-  for (const path of paths) if (text !== undefined) text = format.take(text, path)
+  const after = paths.reduce(format.take, before)
   for (const path of paths)
-    if (text !== undefined && text.trim() !== '' && valueAt(format.parse(text), path) !== undefined)
-      throw new Unreadable('could not be edited safely')
-  return ['removed', text]
+    if (valueAt(format.parse(after), path) !== undefined) throw new Unreadable('could not be edited safely')
+  return ['removed', after]
 }
 
 const taken = (path: string, name: string) =>
@@ -160,24 +143,15 @@ async function existing(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const ownKeys = new Set([
-  'type',
-  'command',
-  'args',
-  'url',
-  'httpUrl',
-  'headers',
-  'bearer_token_env_var',
-  'oauth',
-])
-const inputKeys = new Set(['type', 'id', 'description', 'password'])
+const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth)$/
+const inputKeys = /^(type|id|description|password)$/
 
-/** As svc writes them, whatever the paths in it; one that a person added something to is his. */
+/** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */
 function isOurServer(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
-  const keys = Object.keys(value)
-  if ('id' in value) return keys.every(key => inputKeys.has(key))
-  if (!keys.every(key => ownKeys.has(key))) return false
+  const own = 'id' in value ? inputKeys : serverKeys
+  if (!Object.keys(value).every(key => own.test(key))) return false
+  if ('id' in value) return true
   const { command, args, url, httpUrl } = value as Record<string, unknown>
   const words = Array.isArray(command) ? command : Array.isArray(args) ? args : []
   if (command !== undefined) return words.join(' ').includes('mcp -t stdio')

@@ -60,9 +60,9 @@ describe('svc setup', () => {
     expect(await readFile(path, 'utf8')).toBe(text)
     expect(await setup(['cursor', '--remove'], { home: dir })).toEqual({
       ...{ status: 0, stderr: '' },
-      stdout: `removed the server from ${path}\n`,
+      stdout: `removed the server "svc" from ${path}\n`,
     })
-    expect(await readdir(join(dir, '.cursor'))).toEqual([])
+    expect(JSON.parse(await readFile(path, 'utf8'))).toEqual({ mcpServers: {} })
   })
 
   test('a data directory and the sandbox go along, from the environment too; the usual one does not', async () => {
@@ -184,6 +184,7 @@ describe('what was written works', () => {
     expect((await setup(['claude-code', '--remove'], { home: dir })).stdout).toContain(
       'removed the prompt hook from ',
     )
-    expect(await readdir(join(dir, '.claude'))).toEqual([])
+    const left = JSON.parse(await readFile(join(dir, '.claude', 'settings.json'), 'utf8'))
+    expect(left).toEqual({ hooks: { UserPromptSubmit: [] } })
   })
 })

@@ -41,7 +41,7 @@ export function add({ program }: CommandLine): void {
     ['svc setup claude-code', 'for all projects of this user'],
     ['svc setup cursor --print --sandbox', 'only look, with the pretend WeChat'],
     ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
-    ['svc setup claude-code --remove', 'as it was before'],
+    ['svc setup claude-code --remove', 'take it out again'],
   ]).action(async (client: string, flags: object) => {
     const { runSetup } = await import('../setup.ts')
     await runSetup(client, flags)
