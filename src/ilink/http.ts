@@ -90,7 +90,14 @@ export const isILinkError = (error: unknown, kind?: ILinkErrorKind): error is IL
   error instanceof ILinkError && (kind === undefined || error.kind === kind)
 
 /** `base` + `path`; a path prefix in `base` survives, and so does one trailing slash too many. */
-export const joinUrl = (base: string, path: string): string => `${base.trim().replace(/\/+$/, '')}/${path}`
+export const joinUrl = (base: string, path: string): string => `${withoutSlashes(base.trim())}/${path}`
+
+/** Without slashes at its end; in one pass, since the address may be upstream's. */
+export function withoutSlashes(url: string): string {
+  let end = url.length
+  while (url[end - 1] === '/') end--
+  return url.slice(0, end)
+}
 
 /** `iLink-App-ClientVersion` of a version: (major<<16)|(minor<<8)|patch, each 8 bits; 2.4.9 is 132105. */
 export function clientVersionOf(version: string): string {

@@ -2,7 +2,9 @@
  * The QR login as a pure step: what a status reply means for a login under way (protocol notes 2.2). Knows no network
  * and no clock; a driver polls, asks the human, and does what `next` says.
  */
+
 import type { LoginState } from '../model/session.ts'
+import { withoutSlashes } from './http.ts'
 import type { QrcodeReply, QrcodeStatusReply } from './wire.ts'
 
 /** An expired QR code is replaced this often (the official client stops at 2). */
@@ -144,7 +146,7 @@ function redirectedHost(host: string | undefined, loginHost: string): string | u
 function baseUrl(given: string | undefined, loginHost: string): string {
   const url = given && URL.canParse(given) ? new URL(given) : undefined
   const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlain(loginHost)))
-  return (usable && given ? given : loginHost).replace(/\/+$/, '')
+  return withoutSlashes(usable && given ? given : loginHost)
 }
 
 const isPlain = (url: string) => /^http:/i.test(url)

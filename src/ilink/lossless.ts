@@ -3,8 +3,8 @@
  * are uint64 (protocol notes 3.6), so long integers are quoted in the text before it is parsed.
  */
 
-// A string (kept), or a number with all its parts, so that no number inside a string or a fraction is touched.
-const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+// With all its parts, so that no number inside a fraction is touched.
+const numbers = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 const longInteger = /^-?\d{16,}$/
 
 const colon = 0x3a
@@ -50,10 +50,22 @@ export function quoteLongIntegers(text: string): string {
       out += `${text.slice(done, start)}"${run[0]}"`
       done = end
     } else {
-      return text.replace(tokens, token => (longInteger.test(token) ? `"${token}"` : token))
+      return quoteOutsideStrings(text)
     }
   }
   return done === 0 ? text : out + text.slice(done)
+}
+
+function quoteOutsideStrings(text: string): string {
+  let out = ''
+  for (let at = 0; at < text.length; ) {
+    const string = text.indexOf('"', at)
+    const end = string < 0 ? text.length : string
+    out += text.slice(at, end).replace(numbers, number => (longInteger.test(number) ? `"${number}"` : number))
+    at = string < 0 ? end : stringEnd(text, string) + 1
+    out += text.slice(end, at)
+  }
+  return out
 }
 
 /** `JSON.parse` in which integers of 16 or more digits arrive as strings. @throws SyntaxError */

@@ -1,6 +1,7 @@
 /** Completions: session names, user ids and message ids, for the arguments of prompts and the variables of templates. */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { Gateway } from '../gateway/face.ts'
+import { sessionKey } from '../model/session.ts'
 import type { McpContext } from './context.ts'
 import { protocolError } from './protocol-error.ts'
 import { readable } from './resources.ts'
@@ -68,7 +69,7 @@ export function addCompletions(server: McpServer, { gateway, log }: McpContext):
 }
 
 function matching(values: readonly string[], given: string): string[] {
-  const wanted = given.normalize('NFC').toLowerCase()
+  const wanted = sessionKey(given)
   const found = values
     .map(value => ({ value, at: value.toLowerCase().indexOf(wanted) }))
     .filter(({ at }) => at >= 0)

@@ -131,7 +131,7 @@ const pattern = /^[\p{L}\p{M}\p{N}_-][\p{L}\p{M}\p{N}._-]*$/u
  * @throws SvcError `invalid_arguments`
  */
 export function sessionName(input: string): string {
-  const name = input.normalize('NFC')
+  const name = normalized(input)
   if (name === '') return defaultSessionName
   const bad = (why: string) =>
     new SvcError('invalid_arguments', `session name: ${why}`, {
@@ -147,4 +147,7 @@ export function sessionName(input: string): string {
 }
 
 /** Two names that a case-insensitive file system would confuse have the same key. */
-export const sessionKey = (name: string): string => name.normalize('NFC').toLowerCase()
+export const sessionKey = (name: string): string => normalized(name).toLowerCase()
+
+// 64 characters never have more code units, and to normalise a run of accents takes time with its square (40,000: 17 s).
+const normalized = (name: string): string => (name.length > 300 ? name : name.normalize('NFC'))

@@ -313,6 +313,10 @@ describe('joinUrl', () => {
     ['https://h:8/prefix', 'https://h:8/prefix/ilink/x'],
     ['https://h/prefix/', 'https://h/prefix/ilink/x'],
   ]
+  test('an address of nothing but slashes, as upstream may name one', () => {
+    const slashes = '/'.repeat(4_000_000)
+    expect(joinUrl(`https://h${slashes}x${slashes}`, 'ilink/x')).toBe(`https://h${slashes}x/ilink/x`)
+  })
   for (const [base, expected] of cases) test(base, () => expect(joinUrl(base, 'ilink/x')).toBe(expected))
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseLossless, sliceArray } from '../../src/ilink/lossless.ts'
+import { parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
 
 describe('parseLossless', () => {
   const cases: [name: string, text: string, expected: unknown][] = [
@@ -58,6 +58,13 @@ describe('parseLossless', () => {
     ['a bare number', '9007199254740993', '9007199254740993'],
     ['null', 'null', null],
   ]
+  test('what is no JSON is looked at once', () => {
+    const odd = `"${'1'.repeat(20)} ${'\\"'.repeat(2_000_000)}`
+    expect(quoteLongIntegers(odd)).toBe(odd)
+    expect(quoteLongIntegers(`x${odd}`)).toBe(`x${odd}`)
+    expect(quoteLongIntegers(`\\${odd}`)).toBe(`\\${odd}`)
+  })
+
   for (const [name, text, expected] of cases) {
     test(name, () => expect(parseLossless(text)).toEqual(expected))
   }

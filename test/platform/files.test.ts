@@ -222,6 +222,7 @@ test('a long name is cut between characters and keeps its extension', () => {
     expect(name.slice(0, -5).replaceAll(unit.normalize('NFC'), '')).toBe('')
   }
   expect(bytes(safeBaseName(`x.${'y'.repeat(500)}`, 'f'))).toBe(200)
+  expect(bytes(safeBaseName(`a${'\u0301\u0323'.repeat(1_000_000)}`, 'f'))).toBeLessThanOrEqual(200)
   expect(
     bytes(safeBaseName(`${'a/'.repeat(1_000_000)}${'中'.repeat(1_000_000)}.txt`, 'f')),
   ).toBeLessThanOrEqual(200)

@@ -124,6 +124,30 @@ describe('text_contains', () => {
     }
   })
 
+  test('a long needle is compared as a short one is', async () => {
+    await using t = await openStore()
+    const long = `${'a%'.repeat(30)}Z`
+    t.store.insertReceived('s', 'b', [
+      message(`-${long.toLowerCase()}-`),
+      message('a%'.repeat(40)),
+      message('ä'.repeat(50)),
+    ])
+    expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
+    expect(await texts(t.store, { text_contains: 'Ä'.repeat(50) })).toEqual([])
+  })
+
+  test('texts and a needle made for each other hold nobody up', async () => {
+    await using t = await openStore()
+    const half = 'a'.repeat(4999)
+    // LIKE would take minutes for them.
+    t.store.insertReceived(
+      's',
+      'b',
+      Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
+    )
+    expect(await texts(t.store, { text_contains: `a${half}b${half}` })).toEqual([])
+  })
+
   test('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async () => {
     await using t = await openStore()
     const long = '长'.repeat(10_000)
