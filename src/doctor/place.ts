@@ -18,7 +18,7 @@ export interface Place {
 }
 
 const ourFiles =
-  /^(\.default_session|api_token|messages\.db(-wal|-shm|-journal)?|\.(data|poll)\.lock(\.lock)?)$/
+  /^(\.default_session|\.signed_out\.json|api_token|messages\.db(-wal|-shm|-journal)?|\.(data|poll)\.lock(\.lock)?)$/
 /** What a file system, or the desktop, puts into any folder. */
 const nobodys = /^(lost\+found|\.DS_Store)$/
 /** A file that was being written, and one that did not parse. */

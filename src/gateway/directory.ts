@@ -98,6 +98,7 @@ const ownNames = new Set([
   '.data.lock',
   '.poll.lock',
   '.default_session',
+  '.signed_out.json',
   'messages.db',
   'api_token',
   'lost+found',

@@ -140,8 +140,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     tag: 'panel',
     answer: Success,
     run: async () => ({ success: true }),
-    headers: ({ request }) => {
-      const cookie = access.signOut(request)
+    headers: async ({ request }) => {
+      const cookie = await access.signOut(request)
       events.endSignedOut()
       return { 'set-cookie': cookie }
     },
@@ -200,10 +200,10 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const path = pathOf(request.url)
       const isApi = path === '/api' || path.startsWith('/api/')
       const open = openPaths.has(path) || !isApi
-      const refusal = access.refusal(request, open) ?? context.waiting.stopped
-      if (refusal) return tries.answer(problemResponse(refusal), peer)
-      if (!open) peer?.accept()
       try {
+        const refusal = access.refusal(request, open) ?? context.waiting.stopped
+        if (refusal) return await tries.answer(problemResponse(refusal), peer)
+        if (!open) peer?.accept()
         const answer = await answered(request, path, isApi)
         return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
       } catch (error) {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { createAdminApp } from '../../src/server/admin.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
@@ -164,7 +166,6 @@ describe.each([
     expect(headers.get('set-cookie')).not.toContain(token)
     expect((await status(cookieOf(headers))).status).toBe(200)
     expect((await status(`a=b; ${cookieOf(headers)}; c=d`)).status).toBe(200)
-    // Behind a proxy that speaks TLS.
     if (host !== '127.0.0.1') return
     const own = `http://127.0.0.1:${admin.server.port}`
     expect(
@@ -250,6 +251,49 @@ describe.each([
     expect(out.headers.get('set-cookie')).toStartWith('svc_panel=; Path=/; Max-Age=0;')
     expect((await status(one)).status).toBe(401)
     expect((await status(other)).status).toBe(200)
+  })
+
+  test('behind TLS the cookie is of this host alone, and a foreign one of its name hides neither', async () => {
+    const sign = async (headers: Record<string, string>) =>
+      (await admin.call('POST', '/api/sign-in', { token }, headers)).headers.get('set-cookie')!
+    const secure = await sign({ 'x-forwarded-proto': 'https' })
+    expect(secure).toMatch(
+      /^__Host-svc_panel=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
+    )
+    expect(await sign({ 'x-forwarded-proto': 'http' })).toMatch(/^svc_panel=[^;]+; (?!.*Secure)/)
+    const foreign = `99999999999999.abc.${'A'.repeat(43)}`
+    for (const own of [secure, await sign({})].map(cookie => cookie.split(';')[0]!))
+      for (const cookie of [
+        `svc_panel=${foreign}; ${own}`,
+        `svc_panel=; __Host-svc_panel=x; ${own}; svc_panel=1`,
+      ])
+        expect([cookie, (await status(cookie)).status]).toEqual([cookie, 200])
+    expect((await status(`svc_panel=${foreign}; __Host-svc_panel=${foreign}`)).status).toBe(401)
+  })
+
+  test('a sign-out lasts over a restart, in another process too, and ends every sign-in that came along', async () => {
+    const beside = admin.again()
+    const [one, two, other] = await Promise.all(
+      [1, 2, 3].map(async () => cookieOf((await signIn(admin)).headers)),
+    )
+    const shown = async (app: typeof beside, cookie: string) =>
+      (await app.fetch(at('/api/status', { cookie }))).status
+    expect(await shown(beside, one!)).toBe(200)
+    await admin.call('POST', '/api/sign-out', {}, { cookie: `${one}; ${two}` })
+    for (const app of [admin.app, beside, admin.again()]) {
+      expect([await shown(app, one!), await shown(app, two!), await shown(app, other!)]).toEqual([
+        401, 401, 200,
+      ])
+    }
+    // Of both processes, whoever wrote last.
+    await beside.fetch(new Request(at('/api/sign-out', { cookie: other! }), { method: 'POST' }))
+    const later = admin.again()
+    for (const cookie of [one, two, other]) expect(await shown(later, cookie!)).toBe(401)
+    const file = join(admin.test.dir, '.signed_out.json')
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(
+      Object.values(JSON.parse(await readFile(file, 'utf8'))).every(until => Number(until) > Date.now()),
+    ).toBe(true)
   })
 
   test('a sign-in outlives a restart, not a new token and not thirty days', async () => {

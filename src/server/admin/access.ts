@@ -2,17 +2,29 @@
  * Who may use the panel. On a loopback address: whoever sits at this machine, and no page of another origin. Anywhere
  * else, or with a token set: who has signed in with that token, or opened the one-time link that was printed at start.
  *
- * A sign-in is a cookie that proves itself: its expiry and name, signed with a key made of the token. So nothing is kept, it
- * outlives a restart, and a new token ends all sign-ins.
+ * A sign-in is a cookie that proves itself: its expiry and name, signed with a key made of the token. So it outlives a
+ * restart, and a new token ends all sign-ins. Kept are only the names of those that were ended before their time, in the
+ * data directory: for all processes that serve it, and for later ones.
  */
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
+import { setAside, writeDurably } from '../../platform/files.ts'
+import { JsonFiles } from '../../state/json-file.ts'
 import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 
-/** Name of the cookie. */
-export const cookieName = 'svc_panel'
+/**
+ * Name of the cookie; behind TLS with a prefix, by which browsers take it from this very host alone. Without it a sibling
+ * domain can set one of the same name, so all of them are tried.
+ */
+const cookieName = 'svc_panel'
+const hostCookieName = `__Host-${cookieName}`
+/** In the data directory: `{name: Unix ms}`, until when each sign-in would have lasted. */
+const endedFile = '.signed_out.json'
+/** Of more the ones that would have ended first are forgotten; only who is signed in can add one. */
+const maxEnded = 1000
 /** A sign-in lasts this long. */
 const signedInMs = 30 * 24 * 60 * 60_000
 /** Whoever comes again after this time has it last anew. */
@@ -35,41 +47,42 @@ export interface Access {
   signInByLink(code: string, request: Request): string | undefined
   /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
   renewal(request: Request): string | undefined
-  /** Ends the sign-in of this request, with all that it was renewed by. @returns the Set-Cookie that forgets it */
-  signOut(request: Request): string
+  /** Ends the sign-ins of this request, with all that they were renewed by. @returns the Set-Cookie that forgets it */
+  signOut(request: Request): Promise<string>
   /** The code of a new one-time link. */
   newLink(): string
 }
 
-export function createAccess(options: GuardOptions & { clock: Clock }): Access {
+/** @param options `basePath` is the data directory */
+export function createAccess(options: GuardOptions & { clock: Clock; basePath: string }): Access {
   const { clock, token } = options
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
   const links = new Map<string, number>()
-  /** Names of sign-ins that were ended before their time, until they would have ended. */
-  const ended = new Map<string, number>()
+  const ended = new EndedSignIns(join(options.basePath, endedFile))
 
   const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
   const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
     const text = `${clock.now() + signedInMs}.${name}`
     return cookie(`${text}.${signed(text)}`, signedInMs / 1000, request)
   }
-  /** The sign-in that the request proves. */
-  const signIn = (request: Request): { name: string; until: number } | undefined => {
-    const [expiry, name, proof, ...more] = cookieOf(request)?.split('.') ?? []
-    if (!expiry || !name || !proof || more.length > 0 || ended.has(name)) return undefined
+  const proven = (value: string): SignIn | undefined => {
+    const [expiry, name, proof, ...more] = value.split('.')
+    if (!expiry || !name || !proof || more.length > 0) return undefined
     const given = Buffer.from(proof)
     const right = Buffer.from(signed(`${expiry}.${name}`))
     if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
-    return Number(expiry) > clock.now() ? { name, until: Number(expiry) } : undefined
+    return Number(expiry) > clock.now() && !ended.has(name) ? { name, until: Number(expiry) } : undefined
   }
+  /** The sign-ins that the request proves. */
+  const signIns = (request: Request): SignIn[] => cookiesOf(request).flatMap(value => proven(value) ?? [])
 
   return {
     required: key !== undefined,
     refusal(request, open) {
       // A cookie goes along by itself, so the page that makes the request must be ours, wherever we are bound.
       const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
-      if (foreign || open || key === undefined || signIn(request)) return foreign
+      if (foreign || open || key === undefined || signIns(request).length > 0) return foreign
       return guard.refusal(request, false)
     },
     signIn(given, request) {
@@ -83,14 +96,13 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
       return until !== undefined && until > clock.monotonic() && key ? newCookie(request) : undefined
     },
     renewal(request) {
-      const own = key && signIn(request)
+      const own = key && signIns(request)[0]
       const young = !own || own.until - clock.now() > signedInMs - renewedAfterMs
       return young ? undefined : newCookie(request, own.name)
     },
-    signOut(request) {
-      for (const [old, until] of ended) if (until < clock.now()) ended.delete(old)
-      const own = key && signIn(request)
-      if (own) ended.set(own.name, clock.now() + signedInMs)
+    async signOut(request) {
+      const names = key === undefined ? [] : signIns(request).map(({ name }) => name)
+      if (names.length > 0) await ended.add(names, clock.now() + signedInMs, clock.now())
       return cookie('', 0, request)
     },
     newLink() {
@@ -101,16 +113,59 @@ export function createAccess(options: GuardOptions & { clock: Clock }): Access {
   }
 }
 
-function cookieOf(request: Request): string | undefined {
-  for (const part of (request.headers.get('cookie') ?? '').split(';')) {
-    const at = part.indexOf('=')
-    if (part.slice(0, at).trim() === cookieName) return part.slice(at + 1).trim() || undefined
-  }
-  return undefined
+interface SignIn {
+  name: string
+  until: number
 }
 
-const cookie = (value: string, seconds: number, request: Request) => {
-  // Behind a proxy with TLS the browser's origin says so; we ourselves speak plain HTTP.
-  const secure = request.headers.get('origin')?.startsWith('https:') ? '; Secure' : ''
-  return `${cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+/** The sign-ins that were ended before their time. */
+class EndedSignIns {
+  readonly #path: string
+  readonly #files = new JsonFiles(
+    fields => new Map(Object.entries(fields).map(([name, ms]) => [name, Number(ms)])),
+  )
+  /** Those that were ended here. */
+  readonly #own = new Map<string, number>()
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** @throws SvcError `store_unavailable` when the file cannot be read */
+  has(name: string): boolean {
+    return this.#own.has(name) || this.#kept().has(name)
+  }
+
+  async add(names: readonly string[], until: number, now: number): Promise<void> {
+    for (const name of names) this.#own.set(name, until)
+    const all = [...new Map([...this.#kept(), ...this.#own])].filter(([, ms]) => ms > now)
+    const newest = all.sort(([, a], [, b]) => b - a).slice(0, maxEnded)
+    this.#own.clear()
+    for (const [name, ms] of newest) this.#own.set(name, ms)
+    if (this.#files.read(this.#path).kind === 'damaged') await setAside(this.#path)
+    await writeDurably(this.#path, `${JSON.stringify(Object.fromEntries(newest))}\n`)
+  }
+
+  #kept(): ReadonlyMap<string, number> {
+    const found = this.#files.read(this.#path)
+    return found.kind === 'read' ? found.value : new Map()
+  }
+}
+
+function cookiesOf(request: Request): string[] {
+  return (request.headers.get('cookie') ?? '').split(';').flatMap(part => {
+    const at = part.indexOf('=')
+    const name = part.slice(0, at).trim()
+    const value = part.slice(at + 1).trim()
+    return value && (name === cookieName || name === hostCookieName) ? [value] : []
+  })
+}
+
+function cookie(value: string, seconds: number, { headers }: Request): string {
+  // We ourselves speak plain HTTP: that a proxy in front speaks TLS is told by the browser's origin or by the proxy. Who
+  // lies about it harms the own cookie alone.
+  const behindTls =
+    headers.get('origin')?.startsWith('https:') || /^https\b/i.test(headers.get('x-forwarded-proto') ?? '')
+  const [name, secure] = behindTls ? [hostCookieName, '; Secure'] : [cookieName, '']
+  return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
 }

@@ -38,7 +38,9 @@ export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSche
   answer: A
   errors?: readonly ErrorCode[]
   /** Headers of the answer, besides the usual. */
-  headers?(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Record<string, string>
+  headers?(
+    call: RouteCall<Static<P>, Static<Q>, Static<B>>,
+  ): Record<string, string> | Promise<Record<string, string>>
   run(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Promise<Static<A>>
 }
 
@@ -60,7 +62,7 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
         request,
       }
       const value = await route.run(inputs)
-      const headers = route.headers?.(inputs)
+      const headers = await route.headers?.(inputs)
       return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
     } catch (error) {
       return failed(error, context, operationId, call.signal)
