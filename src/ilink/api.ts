@@ -272,7 +272,7 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       const { fields } = await post<GetUploadUrlReply>(account.base_url, 'getuploadurl', { ...body }, options)
       const url = filledOf(fields.upload_full_url)
       const uploadParam = filledOf(fields.upload_param)
-      if (url !== undefined) return { url }
+      if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
       if (uploadParam !== undefined) return { uploadParam }
       throw new ILinkError('malformed', 'WeChat answered without an upload address')
     },

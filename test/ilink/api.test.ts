@@ -151,10 +151,12 @@ describe('requests', () => {
       no_need_thumb: true,
       base_info,
     })
-    await using legacy = recording({ upload_param: 'p' })
-    expect(await api.getUploadUrl(account(legacy.url), upload)).toEqual({ uploadParam: 'p' })
-    await using empty = recording({ ret: 0 })
-    expect(await failure(api.getUploadUrl(account(empty.url), upload))).toMatchObject({ kind: 'malformed' })
+    for (const none of [undefined, '', 'http://', 'x y', 'file:///etc/passwd']) {
+      await using legacy = recording({ upload_full_url: none, upload_param: 'p' })
+      expect(await api.getUploadUrl(account(legacy.url), upload)).toEqual({ uploadParam: 'p' })
+      await using empty = recording({ ret: 0, upload_full_url: none })
+      expect(await failure(api.getUploadUrl(account(empty.url), upload))).toMatchObject({ kind: 'malformed' })
+    }
   })
 })
 
