@@ -1,0 +1,524 @@
+/** Calls at every door, made of what the service says of itself: its two OpenAPI documents and its list of MCP tools. */
+import fc from 'fast-check'
+import type { Json } from '../support/service.ts'
+import { secrets } from './secrets.ts'
+import type { Target } from './target.ts'
+import { firstId } from './upstream.ts'
+import { hostileText, jsonText, type Known, type Schema, sizeOf, spoiled, valid } from './values.ts'
+
+export interface Call {
+  door: 'rest' | 'panel' | 'mcp'
+  operation: string
+  method: string
+  path: string
+  headers: Record<string, string>
+  body?: string | Uint8Array<ArrayBuffer>
+  /** How the body is announced: as it is, in chunks, as longer or shorter than it comes. */
+  framing: 'length' | 'chunked' | 'longer' | 'shorter'
+  /** What is hostile in it. */
+  places: string[]
+  /** May take its time: the caller leaves after a moment. */
+  waits: boolean
+}
+
+/** Stand for what only the running service knows. */
+const marks = { upload: '@@upload@@', session: '@@session@@' } as const
+
+/** Addresses of this machine, in spellings that a guard may overlook; at none of them anything is to be asked. */
+const places = [
+  ...[
+    '127.0.0.1',
+    '127.1',
+    '2130706433',
+    '0x7f000001',
+    '0177.0.0.1',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    'localhost',
+    '127.0.0.1.',
+    'u@127.0.0.1',
+    '0',
+  ].map(host => `http://${host}:1/`),
+  ...[
+    'file:///etc/passwd',
+    'gopher://127.0.0.1:1/',
+    '//127.0.0.1:1/',
+    'http://',
+    'http:///a',
+    'http://[',
+    'data:,a',
+    'javascript:1',
+    '',
+  ],
+]
+const paths = [
+  'a.png',
+  'a.png',
+  './a.png',
+  'none.png',
+  '../api_token',
+  '/etc/passwd',
+  'a.png/..',
+  '../media/a.png',
+  '..%2fapi_token',
+  'a\0.png',
+  '/proc/self/environ',
+  '/dev/zero',
+]
+
+const known: Known = {
+  ...{
+    to: ['a@im.wechat', 'b@im.wechat'],
+    user_id: ['a@im.wechat', 'b@im.wechat'],
+    bot_id: ['000000000001@im.bot'],
+  },
+  ...{
+    session: ['work', 'default'],
+    session_name: ['work', 'default', 'new'],
+    old_name: ['work', 'default'],
+    new_name: ['work2', 'neu', '工作'],
+  },
+  ...{
+    name: ['work', 'default'],
+    message_id: [firstId, '7460000000000000002'],
+    item: [0, 1, 2],
+    id: ['1', '2', 'x'],
+  },
+  ...{
+    image_path: paths,
+    voice_path: paths,
+    file_path: paths,
+    video_path: paths,
+    path: paths,
+    url: places,
+    save_dir: ['downloads', 'media/x', '../..', '/tmp', 'a.png'],
+  },
+  ...{
+    upload_id: [marks.upload],
+    data: ['QUJD', 'QQ==', 'A', '===='],
+    timeout: [0],
+    timeout_seconds: [0],
+    hours: [1, 24],
+    digest: ['sha256', 'md5'],
+  },
+  ...{
+    consumer: ['fuzz', 'fuzz2', 'default'],
+    after: [0, 1, 5],
+    before: [1, 100],
+    limit: [1, 10, 1000],
+    offset: [0, 5],
+    login_id: ['x'],
+    verify_code: ['1234'],
+  },
+  ...{
+    msg_type: ['TEXT', 'IMAGE'],
+    since: ['2026-01-01', 0],
+    until: ['2026-12-01', 1],
+    file_name: ['a.txt', '报告.pdf', 'con'],
+    kind: ['file', 'image', 'voice', 'video'],
+  },
+  ...{
+    text: ['hello', '你好', '```js\nlet a\n```'],
+    text_contains: ['hello', '%', '_'],
+    up_to: [1, 10],
+    token: ['wrong'],
+  },
+}
+
+const methods: Record<string, fc.Arbitrary<unknown>> = {
+  initialize: fc.constant({
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'fuzz', version: '1' },
+  }),
+  ping: fc.constant({}),
+  'server/discover': fc.constant({}),
+  'tools/list': fc.constant({ cursor: '1' }),
+  'resources/list': fc.constant({}),
+  'resources/templates/list': fc.constant({}),
+  'resources/read': fc
+    .constantFrom('svc://sessions', 'svc://conversations', `svc://media/${firstId}/0`, 'svc://x')
+    .map(uri => ({ uri })),
+  'resources/subscribe': fc.constant({ uri: 'svc://sessions' }),
+  'resources/unsubscribe': fc.constant({ uri: 'svc://sessions' }),
+  'prompts/list': fc.constant({}),
+  'prompts/get': fc
+    .constantFrom('reply', 'summary', 'x')
+    .map(name => ({ name, arguments: { user: 'a@im.wechat', session: 'work' } })),
+  'completion/complete': fc.constant({
+    ref: { type: 'ref/prompt', name: 'reply' },
+    argument: { name: 'user', value: 'a' },
+  }),
+  'logging/setLevel': fc.constant({ level: 'info' }),
+  'notifications/initialized': fc.constant({}),
+  'notifications/cancelled': fc.constant({ requestId: 1, reason: 'no' }),
+  'notifications/progress': fc.constant({ progressToken: 1, progress: 1 }),
+}
+
+/** Reads the three lists of a running service. @returns calls of everything in them */
+export async function callsOf(target: Target): Promise<fc.Arbitrary<Call>> {
+  const headers = { authorization: `Bearer ${secrets.api}` }
+  const [rest, panel] = await Promise.all(
+    Object.values(target.urls).map(
+      async url => (await (await fetch(`${url}/openapi.json`, { headers })).json()) as Json,
+    ),
+  )
+  const listed = await fetch(`${target.urls.rest}/mcp`, {
+    method: 'POST',
+    headers: { ...headers, ...mcpHeaders, 'mcp-session-id': target.ids.session },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+  })
+  // Without the panel's pages, which are built, only what is below /api is there.
+  const hasPages = (await fetch(target.urls.panel)).status === 200
+  const { result } = JSON.parse((await listed.text()).replace(/^[\s\S]*?(?=\{)/, ''))
+  return fc.oneof(
+    { arbitrary: fc.oneof(...operationsOf('rest', rest)), weight: 5 },
+    { arbitrary: fc.oneof(...operationsOf('panel', panel)), weight: 4 },
+    { arbitrary: mcpCalls(result.tools), weight: 4 },
+    { arbitrary: elsewhere(hasPages), weight: 1 },
+  )
+}
+
+type Weighted = { arbitrary: fc.Arbitrary<Call>; weight: number }
+
+function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
+  const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
+  return Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(
+    ([path, operations]) =>
+      Object.entries(operations).map(([method, operation]) => {
+        const parameters = (operation.parameters ?? []) as { in: string; name: string; schema: Schema }[]
+        const part = (where: string) =>
+          fc.tuple(
+            ...parameters
+              .filter(one => one.in === where)
+              .map(({ name, schema }) =>
+                fc.tuple(
+                  fc.constant(name),
+                  fc.oneof(
+                    { arbitrary: valid(schema, known, resolve, name).map(String), weight: 4 },
+                    { arbitrary: hostileText, weight: 1 },
+                  ),
+                  fc.integer({ min: 0, max: 9 }),
+                ),
+              ),
+          )
+        const schema = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
+        const body = schema
+          ? jsonBody(valid(schema, known, resolve))
+          : operation.requestBody
+            ? uploadBody
+            : fc.constant(none)
+        const waits = /recv|login|events|status/.test(path)
+        const arbitrary = fc
+          .record({ params: part('path'), query: part('query'), body, headers: someHeaders, framing })
+          .map(made => {
+            const at = made.params.reduce(
+              (text, [name, value]) => text.replace(`{${name}}`, () => encoded(value).slice(0, 8000)),
+              path,
+            )
+            const query = made.query
+              .filter(([, , chance]) => chance < 4)
+              .map(([name, value]) => `${name}=${encoded(value).slice(0, 8000)}`)
+            return {
+              ...{ door, operation: `${method} ${path}`, method: method.toUpperCase(), waits },
+              path: at + (query.length > 0 ? `?${query.join('&')}` : ''),
+              headers: { ...made.body.headers, ...made.headers },
+              ...(made.body.body !== undefined && { body: made.body.body }),
+              framing: made.body.body === undefined ? 'length' : made.framing,
+              places: made.body.places,
+            } satisfies Call
+          })
+        return { arbitrary, weight: 1 + (schema ? sizeOf(schema, resolve) : parameters.length) }
+      }),
+  )
+}
+
+/** Percent signs that encode nothing stay as they are now and then. */
+const encoded = (text: string) => {
+  try {
+    return encodeURIComponent(text)
+  } catch {
+    return '%ED%A0%80%zz%'
+  }
+}
+
+interface Body {
+  headers: Record<string, string>
+  body?: string | Uint8Array<ArrayBuffer>
+  places: string[]
+}
+const none: Body = { headers: {}, places: [] }
+const json = { 'content-type': 'application/json' }
+const mcpHeaders = { ...json, accept: 'application/json, text/event-stream' }
+
+/** JSON, most of it whole; some is cut, of another type, or no text at all. */
+function jsonBody(source: fc.Arbitrary<unknown>): fc.Arbitrary<Body> {
+  const whole = spoiled(source, places).map(
+    ({ value, places: found }): Body => ({ headers: json, body: jsonText(value), places: found }),
+  )
+  return fc.oneof(
+    { arbitrary: whole, weight: 20 },
+    {
+      arbitrary: fc.tuple(whole, fc.nat({ max: 30 })).map(
+        ([{ body }, at]): Body => ({
+          headers: json,
+          body: (body as string).slice(0, at),
+          places: ['(cut)'],
+        }),
+      ),
+      weight: 1,
+    },
+    {
+      arbitrary: whole.map(
+        ({ body }): Body => ({
+          headers: json,
+          body: new Uint8Array([
+            0xff,
+            0xc0,
+            0xed,
+            0xa0,
+            0x80,
+            ...new TextEncoder().encode((body as string).slice(0, 2000)),
+          ]),
+          places: ['(bytes)'],
+        }),
+      ),
+      weight: 1,
+    },
+    {
+      arbitrary: fc
+        .tuple(
+          whole,
+          fc.constantFrom(
+            'text/plain',
+            'application/json; charset=utf-16',
+            'application/x-www-form-urlencoded',
+            'multipart/form-data',
+            '*/*',
+            'application/json, text/plain',
+          ),
+        )
+        .map(
+          ([{ body }, type]): Body => ({
+            headers: { 'content-type': type },
+            body,
+            places: ['(content-type)'],
+          }),
+        ),
+      weight: 1,
+    },
+  )
+}
+
+const disposition = fc.constantFrom(
+  'form-data; name="file"; filename="a.txt"',
+  'form-data; name=file; filename=a',
+  'form-data; name="kind"',
+  'form-data; name="file"; filename*=UTF-8\'\'%00%ff',
+  'form-data',
+  'attachment',
+  'form-data; name="__proto__"',
+  'form-data; name="file"; filename="../../x"; filename="b"',
+)
+const uploadBody: fc.Arbitrary<Body> = fc.oneof(
+  hostileText.map(
+    (text): Body => ({
+      headers: { 'content-type': 'application/octet-stream' },
+      body: text.slice(0, 100_000),
+      places: ['(bytes)'],
+    }),
+  ),
+  fc
+    .record({
+      parts: fc.array(fc.tuple(disposition, hostileText, fc.constantFrom('\r\n', '\r\n', '\n')), {
+        maxLength: 4,
+      }),
+      boundary: fc.constantFrom('b', 'x'.repeat(70), '"q"', '', '-', 'x'.repeat(2000)),
+      end: fc.constantFrom('--\r\n', '--', '', '\r\n', '----'),
+    })
+    .map(({ parts, boundary, end }): Body => {
+      const texts = parts.map(
+        ([how, text, line]) =>
+          `--${boundary}${line}Content-Disposition: ${how}${line}${line}${text.slice(0, 50_000)}\r\n`,
+      )
+      return {
+        headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+        body: `${texts.join('')}--${boundary}${end}`,
+        places: ['(form)'],
+      }
+    }),
+)
+
+const framing = fc.oneof(
+  { arbitrary: fc.constant<Call['framing']>('length'), weight: 60 },
+  { arbitrary: fc.constantFrom<Call['framing'][]>('chunked', 'longer', 'shorter'), weight: 1 },
+)
+const bearer = { authorization: `Bearer ${secrets.api}` }
+const printable = fc
+  .oneof(
+    fc.string({ maxLength: 30 }),
+    fc
+      .tuple(fc.constantFrom('a', '=', ',', ';', '"', '%'), fc.integer({ min: 1, max: 4000 }))
+      .map(([unit, times]) => unit.repeat(times)),
+  )
+  .map(text => text.replace(/[^\x20-\x7e]/g, '?').trim())
+/** The right token, and now and then something odd. */
+const someHeaders: fc.Arbitrary<Record<string, string>> = fc.oneof(
+  { arbitrary: fc.constant<Record<string, string>>(bearer), weight: 30 },
+  { arbitrary: printable.map((value): Record<string, string> => ({ authorization: value })), weight: 1 },
+  {
+    arbitrary: fc
+      .tuple(
+        fc.constantFrom(
+          'cookie',
+          'range',
+          'if-none-match',
+          'accept',
+          'accept-encoding',
+          'content-encoding',
+          'origin',
+          'referer',
+          'expect',
+          'last-event-id',
+          'idempotency-key',
+          'x-forwarded-for',
+          'forwarded',
+          'accept-language',
+        ),
+        printable,
+      )
+      .map(([name, value]): Record<string, string> => ({ ...bearer, [name]: value })),
+    weight: 3,
+  },
+)
+
+interface Asked {
+  method: string
+  params: unknown
+  operation: string
+  /** What is spoiled in the arguments of a tool. */
+  found: string[]
+}
+
+function mcpCalls(tools: { name: string; inputSchema: Schema }[]): fc.Arbitrary<Call> {
+  const call = tools.map(({ name, inputSchema }) => ({
+    arbitrary: spoiled(
+      valid(inputSchema, known, () => ({})),
+      places,
+    ).map(
+      ({ value, places: found }): Asked => ({
+        method: 'tools/call',
+        params: { name, arguments: value },
+        operation: name,
+        found,
+      }),
+    ),
+    weight: 1 + sizeOf(inputSchema, () => ({})),
+  }))
+  const other = Object.entries(methods).map(([method, source]) =>
+    source.map((params): Asked => ({ method, params, operation: method, found: [] })),
+  )
+  const versions = fc.constantFrom(
+    '2025-06-18',
+    '2025-06-18',
+    '2025-03-26',
+    '2024-11-05',
+    '2025-11-25',
+    '1',
+    '',
+  )
+  const sessions = fc.oneof(
+    { arbitrary: fc.constant(marks.session as string), weight: 5 },
+    fc.constant(''),
+    printable,
+  )
+  return fc
+    .tuple(
+      fc.oneof({ arbitrary: fc.oneof(...call), weight: 2 }, fc.oneof(...other)),
+      versions,
+      sessions,
+      someHeaders,
+      framing,
+    )
+    .chain(([{ method, params, operation, found }, version, session, headers, framed]) => {
+      const id = method.startsWith('notifications/') ? {} : { id: 7 }
+      const message = { jsonrpc: '2.0', ...id, method, params }
+      const asIs: fc.Arbitrary<Body> = fc.constant({ headers: json, body: jsonText(message), places: found })
+      // A call whose arguments are spoiled stands in a message that is as it should be.
+      return (found.length > 0 ? asIs : jsonBody(fc.constant(message))).map(
+        ({ body, headers: own, places: all }): Call => ({
+          ...{
+            door: 'mcp',
+            operation,
+            method: 'POST',
+            path: '/mcp',
+            framing: framed,
+            places: all,
+            waits: true,
+          },
+          headers: {
+            ...mcpHeaders,
+            ...own,
+            ...headers,
+            ...(version && { 'mcp-protocol-version': version }),
+            ...(session && { 'mcp-session-id': session }),
+          },
+          body: body!,
+        }),
+      )
+    })
+}
+
+/** Other paths and methods. */
+const elsewhere = (hasPages: boolean): fc.Arbitrary<Call> =>
+  fc
+    .record({
+      door: fc.constantFrom<Call['door'][]>('rest', 'mcp', ...(hasPages ? (['panel'] as const) : [])),
+      method: fc.constantFrom(
+        'GET',
+        'POST',
+        'PUT',
+        'DELETE',
+        'PATCH',
+        'OPTIONS',
+        'HEAD',
+        'TRACE',
+        'QUERY',
+        'X',
+      ),
+      path: fc.oneof(
+        fc.constantFrom(
+          '/',
+          '/docs',
+          '/openapi.json',
+          '/mcp',
+          '/locales/en.json',
+          '/api/events',
+          '/%',
+          '/%00',
+          '/..%2f..%2fetc/passwd',
+          '//',
+          '/tools/default/',
+          '/tools/default/constructor',
+          '/media//0',
+          '/assets/..%5c',
+          '/?',
+          '/api/sessions/%2e%2e/logout',
+        ),
+        hostileText.map(text => `/${encoded(text).slice(0, 6000)}`),
+      ),
+      headers: someHeaders,
+    })
+    .map(made => ({ ...made, operation: 'elsewhere', framing: 'length', places: [], waits: true }))
+
+/** Puts what the running service knows in its place. */
+export function filled(call: Call, ids: Target['ids']): Call {
+  const { body, headers } = call
+  return {
+    ...call,
+    ...(typeof body === 'string' && { body: body.replaceAll(marks.upload, ids.upload) }),
+    ...(headers['mcp-session-id'] === marks.session && {
+      headers: { ...headers, 'mcp-session-id': ids.session },
+    }),
+  }
+}

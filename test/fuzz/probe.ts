@@ -1,0 +1,59 @@
+/**
+ * A caller of its own thread, beside those who send: asks for the health of the service every few milliseconds and keeps the
+ * longest wait, and ends a service whose memory reaches the bound. Started as a worker by `target.ts`.
+ */
+import { readFileSync } from 'node:fs'
+import process from 'node:process'
+
+/** Places in the shared numbers. */
+export const cell = { pauseMs: 0, rssMb: 1, peakMb: 2, ended: 3, asks: 4 } as const
+
+export interface ProbeOptions {
+  url: string
+  pid: number
+  memoryMb: number
+  cells: SharedArrayBuffer
+}
+
+declare const self: { onmessage: ((event: { data: ProbeOptions }) => void) | null }
+
+if (!Bun.isMainThread)
+  self.onmessage = ({ data: { url, pid, memoryMb, cells } }) => {
+    const numbers = new Int32Array(cells)
+    let askedAt = 0
+    const noted = () => {
+      const tookMs = Math.round(performance.now() - askedAt)
+      if (tookMs > numbers[cell.pauseMs]!) numbers[cell.pauseMs] = tookMs
+    }
+    setInterval(() => {
+      if (askedAt) noted()
+      const pages = Number(statm(pid).split(' ')[1])
+      const mb = Math.round((pages * 4096) / 2 ** 20) || 0
+      numbers[cell.rssMb] = mb
+      numbers[cell.peakMb] = Math.max(numbers[cell.peakMb]!, mb)
+      if (mb < memoryMb || numbers[cell.ended]) return
+      numbers[cell.ended] = 1
+      process.kill(pid, 'SIGKILL')
+    }, 10)
+    void (async () => {
+      for (;;) {
+        askedAt = performance.now()
+        await fetch(`${url}/healthz`).then(
+          answer => answer.arrayBuffer(),
+          () => {},
+        )
+        noted()
+        askedAt = 0
+        numbers[cell.asks]!++
+        await Bun.sleep(4)
+      }
+    })()
+  }
+
+function statm(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/statm`, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,252 @@
+/** The service under attack: a real process with planted secrets, its WeChat, a caller beside it and a reader. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Json, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { cell, type ProbeOptions } from './probe.ts'
+import { leakIn, secrets } from './secrets.ts'
+import {
+  firstId,
+  mediaItems,
+  message,
+  type Reply,
+  startUpstream,
+  textItem,
+  type Upstream,
+} from './upstream.ts'
+
+export const users = ['a@im.wechat', 'b@im.wechat'] as const
+/** The account whose messages are counted; nobody is told its name. */
+const steady = 'steady'
+/** Those that are named in calls, and those that get spoiled replies: after a bad one an account polls again seconds later. */
+const others = ['default', 'work'] as const
+const victims = Array.from({ length: 10 }, (_, n) => `account-${n}`)
+
+export interface Target extends AsyncDisposable {
+  readonly urls: { rest: string; panel: string }
+  readonly upstream: Upstream
+  /** An upload of this service, and a session of its MCP door. */
+  readonly ids: { upload: string; session: string }
+  /** Why it can be used no more; undefined while it can. */
+  broken(): string | undefined
+  /**
+   * The longest wait of the caller beside, ms, since the last time this was asked; at most what the main thread of the
+   * service has worked meanwhile, since a machine in demand lets everybody wait.
+   */
+  pauseMs(): number
+  readonly peakMb: number
+  /** A numbered message comes, and is read once, by a reader of its own. @returns what is wrong */
+  count(): Promise<string | undefined>
+  readonly counted: number
+  /** Accounts that were logged out are there again. */
+  restore(): void
+  /** The token of an account that polls now and may get anything. */
+  victim(): string | undefined
+  /** What is wrong with the lines of the log since the last time. */
+  logged(): string | undefined
+  call(tool: string, input: unknown): Promise<{ status: number; body: Json }>
+  readonly log: () => string
+}
+
+/** Control characters, and those that change the order of others; a line of a log has none. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const unprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
+
+export async function startTarget(options: { memoryMb: number; command?: string[] }): Promise<Target> {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-fuzz-'))
+  const upstream = await startUpstream()
+  const tokens = new Map<string, string>()
+  let accounts = 0
+  const enter = (name: string) => {
+    const bot_id = `${String(++accounts).padStart(12, '0')}@im.bot`
+    const token = `${bot_id}:${secrets.bot}${accounts}`
+    tokens.set(name, token)
+    const fields = {
+      bot_id,
+      token,
+      base_url: upstream.url,
+      user_id: users[0],
+      cursor: '',
+      created_at: Date.now(),
+    }
+    mkdirSync(join(dir, name), { recursive: true, mode: 0o700 })
+    writeFileSync(join(dir, name, 'token.json'), JSON.stringify(fields), { mode: 0o600 })
+    return token
+  }
+  const restore = () => {
+    for (const name of [steady, ...others, ...victims])
+      if (!existsSync(join(dir, name, 'token.json'))) enter(name)
+  }
+  mkdirSync(join(dir, 'media'), { mode: 0o700 })
+  writeFileSync(join(dir, 'media', 'a.png'), Buffer.alloc(2000, 'picture'))
+  writeFileSync(join(dir, '.default_session'), 'default')
+  restore()
+  const service = await startService({
+    ...{ dir, sandbox: false },
+    ...(options.command && { command: options.command }),
+    args: [
+      ...['--upstream-url', upstream.url, '--cdn-url', `${upstream.url}/c2c`, '--pace', 'off'],
+      ...['--admin-port', '0', '--token-file', tokenFile(dir)],
+    ],
+  })
+  let exit: number | undefined
+  void service.exited.then(code => {
+    exit = code
+  })
+  const panel = await until(
+    'the panel',
+    10_000,
+    () => /^admin on (http:\/\/[^/\s]+)/m.exec(service.stdout())?.[1],
+  )
+  const numbers = new Int32Array(new SharedArrayBuffer(64))
+  const probe = new Worker(new URL('probe.ts', import.meta.url).href)
+  const told: ProbeOptions = {
+    url: service.url,
+    pid: service.pid,
+    memoryMb: options.memoryMb,
+    cells: numbers.buffer as SharedArrayBuffer,
+  }
+  probe.postMessage(told)
+
+  const post = async (path: string, body: string | Uint8Array, headers: Record<string, string> = {}) => {
+    const response = await fetch(service.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secrets.api}`, 'content-type': 'application/json', ...headers },
+      body: body as BodyInit,
+      signal: AbortSignal.timeout(10_000),
+    })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  }
+  const call = async (tool: string, input: unknown) => {
+    const { status, text } = await post(`/tools/default/${tool}`, JSON.stringify(input))
+    return { status, body: JSON.parse(text) as Json }
+  }
+  const say = (token: string, msgs: unknown[]) => {
+    const reply: Reply = {
+      status: 200,
+      body: JSON.stringify({ ret: 0, msgs, get_updates_buf: `cursor${counted}` }),
+    }
+    return upstream.answer(token, reply)
+  }
+  const ids = { upload: '', session: '' }
+  let counted = 0
+  let next = 0
+  let logAt = 0
+  let lost: string | undefined
+  let busyMs = 0
+  const seen = new Set<number>()
+
+  const read = async (): Promise<string | undefined> => {
+    const { status, body } = await call('recv', { consumer: 'reader', timeout: 2, limit: 1000 })
+    if (status !== 200) return `the reader's recv is answered with ${status} ${body.code}`
+    for (const { text, redelivered } of body as Json[]) {
+      const number = Number(/^number (\d+)$/.exec(text)?.[1] ?? Number.NaN)
+      if (Number.isNaN(number)) continue
+      if (seen.has(number) && !redelivered) return `message ${number} was delivered twice`
+      seen.add(number)
+    }
+    return undefined
+  }
+
+  const target: Target = {
+    urls: { rest: service.url, panel },
+    ...{ upstream, ids, restore, call },
+    log: service.log,
+    broken() {
+      if (numbers[cell.ended]) return `the service reached ${options.memoryMb} MB and was ended`
+      if (exit !== undefined) return `the service ended with status ${exit}`
+      return lost
+    },
+    pauseMs() {
+      const waitedMs = numbers[cell.pauseMs]!
+      const before = busyMs
+      busyMs = busyMsOf(service.pid)
+      numbers[cell.pauseMs] = 0
+      return Math.min(waitedMs, Math.round(busyMs - before))
+    },
+    get peakMb() {
+      return numbers[cell.peakMb]!
+    },
+    get counted() {
+      return counted
+    },
+    async count() {
+      const number = counted++
+      const user = users[next++ % users.length]!
+      const id = String(7_450_000_000_000_000_000n + BigInt(number))
+      // A logout without a name may have reached it, once the default one was logged out.
+      restore()
+      const said = await say(tokens.get(steady)!, [
+        message({ id, user, items: [textItem(`number ${number}`)] }),
+      ])
+      if (!said) return 'an account whose WeChat answers honestly polls no more'
+      for (let tries = 0; tries < 6 && !seen.has(number); tries++) {
+        const wrong = await read()
+        lost = wrong
+        if (wrong) return wrong
+      }
+      if (!seen.has(number)) lost = `message ${number} never came to its reader`
+      return lost
+    },
+    victim: () => victims.map(name => tokens.get(name)!).find(token => upstream.polls(token)),
+    logged() {
+      const fresh = service.log().slice(logAt)
+      const end = fresh.lastIndexOf('\n') + 1
+      logAt += end
+      for (const line of fresh.slice(0, end).split('\n')) {
+        if (leakIn(line)) return `a secret is in a line of the log: ${JSON.stringify(line.slice(0, 500))}`
+        if (unprintable.test(line))
+          return `a line of the log is not printable: ${JSON.stringify(line.slice(0, 500))}`
+      }
+      return undefined
+    },
+    async [Symbol.asyncDispose]() {
+      probe.terminate()
+      await service[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+  await call('recv', { consumer: 'reader', timeout: 0 })
+  await say(tokens.get(steady)!, [
+    message({ id: firstId, user: users[0], items: [textItem('first')] }),
+    message({ id: '7460000000000000002', user: users[1], items: mediaItems }),
+  ])
+  for (let tries = 0; tries < 5; tries++) if ((await target.count()) === undefined) break
+  ids.upload = JSON.parse(
+    (
+      await post('/media?kind=file&file_name=u.txt', new Uint8Array(900).fill(65), {
+        'content-type': 'application/octet-stream',
+      })
+    ).text,
+  ).upload_id
+  const begun = await post(
+    '/mcp',
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'initialize',
+      params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'fuzz', version: '1' } },
+    }),
+    { accept: 'application/json, text/event-stream' },
+  )
+  ids.session = begun.headers.get('mcp-session-id') ?? ''
+  target.pauseMs()
+  return target
+}
+
+function tokenFile(dir: string): string {
+  const path = join(dir, 'api_token')
+  writeFileSync(path, secrets.api, { mode: 0o600 })
+  return path
+}
+
+/** Processor time of the main thread, ms. */
+function busyMsOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}

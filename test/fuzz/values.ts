@@ -1,0 +1,361 @@
+/** What is sent: values as a schema wants them, and hostile ones put in their places. All of it shrinks. */
+import fc from 'fast-check'
+
+/** JSON that `JSON.stringify` cannot write, such as 1e309 or a thousand brackets. */
+export class Verbatim {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** The JSON text of a value that may hold such pieces. */
+export function jsonText(value: unknown): string {
+  if (value instanceof Verbatim) return value.text
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const fields = Object.entries(value).map(([key, entry]) => `${JSON.stringify(key)}:${jsonText(entry)}`)
+  return `{${fields.join(',')}}`
+}
+
+/** Of each order of magnitude up to 316,000, the largest more often; shrinks towards 1. */
+const manyTimes = fc
+  .oneof({ withCrossShrink: true }, fc.integer({ min: 0, max: 110 }), fc.integer({ min: 80, max: 110 }))
+  .map(power => Math.floor(10 ** (power / 20)))
+
+/** Marks that something is made of, then other letters. */
+const units = [
+  ...[
+    '`',
+    '```',
+    '```\n',
+    '````js\n',
+    '~~~\n',
+    '=',
+    '"',
+    '\\',
+    '<',
+    '&lt;',
+    '[',
+    '(',
+    '*',
+    '_',
+    '%',
+    '../',
+    '{"a":',
+  ],
+  ...[
+    'a',
+    ' ',
+    '\n',
+    '\r\n',
+    '\t',
+    '\0',
+    '\u001b[31m',
+    '1',
+    ',',
+    '字',
+    '😀',
+    '\ud800',
+    '\u202e',
+    '\u200b',
+    '\u{e0041}',
+    'e\u0301',
+  ],
+]
+const base64Units = ['=', 'A=', 'A', '+/', '-_', '\n', '====']
+const ends = ['', '', 'A', 'a', '\n', '=', '!', '`', '\n```\n', '\ud800']
+
+/** Long strings of one thing again and again: what backtracks, recurses or copies shows itself on them. */
+const repeatedOf = (parts: readonly string[]) =>
+  fc
+    .record({
+      first: fc.constantFrom(...ends),
+      unit: fc.constantFrom(...parts),
+      times: manyTimes,
+      last: fc.constantFrom(...ends),
+    })
+    .map(
+      ({ first, unit, times, last }) => first + unit.repeat(Math.min(times, 1_200_000 / unit.length)) + last,
+    )
+
+const repeated = repeatedOf(units)
+
+const oddTexts = fc.constantFrom(
+  ...[
+    '',
+    ' ',
+    '\0',
+    '\ud83d',
+    '\ude00\ud83d',
+    '\u202egnp.exe',
+    '\u001b]0;x\u0007',
+    '\u009b2J',
+    '../../etc/passwd',
+    '%2e%2e%2f',
+  ],
+  ...[
+    '__proto__',
+    'constructor',
+    'toString',
+    'NaN',
+    'null',
+    '0x10',
+    '-0',
+    '1e309',
+    '18446744073709551616',
+    '{{7*7}}',
+  ],
+  ...[
+    "' OR 1=1 --",
+    '"><script>alert(1)</script>',
+    'con',
+    'nul.txt',
+    'a\nb: c',
+    '2026-13-45T99:99:99Z',
+    '\ufeff{}',
+  ],
+)
+
+const oddNumbers = fc.oneof(
+  fc.constantFrom<unknown>(-1, 0.5, 2 ** 31, 2 ** 53, -(2 ** 63), 1e21, 5e-324),
+  fc
+    .constantFrom(
+      '9007199254740993',
+      '18446744073709551615',
+      '18446744073709551616',
+      '-0',
+      '1e309',
+      '-1e309',
+      '1e-400',
+      '1E400',
+    )
+    .map(text => new Verbatim(text)),
+  manyTimes.map(times => new Verbatim('9'.repeat(Math.min(times, 20_000)))),
+)
+
+/** What has no text and is no number. */
+const unspeakable = fc.constantFrom<unknown>({ toString: 1 }, { valueOf: 1, toString: null }, [
+  { toString: 1 },
+])
+
+const oddShapes = fc.oneof(
+  fc.constantFrom<unknown>(null, true, false, [], {}, [[]], [null], ['a', 'b']),
+  fc.constantFrom<unknown>({ toJSON: 1 }, { length: 1e9 }, { constructor: { prototype: { a: 1 } } }),
+  fc
+    .constantFrom(
+      '{"__proto__":{"toString":1}}',
+      '{"a":1,"a":{"a":2}}',
+      '{"":0}',
+      '[1e309]',
+      '"\\ud800"',
+      '{"\\u0000":1}',
+    )
+    .map(text => new Verbatim(text)),
+  fc.tuple(fc.constantFrom('[]', '{"a":}'), manyTimes).map(([pair, times]) => {
+    const depth = Math.min(times, 100_000)
+    const half = pair.length === 2 ? 1 : pair.length - 1
+    return new Verbatim(
+      pair.slice(0, half).repeat(depth) + (half > 1 ? '0' : '') + pair.slice(half).repeat(depth),
+    )
+  }),
+  manyTimes.map(times => {
+    const count = Math.min(times, 50_000)
+    return new Verbatim(`{${Array.from({ length: count }, (_, n) => `"k${n}":0`).join(',')}}`)
+  }),
+  fc
+    .tuple(fc.constantFrom<unknown>('a', 0, {}, null, 'u@im.wechat'), manyTimes)
+    .map(([entry, times]) => Array(Math.min(times, 50_000)).fill(entry)),
+)
+
+/** A value that nobody expects there. */
+export const hostile: fc.Arbitrary<unknown> = fc.oneof(
+  { arbitrary: repeated, weight: 8 },
+  { arbitrary: oddTexts, weight: 2 },
+  { arbitrary: fc.string({ unit: 'binary', maxLength: 40 }), weight: 1 },
+  { arbitrary: oddNumbers, weight: 2 },
+  { arbitrary: unspeakable, weight: 2 },
+  { arbitrary: oddShapes, weight: 3 },
+)
+export const hostileText: fc.Arbitrary<string> = fc.oneof(
+  repeated,
+  oddTexts,
+  fc.string({ unit: 'binary', maxLength: 40 }),
+)
+
+/** A JSON Schema, as far as it is read here. */
+export interface Schema {
+  $ref?: string
+  type?: string | string[]
+  const?: unknown
+  enum?: unknown[]
+  anyOf?: Schema[]
+  oneOf?: Schema[]
+  items?: Schema
+  properties?: Record<string, Schema>
+  required?: string[]
+  minimum?: number
+  maximum?: number
+  minLength?: number
+  maxItems?: number
+}
+
+/** What a schema cannot know: which values of a name lead further than the first check. */
+export type Known = Readonly<Record<string, readonly unknown[]>>
+
+/** Values that the schema allows. @param resolve finds what a `$ref` names */
+export function valid(
+  schema: Schema,
+  known: Known,
+  resolve: (ref: string) => Schema,
+  name = '',
+): fc.Arbitrary<unknown> {
+  if (schema.$ref !== undefined) return valid(resolve(schema.$ref), known, resolve, name)
+  const given = known[name]
+  if (given) return fc.constantFrom(...given)
+  if (schema.const !== undefined) return fc.constant(schema.const)
+  if (schema.enum) return fc.constantFrom(...schema.enum)
+  const choices = schema.anyOf ?? schema.oneOf
+  if (choices) return fc.oneof(...choices.map(choice => valid(choice, known, resolve, name)))
+  switch (Array.isArray(schema.type) ? schema.type[0] : schema.type) {
+    case 'integer':
+    case 'number':
+      return fc.integer({
+        min: schema.minimum ?? 0,
+        max: Math.min(schema.maximum ?? 50, (schema.minimum ?? 0) + 50),
+      })
+    case 'boolean':
+      return fc.boolean()
+    case 'array':
+      return fc.array(valid(schema.items ?? {}, known, resolve, name), {
+        maxLength: Math.min(schema.maxItems ?? 3, 3),
+      })
+    case 'object': {
+      const fields = Object.entries(schema.properties ?? {}).map(([key, field]) => ({
+        key,
+        value: valid(field, known, resolve, key),
+        weight: sizeOf(field, resolve),
+      }))
+      const isNeeded = ({ key }: { key: string }) => schema.required?.includes(key)
+      const needed = Object.fromEntries(fields.filter(isNeeded).map(({ key, value }) => [key, value]))
+      const rest = fields.filter(field => !isNeeded(field))
+      const any = Object.fromEntries(rest.map(({ key, value }) => [key, value]))
+      const some = fc.record({ ...needed, ...any }, { requiredKeys: Object.keys(needed) as never[] })
+      // One at a time leads further: two that exclude each other are refused at once.
+      const one = rest.map(({ key, value, weight }) => ({
+        arbitrary: fc.record({ ...needed, [key]: value }),
+        weight,
+      }))
+      return fc.oneof({ arbitrary: fc.record(needed), weight: 1 }, ...one, { arbitrary: some, weight: 2 })
+    }
+    default:
+      return fc.string({ minLength: schema.minLength ?? 0, maxLength: 12 })
+  }
+}
+const absent = Symbol('absent')
+
+/** How many values a schema holds: what takes more is called more often. */
+export function sizeOf(schema: Schema, resolve: (ref: string) => Schema): number {
+  if (schema.$ref !== undefined) return sizeOf(resolve(schema.$ref), resolve)
+  const parts = [...Object.values(schema.properties ?? {}), ...(schema.items ? [schema.items] : [])]
+  return Math.min(
+    20,
+    parts.reduce((sum, part) => sum + sizeOf(part, resolve), parts.length > 0 ? 0 : 1),
+  )
+}
+
+/** A value, and where in it something hostile stands. */
+export interface Spoiled {
+  value: unknown
+  places: string[]
+}
+
+/**
+ * Values of which none, one or two parts at any depth are replaced, removed, repeated or wrapped.
+ * Names of hosts and addresses get those of this machine alone: nothing is to be looked up or called elsewhere.
+ */
+export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]): fc.Arbitrary<Spoiled> {
+  const change = fc.record({
+    at: fc.nat({ max: 9999 }),
+    how: fc.constantFrom('replace', 'replace', 'replace', 'replace', 'remove', 'add', 'repeat', 'wrap'),
+    key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), hostileText),
+    value: hostile,
+    encoded: repeatedOf(base64Units),
+  })
+  return fc.tuple(source, fc.array(change, { maxLength: 2, size: 'max' })).map(([value, changes]) => {
+    const found: string[] = []
+    let result = value
+    for (const { at, how, key, value: any, encoded } of changes) {
+      const paths = pathsOf(result)
+      const path = paths[at % paths.length] as string[]
+      const last = path.at(-1) ?? ''
+      const other = typeof any === 'string' && /^data$|key|token|param|md5/.test(last) ? encoded : any
+      const given = /url|host/i.test(last) && typeof other === 'string' ? places[at % places.length] : other
+      found.push(path.map(part => (/^\d+$/.test(part) ? '*' : part)).join('.'))
+      result = changed(result, path, old => {
+        if (
+          how === 'add' &&
+          typeof old === 'object' &&
+          old &&
+          !Array.isArray(old) &&
+          !(old instanceof Verbatim)
+        )
+          return new Verbatim(
+            `${jsonText(old).replace(/\}$/, Object.keys(old).length > 0 ? ',' : '')}${JSON.stringify(key)}:${jsonText(given)}}`,
+          )
+        if (how === 'repeat') return Array(2 + (at % 40)).fill(old)
+        if (how === 'wrap') return { [`${last}x`]: old }
+        return how === 'remove' ? absent : given
+      })
+    }
+    return { value: result === absent ? new Verbatim('') : result, places: found }
+  })
+}
+
+/** The way to each part, the whole included. */
+function pathsOf(value: unknown, path: string[] = []): string[][] {
+  if (typeof value !== 'object' || value === null || value instanceof Verbatim) return [path]
+  // Of a long array the first entries stand for all.
+  const entries = Object.entries(value).slice(0, 40)
+  return [path, ...entries.flatMap(([key, entry]) => pathsOf(entry, [...path, key]))]
+}
+
+function changed(value: unknown, [key, ...rest]: string[], change: (old: unknown) => unknown): unknown {
+  if (key === undefined) return change(value)
+  const object = value as Record<string, unknown>
+  const entry = changed(object[key], rest, change)
+  if (Array.isArray(value))
+    return value.flatMap((old, at) => (String(at) !== key ? [old] : entry === absent ? [] : [entry]))
+  return Object.fromEntries(
+    Object.entries(object).flatMap(([name, old]) =>
+      name !== key ? [[name, old]] : entry === absent ? [] : [[name, entry]],
+    ),
+  )
+}
+
+/** A text with its repetitions counted, so that a person can read it. */
+export function shown(text: string): string {
+  let out = ''
+  for (let at = 0; at < text.length && out.length < 4000; ) {
+    const run = [1, 2, 3, 4, 5, 6, 7, 8]
+      .map(size => [size, timesAt(text, at, size)] as const)
+      .sort((a, b) => b[0] * b[1] - a[0] * a[1])[0]
+    const [size, times] = run as readonly [number, number]
+    if (size * times >= 40) {
+      out += `⟨${JSON.stringify(text.slice(at, at + size)).slice(1, -1)} × ${times}⟩`
+      at += size * times
+    } else out += JSON.stringify(text[at++]).slice(1, -1)
+  }
+  return out.length < 4000 ? out : `${out} … (${text.length} characters)`
+}
+
+function timesAt(text: string, at: number, size: number): number {
+  let times = 1
+  while (
+    at + (times + 1) * size <= text.length &&
+    text.startsWith(text.slice(at, at + size), at + times * size)
+  )
+    times++
+  return times
+}
