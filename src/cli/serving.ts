@@ -67,6 +67,7 @@ export const sandboxOptions = (config: Config, log: Log, host: string) => ({
   host,
   port: config.sandboxPort,
   clock: systemClock,
+  keepFreeBytes: config.keepFreeBytes,
   log: log.child('sandbox'),
 })
 

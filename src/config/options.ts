@@ -36,6 +36,8 @@ export interface Config {
   readonly storeMaxCount: number
   readonly pace: Pace | 'off'
   readonly maxUploadBytes: number
+  /** Of the disk of the data directory. */
+  readonly keepFreeBytes: number
   readonly sandbox: boolean
   /** 0: a free one. */
   readonly sandboxPort: number
@@ -316,6 +318,17 @@ export const optionTable: readonly OptionSpec[] = [
     commands: working,
     expected: 'a size as in 500MB or 2GiB',
     parse: size,
+  }),
+  one({
+    name: 'keepFreeBytes',
+    flag: '--keep-free',
+    env: 'SVC_KEEP_FREE',
+    placeholder: '<size>',
+    default: '256MiB',
+    help: 'free space of the disk that uploads and downloads leave for messages',
+    commands: everywhere,
+    expected: 'a size as in 500MB or 2GiB, or 0',
+    parse: text => (text === '0' ? 0 : size(text)),
   }),
   one({
     name: 'sandbox',

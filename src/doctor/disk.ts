@@ -19,7 +19,7 @@ export async function examineDisk(
 ): Promise<Found[]> {
   const dir = await existing(place.dir)
   const media = await existing(config.mediaRoot)
-  const found = await roomOf(dir, 'the data directory', store)
+  const found = await roomOf(dir, 'the data directory', store, config.keepFreeBytes)
   const same =
     (await statOf(media).catch(() => undefined))?.dev === (await statOf(dir).catch(() => undefined))?.dev
   found.push(
@@ -28,7 +28,12 @@ export async function examineDisk(
   return found
 }
 
-async function roomOf(dir: string, whose: string, store: StoreSight | undefined): Promise<Found[]> {
+async function roomOf(
+  dir: string,
+  whose: string,
+  store: StoreSight | undefined,
+  keepFree: number,
+): Promise<Found[]> {
   let disk: Awaited<ReturnType<typeof statfs>>
   try {
     disk = await statfs(dir)
@@ -45,13 +50,19 @@ async function roomOf(dir: string, whose: string, store: StoreSight | undefined)
   const found: Found[] = [
     free < needed / 4
       ? bad('space', `${bytes(free)} free for ${whose}: messages can soon no longer be stored`, makeRoom)
-      : free < needed * 2
+      : free < keepFree
         ? warning(
             'space',
-            `${bytes(free)} free for ${whose}; the store alone may need ${bytes(needed)} in a busy hour`,
+            `${bytes(free)} free for ${whose}: below ${bytes(keepFree)} (--keep-free), uploads and downloads are refused; messages are still stored`,
             makeRoom,
           )
-        : ok('space', `${bytes(free)} free for ${whose}`),
+        : free < needed * 2
+          ? warning(
+              'space',
+              `${bytes(free)} free for ${whose}; the store alone may need ${bytes(needed)} in a busy hour`,
+              makeRoom,
+            )
+          : ok('space', `${bytes(free)} free for ${whose}`),
   ]
   // File systems that make inodes as they need them say 0.
   if (disk.files > 0 && disk.ffree < inodes.few) {

@@ -3,9 +3,10 @@
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf } from '../platform/files.ts'
+import type { FreeSpace, Room } from '../platform/free-space.ts'
 import { streamedBytes } from '../platform/memory.ts'
 
 export type Digest = 'md5' | 'sha256'
@@ -18,6 +19,10 @@ export interface Written {
 
 export interface KeepOptions {
   digests: Digest[]
+  /** Of the disk: the file is refused where it would leave too little. */
+  space: FreeSpace
+  /** Bytes to come, at most, where that is known. */
+  size?: number
   /** More bytes than this are refused. */
   maxBytes?: number
   signal?: AbortSignal
@@ -63,8 +68,9 @@ export async function keepStream(
   let handle: FileHandle | undefined
   try {
     signal?.throwIfAborted()
+    using room = await options.space.room(dirname(path), options.size)
     handle = await open(path, 'wx', 0o600)
-    const written = await drain(reader, handle, options)
+    const written = await drain(reader, handle, { ...options, room })
     if (options.durable) await handle.sync()
     await handle.close()
     return written
@@ -88,7 +94,7 @@ const blockBytes = 128 * 1024
 async function drain(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   handle: FileHandle,
-  { digests, maxBytes = Number.POSITIVE_INFINITY, signal }: KeepOptions,
+  { digests, maxBytes = Number.POSITIVE_INFINITY, signal, room }: KeepOptions & { room: Room },
 ): Promise<Written> {
   const hashes = digests.map(name => [name, createHash(name)] as const)
   const passed = streamedBytes()
@@ -117,6 +123,7 @@ async function drain(
       passed(value.byteLength)
       size += value.byteLength
       if (size > maxBytes) throw tooLarge(maxBytes)
+      await room.cover(size)
       held.push(value)
       heldBytes += value.byteLength
       if (heldBytes >= blockBytes) await write()

@@ -16,6 +16,7 @@ import {
   safeBaseName,
   sweep,
 } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
 import type { Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
@@ -32,6 +33,7 @@ export interface DownloadPorts {
   store: Store
   clock: Clock
   folders: Folders
+  space: FreeSpace
   /** Aborts when the service stops. */
   closing: AbortSignal
 }
@@ -86,7 +88,10 @@ export class Downloads {
     const source = call.progress
       ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
       : stream
-    const written = await keepStream(source, partial, { digests: ['sha256'], signal, durable: true })
+    const written = await keepStream(source, partial, {
+      ...{ digests: ['sha256'], signal, durable: true, space: this.#ports.space },
+      ...(size !== undefined && { size }),
+    })
     try {
       const target = await createUnique(folder, file_name)
       await target.handle.close()

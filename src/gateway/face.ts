@@ -56,6 +56,14 @@ export interface OpenedMedia {
   size?: number
 }
 
+export interface GivenUpload {
+  body: ReadableStream<Uint8Array>
+  /** Bytes at most, where that is known before they come. */
+  size?: number
+  file_name?: string
+  kind?: MediaKind
+}
+
 export interface AcceptedUpload {
   upload_id: string
   size: number
@@ -96,6 +104,8 @@ export interface Health {
   sessions: number
   connected: number
   store: 'ok' | 'unavailable'
+  /** low: less is free than is kept for messages; uploads and downloads are refused, messages still stored. */
+  disk: 'ok' | 'low'
   /** Of a store that is unavailable: what is wrong and what to do; names no paths. */
   trouble?: { message: string; hint: string }
 }
@@ -121,10 +131,7 @@ export interface Gateway {
     /** Streams the decrypted bytes without keeping a file. */
     open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia>
     /** Takes an upload for a later send, streamed to disk and kept for 24 h. */
-    accept(
-      upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: MediaKind },
-      signal: AbortSignal,
-    ): Promise<AcceptedUpload>
+    accept(upload: GivenUpload, signal: AbortSignal): Promise<AcceptedUpload>
   }
   readonly history: {
     /** A search that takes long ends with its signal, by throwing what that bears. */

@@ -11,6 +11,7 @@ import type { BotInfo } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
+import { FreeSpace } from '../platform/free-space.ts'
 import { openLock } from '../platform/lock.ts'
 import { holdOf } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
@@ -107,6 +108,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
   })
 
+  const space = new FreeSpace(config.basePath, config.keepFreeBytes)
   const stop = new AbortController()
   const record = (name: string) => sessions.get(name)
   const upstreamUrl = sandboxUrl ?? config.upstreamUrl
@@ -182,7 +184,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     store,
     clock,
     log: log.child('media'),
-    ...{ mediaRoot, folders },
+    ...{ mediaRoot, folders, space },
     cdnUrl,
     maxUploadBytes: config.maxUploadBytes,
     trusted,
@@ -238,8 +240,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const trouble =
         'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
       const pollId = await holdOf(join(config.basePath, '.poll.lock')).catch(() => undefined)
+      const disk = (await space.isLow()) ? 'low' : 'ok'
+      const isWell = !trouble && !dispatcher.stalled && listed.length === all.length && disk === 'ok'
       return {
-        status: !trouble && !dispatcher.stalled && listed.length === all.length ? 'ok' : 'degraded',
+        status: isWell ? 'ok' : 'degraded',
         version,
         role: dispatcher.role,
         stalled: dispatcher.stalled,
@@ -249,6 +253,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         ...(trouble
           ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
           : { store: 'ok' }),
+        disk,
       }
     },
     async start() {

@@ -8,6 +8,7 @@ import { SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { sweep, syncDir } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import type { KeptFile, Store } from '../store/store.ts'
 import { keepStream, mediaFolder, staleMs } from './disk.ts'
@@ -18,6 +19,7 @@ export interface KeptFilePorts {
   clock: Clock
   log: Log
   mediaRoot: string
+  space: FreeSpace
 }
 
 const keptName = /^[0-9a-f-]{36}\.queued$/
@@ -42,7 +44,7 @@ export class KeptFiles {
       streamOf(file.read(), () => {}),
       join(folder, name),
       {
-        ...{ digests: ['md5'], signal, durable: true },
+        ...{ digests: ['md5'], signal, durable: true, space: this.#ports.space, size },
       },
     )
     if (digests.md5 !== md5) {

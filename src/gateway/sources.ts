@@ -8,6 +8,7 @@ import { SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { safeBaseName } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
 import type { Call } from './call.ts'
 import { keepStream, mediaFolder, tooLarge } from './disk.ts'
 import { type HomeFile, homeFile, md5Of, type OpenedFile, openRegular } from './home-file.ts'
@@ -17,6 +18,7 @@ import type { Uploads } from './uploads.ts'
 export interface SourcePorts {
   uploads: Uploads
   folders: Folders
+  space: FreeSpace
   maxUploadBytes: number
   /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
   trusted(url: URL): boolean
@@ -56,7 +58,11 @@ export class Sources {
   async bring(content: MediaContent, call: Caller): Promise<HomeFile> {
     onlySource(content)
     if (content.path !== undefined) return this.#fromPath(content, content.path, call)
-    if (content.upload_id !== undefined) return this.#ports.uploads.open(content.upload_id, content)
+    if (content.upload_id !== undefined) {
+      const file = await this.#ports.uploads.open(content.upload_id, content)
+      this.#ports.uploads.sent(content.upload_id)
+      return file
+    }
     if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
     return this.#fromData(content, content.data!)
   }
@@ -118,7 +124,7 @@ export class Sources {
     const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
     const path = join(folder, `${randomUUID()}.tmp`)
     const { digests } = await keepStream(body, path, {
-      ...{ digests: ['md5'], maxBytes },
+      ...{ digests: ['md5'], maxBytes, space: this.#ports.space },
       ...(signal && { signal }),
     })
     const remove = () => rm(path, { force: true })

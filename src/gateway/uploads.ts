@@ -7,14 +7,17 @@ import { SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
 import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from './disk.ts'
-import type { AcceptedUpload } from './face.ts'
+import type { AcceptedUpload, GivenUpload } from './face.ts'
 import { type HomeFile, homeFile, openRegular } from './home-file.ts'
 import { linked } from './signals.ts'
+import { UploadQuota } from './upload-quota.ts'
 
 export interface UploadPorts {
   clock: Clock
   mediaRoot: string
+  space: FreeSpace
   maxUploadBytes: number
   /** Aborts when the service stops. */
   closing: AbortSignal
@@ -22,6 +25,8 @@ export interface UploadPorts {
 
 /** An upload waits this long for the send that uses it. */
 const uploadLifeMs = 24 * 60 * 60_000
+/** All that wait may be this many times as large as the largest that is allowed. */
+const quotaTimes = 4
 const uploadId = /^[0-9a-f-]{36}$/
 
 /** What stands beside an upload. */
@@ -36,27 +41,48 @@ interface Sidecar {
 
 export class Uploads {
   readonly #ports: UploadPorts
+  readonly #quota: UploadQuota
 
   constructor(ports: UploadPorts) {
     this.#ports = ports
+    const { clock, maxUploadBytes, mediaRoot } = ports
+    this.#quota = new UploadQuota({
+      ...{ clock, folder: join(mediaRoot, 'uploads') },
+      ...{ largestBytes: maxUploadBytes, maxBytes: maxUploadBytes * quotaTimes, lifeMs: uploadLifeMs },
+    })
   }
 
   /**
-   * Takes an upload, streamed to disk; a send within 24 h may name its id.
+   * Takes an upload, streamed to disk; a send within 24 h may name its id. There is room for it before it is read.
    *
-   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty), `store_unavailable` (disk)
+   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty), `rate_limited` (too many wait),
+   *   `store_unavailable` (disk)
    */
-  async accept(
-    upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: MediaKind },
-    caller: AbortSignal,
-  ): Promise<AcceptedUpload> {
-    const { clock, closing, maxUploadBytes } = this.#ports
+  async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
+    const id = randomUUID()
+    let size: number | undefined
+    let settle: ((kept?: number) => void) | undefined
+    try {
+      settle = await this.#quota.reserve(id, upload.size)
+      const accepted = await this.#keep(id, upload, caller)
+      size = accepted.size
+      return accepted
+    } catch (error) {
+      await upload.body.cancel(error).catch(() => {})
+      throw error
+    } finally {
+      settle?.(size)
+    }
+  }
+
+  async #keep(id: string, upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
+    const { clock, closing, maxUploadBytes, space } = this.#ports
     using either = linked(caller, closing)
     const { signal } = either
-    const id = randomUUID()
     const path = await this.#pathOf(id)
     const written = await keepStream(upload.body, path, {
-      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal },
+      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal, space },
+      ...(upload.size !== undefined && { size: upload.size }),
     })
     try {
       if (written.size === 0) throw empty()
@@ -74,6 +100,11 @@ export class Uploads {
       await rm(path, { force: true })
       throw diskError(error)
     }
+  }
+
+  /** A send took this one, which may make room for others now. */
+  sent(id: string): void {
+    this.#quota.sent(id)
   }
 
   /** The file of an upload, to be sent. @throws SvcError `not_found` for one that is unknown, or whose day is over */

@@ -1,5 +1,6 @@
 /** What every part of the pretend world stands on: its file, its time, its switches, and who waits for what. */
 import type { Clock } from '../platform/clock.ts'
+import { FreeSpace, usualKeepFreeBytes } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
@@ -18,6 +19,7 @@ export interface Stats {
 export class Core {
   readonly db: Database
   readonly dir: string
+  readonly space: FreeSpace
   readonly clock: Clock
   readonly log: Log
   readonly bells = new Bells()
@@ -40,9 +42,16 @@ export class Core {
   #announced = false
   #seq: number | undefined
 
-  constructor(options: { db: Database; dir: string; clock: Clock; log: Log }) {
+  constructor(options: {
+    db: Database
+    dir: string
+    clock: Clock
+    log: Log
+    keepFreeBytes?: number | undefined
+  }) {
     this.db = options.db
     this.dir = options.dir
+    this.space = new FreeSpace(options.dir, options.keepFreeBytes ?? usualKeepFreeBytes)
     this.clock = options.clock
     this.log = options.log
     this.closing = this.#close.signal

@@ -98,7 +98,7 @@ export class Media {
         sizeBytes += chunk.length
         if (sizeBytes > piece.cipher_size) throw new UploadRefused('body larger than filesize')
         if (deep) plain(decipher.update(chunk))
-        write(chunk)
+        await write(chunk)
       }
       if (sizeBytes !== piece.cipher_size) throw new UploadRefused('body size differs from filesize')
       if (!deep) return
@@ -129,14 +129,14 @@ export class Media {
     await this.#write(piece, async write => {
       const keep = (bytes: Uint8Array) => {
         storedBytes += bytes.length
-        write(bytes)
+        return write(bytes)
       }
       for await (const chunk of body) {
         rawBytes += chunk.length
         md5.update(chunk)
-        keep(plain ? chunk : cipher.update(chunk))
+        await keep(plain ? chunk : cipher.update(chunk))
       }
-      if (!plain) keep(cipher.final())
+      if (!plain) await keep(cipher.final())
     })
     const digest = md5.digest('hex')
     this.#core.db
@@ -210,12 +210,20 @@ export class Media {
   }
 
   /** Into a file of its own first: the same URL may be posted twice at once, and half a file must never be served. */
-  async #write(piece: Piece, fill: (write: (bytes: Uint8Array) => void) => Promise<void>): Promise<void> {
-    await ensurePrivateDir(join(this.#core.dir, 'media'))
+  async #write(
+    piece: Piece,
+    fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const folder = join(this.#core.dir, 'media')
+    await ensurePrivateDir(folder)
+    using room = await this.#core.space.room(folder, piece.cipher_size)
+    let written = 0
     const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)
     try {
-      await fill(bytes => {
+      await fill(async bytes => {
+        written += bytes.length
+        await room.cover(written)
         // At once, not awaited: while we wait Bun goes on collecting the body; 1 GiB then costs 85 MiB instead of 26.
         for (let at = 0; at < bytes.length; ) at += writeSync(file.fd, bytes, at)
       })

@@ -20,6 +20,8 @@ export interface SandboxOptions {
   dir: string
   clock: Clock
   log: Log
+  /** Of its disk; what is usual otherwise. */
+  keepFreeBytes?: number
 }
 
 /** A pretend WeChat without a socket. */

@@ -24,7 +24,12 @@ export interface World {
 }
 
 /** Opens the world kept in this folder, or makes one with one user. @throws Error when the file cannot be used */
-export async function openWorld(options: { dir: string; clock: Clock; log: Log }): Promise<World> {
+export async function openWorld(options: {
+  dir: string
+  clock: Clock
+  log: Log
+  keepFreeBytes?: number | undefined
+}): Promise<World> {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
   const people = new People(core)

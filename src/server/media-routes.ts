@@ -75,13 +75,17 @@ async function acceptUpload(
       broken = error
     },
   })
+  const announced = request.headers.get('content-length')
+  // Of a form it is a little more than its file.
+  const size = announced === null ? {} : { size: Number(announced) }
   try {
     const boundary = boundaryOf(request.headers.get('content-type'))
-    if (boundary === undefined) return await gateway.media.accept({ body, ...query }, signal)
+    if (boundary === undefined) return await gateway.media.accept({ body, ...size, ...query }, signal)
     const part = await readFilePart(body, boundary)
     const named = parse(UploadQuery, part.fields)
     const file_name = query.file_name ?? named.file_name ?? (part.fileName || undefined)
-    return await gateway.media.accept({ body: part.body, file_name, kind: query.kind ?? named.kind }, signal)
+    const kind = query.kind ?? named.kind
+    return await gateway.media.accept({ body: part.body, ...size, file_name, kind }, signal)
   } catch (error) {
     // Whatever the reader of the stream made of it, this is why it broke.
     throw broken ?? error
@@ -163,10 +167,17 @@ export function addMediaRoutes(
       operationId: 'upload_media',
       summary: 'Upload media',
       description:
-        'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. Streamed to disk and kept for 24 hours; pass the upload_id in media[] of send.',
+        'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. Streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 wait, together at most four times as large as the largest that is allowed; then rate_limited. Those that were sent make room for others.',
       tags: ['media'],
       ...noted({
-        errors: ['invalid_arguments', 'payload_too_large', 'internal', ...doorErrors],
+        errors: [
+          'invalid_arguments',
+          'payload_too_large',
+          'rate_limited',
+          'store_unavailable',
+          'internal',
+          ...doorErrors,
+        ],
         requestBody: uploadBody,
         examples: [
           {

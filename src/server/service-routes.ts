@@ -107,12 +107,13 @@ export function addHealthRoute(app: Elysia, context: RouteContext): void {
 const health: JsonSchema = {
   type: 'object',
   description: 'How the service is.',
-  required: ['status', 'version', 'role', 'stalled', 'sessions', 'connected', 'store'],
+  required: ['status', 'version', 'role', 'stalled', 'sessions', 'connected', 'store', 'disk'],
   properties: {
     status: {
       type: 'string',
       enum: ['ok', 'degraded'],
-      description: 'degraded: the store fails, the poller is stalled, or an account is not connected.',
+      description:
+        'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected.',
     },
     version: { type: 'string' },
     role: {
@@ -132,6 +133,12 @@ const health: JsonSchema = {
     sessions: { type: 'integer' },
     connected: { type: 'integer' },
     store: { type: 'string', enum: ['ok', 'unavailable'] },
+    disk: {
+      type: 'string',
+      enum: ['ok', 'low'],
+      description:
+        'low: less is free than is kept for messages. Uploads and downloads are refused; messages are still stored.',
+    },
     trouble: {
       type: 'object',
       description: 'Only with a store that is unavailable: what is wrong and what to do.',

@@ -71,7 +71,13 @@ test.skipIf(!canMount)(
     expect(texts.length).toBe(count + 1)
     expect(new Set(texts).size).toBe(count + 1)
     expect(await passedOver(site)).toEqual([])
-    await until('healthy', 30_000, async () => (await health(service)).status === 'ok')
+    await until('the store works', 30_000, async () => (await health(service)).store === 'ok')
+    // The whole disk is smaller than what files leave free for messages.
+    expect(await health(service)).toMatchObject({ status: 'degraded', disk: 'low' })
+    const refused = await service.call('send', {
+      ...{ to: site.user, media: [{ kind: 'file', data: 'AAAA', file_name: 'a' }] },
+    })
+    expect(refused).toMatchObject({ status: 503, body: { code: 'store_unavailable' } })
     expect((await service.call('send', { to: site.user, text: 'hello again' })).body).toMatchObject({
       status: 'accepted',
     })

@@ -18,6 +18,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { directCall } from '../../src/gateway/call.ts'
+import type { SvcError } from '../../src/model/error.ts'
 import type { MediaContent } from '../../src/model/message.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
@@ -363,6 +364,76 @@ describe('upload_id, data, url', () => {
     expect(await failure(send(t, { kind: 'file', upload_id: upload.upload_id }))).toMatchObject({
       code: 'not_found',
     })
+  })
+
+  test('so many uploads wait, those of other processes too; those that were sent make room', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    const { signal } = new AbortController()
+    const accept = (size = 10) => t.gateway.media.accept({ body: streamOf(randomBytes(size)), size }, signal)
+    const { upload_id } = await accept()
+    const folder = join(t.mediaRoot, 'uploads')
+    for (let i = 0; i < 999; i++) await writeFile(join(folder, crypto.randomUUID()), 'x')
+    t.clock.advance(2000)
+    let read = false
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull() {
+          read = true
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    const refused = (await failure(t.gateway.media.accept({ body, size: 10 }, signal))) as SvcError
+    expect(refused).toMatchObject({ code: 'rate_limited' })
+    expect(refused.retryAfter).toBeWithin(10, 24 * 60 * 60 + 1)
+    expect([read, (await readdir(folder)).length]).toEqual([false, 1001])
+
+    await send(t, { kind: 'file', upload_id })
+    const next = await accept()
+    // The one that was sent has gone.
+    expect(await failure(send(t, { kind: 'file', upload_id }))).toMatchObject({ code: 'not_found' })
+    expect(await failure(accept())).toMatchObject({ code: 'rate_limited' })
+    expect((await send(t, { kind: 'file', upload_id: next.upload_id })).success).toBe(true)
+  })
+
+  test('all uploads that wait are at most four times as large as the largest allowed, while they come too', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 100_000 } })
+    const { signal } = new AbortController()
+    const all = await Promise.allSettled(
+      Array.from({ length: 40 }, () =>
+        t.gateway.media.accept({ body: streamOf(randomBytes(30_000)), size: 30_000 }, signal),
+      ),
+    )
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(13)
+    for (const one of all)
+      if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'rate_limited' })
+    // One that breaks off leaves its room to others, and one that does not say its size is as large as is allowed.
+    expect(await failure(t.gateway.media.accept({ body: streamOf(randomBytes(10)) }, signal))).toMatchObject({
+      code: 'rate_limited',
+    })
+    for (let i = 0; i < 3; i++)
+      expect(
+        await failure(t.gateway.media.accept({ body: streamOf(new Uint8Array()), size: 10_000 }, signal)),
+      ).toMatchObject({ code: 'invalid_arguments' })
+    await t.gateway.media.accept({ body: streamOf(randomBytes(10_000)), size: 10_000 }, signal)
+  })
+
+  test('where the disk would keep too little for messages, no file is taken, and messages go on', async () => {
+    await using t = await withTalk({ config: { keepFreeBytes: Number.MAX_SAFE_INTEGER } })
+    const { signal } = new AbortController()
+    const refused = { code: 'store_unavailable' }
+    expect(await t.gateway.health()).toMatchObject({ status: 'degraded', disk: 'low', store: 'ok' })
+    const body = streamOf(randomBytes(10))
+    expect(await failure(t.gateway.media.accept({ body }, signal))).toMatchObject(refused)
+    const data = randomBytes(10).toString('base64')
+    expect(await failure(send(t, { kind: 'file', data }))).toMatchObject(refused)
+    await t.sandbox.media('file', new Blob(['theirs']), { name: 'theirs.txt' })
+    const { message_id } = (await t.receive(2))[1]!
+    expect(await failure(t.gateway.media.download({ message_id, item: 0 }, directCall()))).toMatchObject(
+      refused,
+    )
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+    expect((await t.send({ text: 'still here' })).success).toBe(true)
   })
 
   test('unknown and path-like ids, and damaged uploads, are not_found', async () => {

@@ -230,6 +230,7 @@ export class MemoryGateway implements Gateway {
       sessions: this.known.length,
       connected: this.known.length,
       store: this.healthState === 'ok' ? 'ok' : 'unavailable',
+      disk: 'ok',
     }
   }
 }
