@@ -13,11 +13,12 @@ const manyFrom = 9
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
 const shownAtFirst = 12
 
-const order: readonly Wellness[] = ['bad', 'silent', 'pending', 'well']
+const order: readonly Wellness[] = ['bad', 'silent', 'lapsed', 'pending', 'well']
 
 const states: Readonly<Record<Wellness, { tone: string; text: TextKey }>> = {
   bad: { tone: 'bad', text: 'session.expired' },
   silent: { tone: 'warn', text: 'overview.state_silent' },
+  lapsed: { tone: 'warn', text: 'session.lapsed' },
   pending: { tone: 'warn', text: 'session.logging_in' },
   well: { tone: 'good', text: 'session.connected' },
 }

@@ -53,7 +53,8 @@ export function Attention({
 }
 
 function keyOf(concern: Concern): string {
-  if (concern.kind === 'expired' || concern.kind === 'damaged') return `session ${concern.session}`
+  if (concern.kind === 'expired' || concern.kind === 'damaged' || concern.kind === 'lapsed')
+    return `session ${concern.session}`
   if (concern.kind !== 'closing') return concern.kind
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
@@ -82,21 +83,21 @@ const Row = ({ tone, icon, title, children, action }: RowProps) => (
 function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
   switch (concern.kind) {
     case 'expired':
+    case 'lapsed':
     case 'damaged': {
       const { session, kind } = concern
-      const isExpired = kind === 'expired'
       return (
         <Row
-          tone="bad"
-          icon={isExpired ? 'renew' : 'file'}
-          title={t(isExpired ? 'overview.expired' : 'overview.damaged', { name: isolated(session) })}
+          tone={kind === 'lapsed' ? 'warn' : 'bad'}
+          icon={kind === 'damaged' ? 'file' : 'renew'}
+          title={t(`overview.${kind}`, { name: isolated(session) })}
           action={
             <Link class="button primary" href={loginPath(session)} state={beginNow}>
               {t('overview.log_in_again')}
             </Link>
           }
         >
-          <p class="soft">{t(isExpired ? 'overview.expired_about' : 'overview.damaged_about')}</p>
+          <p class="soft">{t(`overview.${kind}_about`)}</p>
         </Row>
       )
     }

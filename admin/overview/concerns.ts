@@ -5,7 +5,7 @@ export type Concern =
   | { kind: 'store'; path: string }
   /** Another process keeps polling to itself and shows no life. */
   | { kind: 'stalled'; pid?: number }
-  | { kind: 'expired' | 'damaged'; session: string }
+  | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
   /** Connected, and WeChat has not answered for long. */
   | { kind: 'silent'; sessions: readonly string[]; since?: number; path: string }
   /** Somebody waits, and soon nobody may answer. */
@@ -47,6 +47,7 @@ export function concernsOf(sight: Sight): Concern[] {
   for (const { name, status: state } of sessions) {
     if (state === 'expired') found.push({ kind: 'expired', session: name })
     if (state === 'disconnected') found.push({ kind: 'damaged', session: name })
+    if (state === 'lapsed') found.push({ kind: 'lapsed', session: name })
   }
   const silent = silentOnes(sight)
   if (silent.length > 0) {
@@ -71,10 +72,11 @@ export function concernsOf(sight: Sight): Concern[] {
 }
 
 /** Whether an account needs somebody, is on its way, or is well. */
-export type Wellness = 'bad' | 'silent' | 'pending' | 'well'
+export type Wellness = 'bad' | 'silent' | 'lapsed' | 'pending' | 'well'
 
 export function wellnessOf({ status }: SessionWithUsers, isSilent: boolean): Wellness {
   if (status === 'expired' || status === 'disconnected') return 'bad'
   if (status === 'logging_in') return 'pending'
+  if (status === 'lapsed') return 'lapsed'
   return isSilent ? 'silent' : 'well'
 }

@@ -93,6 +93,8 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   if (bad > 0) return { tone: 'bad', text: t('overview.says_bad', { count: bad, all: all.length }) }
   const silent = concerns.find(concern => concern.kind === 'silent')
   if (silent) return { tone: 'warn', text: t('overview.says_silent', { count: silent.sessions.length }) }
+  const lapsed = count('lapsed')
+  if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
   const pending = count('pending')
   if (pending > 0) return { tone: 'calm', text: t('overview.says_pending', { count: pending }) }
   return { tone: 'good', text: t('overview.says_well', { count: all.length }) }

@@ -18,6 +18,7 @@ type State = SessionWithUsers['status']
 const states: Record<State, { kind: 'good' | 'warn' | 'bad' | ''; text: TextKey; trouble?: TextKey }> = {
   connected: { kind: 'good', text: 'session.connected' },
   expired: { kind: 'bad', text: 'session.expired', trouble: 'sessions.is_expired' },
+  lapsed: { kind: 'warn', text: 'session.lapsed', trouble: 'sessions.is_lapsed' },
   disconnected: { kind: 'bad', text: 'session.disconnected', trouble: 'sessions.is_damaged' },
   logging_in: { kind: 'warn', text: 'session.logging_in', trouble: 'sessions.is_logging_in' },
 }

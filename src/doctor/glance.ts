@@ -3,12 +3,12 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { lookAtStore } from '../store/look.ts'
 import { lookAround } from './place.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
-import { lookAtSessions } from './session-look.ts'
+import { lookAtSessions, type SessionSight } from './session-look.ts'
 import { newerStore, troubleOf } from './words.ts'
 
 export interface SessionGlance {
   name: string
-  status: 'connected' | 'expired' | 'disconnected'
+  status: SessionSight['status']
   connected: boolean
   is_default: boolean
   bot_id?: string
@@ -16,6 +16,7 @@ export interface SessionGlance {
   /** Unix ms, like every time here. */
   created_at?: number
   expired_at?: number
+  lapsed_at?: number
   user_count: number
 }
 
@@ -72,10 +73,11 @@ export async function glance(options: {
   const sessions = (sight?.sessions ?? []).map((session, at): SessionGlance => {
     const { name, status, bot, users } = session
     return {
-      ...{ name, status, connected: status === 'connected', is_default: at === 0 },
+      ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
       ...(bot && { bot_id: bot.bot_id, created_at: bot.created_at }),
       ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
       ...(bot?.expired_at !== undefined && { expired_at: bot.expired_at }),
+      ...(bot?.lapsed_at !== undefined && { lapsed_at: bot.lapsed_at }),
       user_count: users.size,
     }
   })

@@ -1,7 +1,13 @@
 /** The session folders as they lie there. Unlike the state, which mends what it meets, this changes nothing. */
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { type BotInfo, hasWritten, type UserContext } from '../model/session.ts'
+import {
+  type BotInfo,
+  hasWritten,
+  type SessionStatus,
+  standingOf,
+  type UserContext,
+} from '../model/session.ts'
 import { readText } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
@@ -12,7 +18,7 @@ import { type Place, sessionFolders } from './place.ts'
 /** One session folder. */
 export interface SessionSight {
   name: string
-  status: 'connected' | 'expired' | 'disconnected'
+  status: Exclude<SessionStatus, 'logging_in'>
   /** Its credentials, when they can be read: never to be shown. */
   bot?: BotInfo
   isDefault: boolean
@@ -61,11 +67,7 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
         const kind = kindOf(plain, sessions.contextsPath(name))
         found.push({
           ...sight,
-          status: !record.bot
-            ? 'disconnected'
-            : record.bot.expired_at === undefined
-              ? 'connected'
-              : 'expired',
+          status: record.bot ? standingOf(record.bot) : 'disconnected',
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           contexts: kind,

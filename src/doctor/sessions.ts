@@ -73,6 +73,14 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
         login,
       ),
     )
+  } else if (status === 'lapsed') {
+    found.push(
+      warning(
+        'session',
+        `"${name}" is lapsed since ${moment(bot?.lapsed_at ?? Number.NaN)}: WeChat answers and may bring no messages any more`,
+        login,
+      ),
+    )
   } else {
     const since = bot && bot.created_at > 0 ? ` since ${moment(bot.created_at)}` : ''
     found.push(ok('session', `"${name}" is connected${since}, ${counted(users.size, 'user')}`))
@@ -94,7 +102,7 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
 /** The open windows that close next. */
 function windowsOf(sessions: readonly SessionSight[], now: number): Found[] {
   const open = sessions
-    .filter(({ status }) => status === 'connected')
+    .filter(({ status }) => status === 'connected' || status === 'lapsed')
     .flatMap(({ name, users }) =>
       [...users].flatMap(([user, context]) => {
         const { remaining, window_expires_at: end } = rightToAnswer(context)

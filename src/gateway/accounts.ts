@@ -7,15 +7,18 @@ import {
   hasWritten,
   rightToAnswer,
   type Session,
+  type SessionCheck,
   type SessionUser,
   type SessionWithUsers,
   sessionKey,
   sessionName,
+  standingOf,
   type UserContext,
 } from '../model/session.ts'
 import type { Contexts } from '../state/contexts.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
+import type { Judge } from './judge.ts'
 import type { Alone } from './one-at-a-time.ts'
 
 /** A session that can be polled and sent from. */
@@ -36,6 +39,7 @@ export interface AccountPorts {
   changed(): void
   /** Ends a login flow of that name. @returns whether one was under way */
   forgetLogin(name: string): boolean
+  judge: Judge
   /** The one lock of login confirmations, logouts and renames: their steps never mix. */
   alone: Alone
 }
@@ -68,18 +72,12 @@ export class Accounts {
     const listed = await Promise.all(
       records.map(async ({ name, bot, damaged }): Promise<Session> => {
         const loggingInNow = pending.delete(name)
-        const status = bot
-          ? bot.expired_at === undefined
-            ? 'connected'
-            : 'expired'
-          : loggingInNow && !damaged
-            ? 'logging_in'
-            : 'disconnected'
+        const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
         return {
           name,
           ...(bot && { bot_id: bot.bot_id }),
           ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
-          connected: status === 'connected',
+          connected: status === 'connected' || status === 'lapsed',
           status,
           is_default: name === first,
           ...(bot && { created_at: bot.created_at }),
@@ -120,6 +118,19 @@ export class Accounts {
         }),
       )
       .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
+  }
+
+  /**
+   * Asks WeChat whether a session works, '' being the default one.
+   *
+   * @throws SvcError `session_not_found`, `not_connected` when there is no login to ask with
+   */
+  async check(name: string): Promise<SessionCheck> {
+    const { name: session, bot } = await this.named(name)
+    if (!bot) throw new SvcError('not_connected', `session "${session}" is not connected`)
+    const verdict = await this.#ports.judge.ask(session, bot)
+    const after = (await this.#ports.sessions.get(session))?.bot
+    return { session, status: after ? standingOf(after) : 'disconnected', answered: verdict !== 'unanswered' }
   }
 
   /** The connected sessions in routing order: the default one, then the oldest first. */

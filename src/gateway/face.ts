@@ -5,7 +5,7 @@
  */
 import type { Conversation, Hour } from '../model/conversation.ts'
 import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { LoginStatus, Session, SessionUser, SessionWithUsers } from '../model/session.ts'
+import type { LoginStatus, Session, SessionCheck, SessionUser, SessionWithUsers } from '../model/session.ts'
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
 
@@ -141,6 +141,8 @@ export interface Gateway {
     list(): Promise<Session[]>
     /** Who has written to a session, who wrote last first; '' is the default session. */
     users(name: string): Promise<SessionUser[]>
+    /** Asks WeChat whether a session works, in some seconds; '' is the default session. */
+    check(name: string): Promise<SessionCheck>
     /** '' is the default session. */
     logout(name: string): Promise<{ success: true; session: string }>
     rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }>

@@ -1,6 +1,7 @@
 /**
  * One login that is polled, and its loop: one that errs backs off alone, one that upstream refuses (-14) is asked again
- * every half hour, and says so. Every wait has a deadline of its own, and is watched all the same (`watchdog.ts`).
+ * on a ladder (`session-health.ts`). This loop alone judges how the session is. Every wait has a deadline of its own, and
+ * is watched all the same (`watchdog.ts`).
  */
 
 import type { Api, Updates } from '../ilink/api.ts'
@@ -10,6 +11,8 @@ import { backoffMs } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Slots } from '../platform/slots.ts'
 import { type BatchPorts, commitPolled, currentSession, type Polled, type PolledLogin } from './batch.ts'
+import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
+import { linked } from './signals.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
@@ -24,6 +27,8 @@ export interface PollerPorts extends BatchPorts {
 export interface PollRun {
   /** On behalf of one call. */
   readonly oneCycle: boolean
+  /** By address, after how many ms a gateway in front of WeChat ends a poll. */
+  readonly cuts: Map<string, number>
   /** Whether the right to poll is surely ours at this moment. */
   mayPoll(): boolean
   /** Aborts when the run ends. */
@@ -34,8 +39,6 @@ export interface PollRun {
 
 /** Upstream holds a poll about 35 s unless it says otherwise (protocol notes 2.4). */
 const defaultHoldMs = 35_000
-/** An expired token is tried again this often. */
-const probeEveryMs = 30 * 60_000
 /** After trouble of less than a minute the next try is near when upstream works again. */
 const shortOutageMs = 60_000
 const shortWaitMs = 4000
@@ -46,6 +49,8 @@ const briskMs = 1000
 const restMs = 1000
 /** A poll that is answered later than this was held: nothing waited for it. A new connection to far away takes a second. */
 const heldMs = 4000
+/** A token that upstream refuses is refused at once: a poll that is held for so long was accepted. */
+const acceptedMs = 3000
 /** Whether polling is ours is known so soon, when it is doubtful. */
 const tryAgainMs = 50
 /** A farewell may take this long: whoever stops the service waits for it. */
@@ -56,15 +61,15 @@ const answerGraceMs = 60_000
 const pauseGraceMs = 30_000
 /** A request that was cut off and does not end within this is left to itself. */
 const leaveAfterMs = 1000
-/** Why a loop is ended that waits for something overdue. */
-export const overdue = new DOMException('overdue', 'AbortError')
+/** Why a loop is ended whose login is polled by the next one in a moment: upstream is not to hear that polling ends. */
+export const goesOn = new DOMException('another loop goes on', 'AbortError')
+/** Why a wait is ended: somebody wants to know what getupdates says now. */
+const asked = new DOMException('asked', 'AbortError')
 
 export class Follower implements PolledLogin {
   name: string
   readonly token: string
   readonly stop = new AbortController()
-  /** Upstream refuses the token. */
-  expired: boolean
   stuck?: boolean
   wait?: Wait
   /** Asked once at least, and what came is committed. */
@@ -72,50 +77,55 @@ export class Follower implements PolledLogin {
   lastPollAt?: number
   readonly #ports: PollerPorts
   readonly #run: PollRun
+  readonly #log: Log
+  #health: SessionHealth
+  /** Unix ms: the check that was asked for last, and the one whose answer is still to come. */
+  #askedAt?: number
+  #question?: number
+  /** Ends the wait under way, be it a pause or a poll. */
+  #wake = new AbortController()
+  /** Upstream has heard in this run that polling begins. */
+  #greeted = false
+  #greeting?: Promise<void>
 
   constructor(ports: PollerPorts, run: PollRun, { name, bot }: { name: string; bot: BotInfo }) {
     this.#ports = ports
     this.#run = run
     this.name = name
     this.token = bot.token
-    this.expired = bot.expired_at !== undefined
+    this.#log = ports.log.child('', { session: name })
+    this.#health = healthOf(bot)
+  }
+
+  /** Asks getupdates at once, once for each such time; what it says is noted in the session's file. */
+  check(at: number): void {
+    if (at === this.#askedAt) return
+    this.#askedAt = at
+    this.#question = at
+    this.#wake.abort(asked)
+    this.#wake = new AbortController()
   }
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
-    const { api, account, clock, sessions, slots } = this.#ports
+    const { clock, sessions, slots } = this.#ports
     const { mayPoll, oneCycle } = this.#run
     const { signal } = this.stop
-    const log = this.#ports.log.child('', { session: this.name })
+    const log = this.#log
     if (delayMs > 0) await this.#pause(delayMs)
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
-    this.expired = bot.expired_at !== undefined
+    this.#health = healthOf(bot)
     let cursor = bot.cursor
     let holdMs = defaultHoldMs
     let failures = 0
     /** Monotonic. */
     let failingSince: number | undefined
     let brisk = 0
-    let greeted = false
     /** Monotonic: upstream held no message of this session then. */
     let clearAt: number | undefined
 
     while (!signal.aborted) {
-      if (this.expired) {
-        this.answered = true
-        await this.#pause(probeEveryMs)
-        if (signal.aborted) break
-      }
-      if (!greeted && !this.expired && !oneCycle) {
-        greeted = true
-        // Best effort, as the official client does; never a reason to wait with the first poll.
-        api.notifyStart(account(bot), signal).catch(error => {
-          log.debug('notifystart failed', { error })
-          // The poll that follows would hear the same; the next look begins the loop anew, with the wait for its probe.
-          if (isILinkError(error, 'expired') && !signal.aborted) void this.#mark(clock.now())
-        })
-      }
       while (!mayPoll() && !signal.aborted) await this.#pause(tryAgainMs)
       if (signal.aborted) break
       let askedAt = clock.monotonic()
@@ -123,18 +133,22 @@ export class Follower implements PolledLogin {
       try {
         using _slot = await slots.take(signal)
         if (!mayPoll()) continue
+        // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
+        if (this.#health.standing === 'expired') await this.#sayStart(bot)
+        else if (!this.#greeted) this.#greet(bot)
+        if (signal.aborted) break
         askedAt = clock.monotonic()
-        updates = await this.#ask(bot, cursor, holdMs, log)
+        updates = await this.#ask(bot, cursor, holdMs)
       } catch (error) {
         if (signal.aborted) break
+        if (error === asked) continue
+        this.answered = true
         if (isILinkError(error, 'expired')) {
-          if (!this.expired) log.warn('session expired: WeChat refuses its token; log it in again')
-          this.expired = true
-          await this.#mark(clock.now())
+          await this.#hear('refused', bot)
+          await this.#pause(retryAfterMs(this.#health.refusals))
           continue
         }
         failures += 1
-        this.answered = true
         failingSince ??= clock.monotonic()
         const longMs = clock.monotonic() - failingSince > shortOutageMs ? longestWaitMs : shortWaitMs
         const waitMs = backoffMs(failures - 1, 1000, longMs)
@@ -148,11 +162,8 @@ export class Follower implements PolledLogin {
       if (failures > 0) log.info('polling again', { failures })
       failures = 0
       failingSince = undefined
-      if (this.expired) {
-        await this.#mark(undefined)
-        this.expired = false
-        log.info('session works again')
-      }
+      const heard = heardIn(updates)
+      if (heard) await this.#hear(heard, bot)
       holdMs = updates.nextHoldMs ?? holdMs
 
       const before = cursor
@@ -169,40 +180,58 @@ export class Follower implements PolledLogin {
       brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
       if (brisk >= 3) await this.#pause(Math.min(briskMs * (brisk - 2), 10_000))
     }
-    // Only cut off: it goes on in a moment.
-    if (greeted && !this.expired && signal.reason !== overdue) {
-      const soon = AbortSignal.timeout(farewellMs)
-      await endingWith(api.notifyStop(account(bot), soon), soon, clock, leaveAfterMs).catch(error =>
-        log.debug('notifystop failed', { error }),
-      )
-    }
+    await this.#farewell(bot)
   }
 
   /** The same as `clock.sleep`, watched. */
   async #pause(ms: number): Promise<void> {
     const { clock } = this.#ports
+    using either = linked(this.stop.signal, this.#wake.signal)
     this.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
-    await clock.sleep(ms, this.stop.signal)
+    await clock.sleep(ms, either.signal)
     this.wait = undefined
   }
 
-  /** One poll, watched. */
-  async #ask(bot: BotInfo, cursor: string, holdMs: number, log: Log): Promise<Updates> {
+  /**
+   * One poll, watched.
+   *
+   * A gateway that ends a long poll has brought no messages, and that is all it says. The next polls of that address are
+   * expected to end then, so that a dead connection is noticed earlier; but the gateway ends them, not we. Upstream cannot
+   * be told how long to hold, and a poll that we end may have a message on its way to us, which upstream may not repeat.
+   */
+  async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
     const { account, api, clock } = this.#ports
-    const { signal } = this.stop
-    this.wait = { what: 'answer', dueAt: clock.monotonic() + holdMs + answerGraceMs }
+    const { cuts } = this.#run
+    const login = account(bot)
+    const expectedMs = Math.min(holdMs, cuts.get(login.base_url) ?? holdMs)
+    using either = linked(this.stop.signal, this.#wake.signal)
+    const { signal } = either
+    const askedAt = clock.monotonic()
+    this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
+    const over = new AbortController()
+    if (this.#question !== undefined || this.#health.standing === 'expired') void this.#held(bot, over.signal)
     try {
-      const polled = api.getUpdates(account(bot), cursor, holdMs, signal)
-      return await endingWith(polled, signal, clock, leaveAfterMs, updates => {
+      const polled = api.getUpdates(login, cursor, expectedMs, signal)
+      const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
         // Upstream may not send them again. The loop that runs by now notices that the cursor moved.
         if (updates.messages.length === 0 || this.#run.stopping.aborted) return
         this.#run.outlive(
-          this.#commit({ bot, cursor, updates, clearAt: undefined, log }).catch(error =>
-            log.error('late batch not committed', { error }),
+          this.#commit({ bot, cursor, updates, clearAt: undefined, log: this.#log }).catch(error =>
+            this.#log.error('late batch not committed', { error }),
           ),
         )
       })
+      // Nobody ended it when it was expected: that was no gateway's limit.
+      if (updates.form === undefined) cuts.delete(login.base_url)
+      return updates
+    } catch (error) {
+      const tookMs = clock.monotonic() - askedAt
+      if (signal.aborted || tookMs < heldMs || !isCut(error)) throw error
+      cuts.set(login.base_url, tookMs)
+      this.#log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
+      return { messages: [] }
     } finally {
+      over.abort()
       this.wait = undefined
     }
   }
@@ -211,11 +240,96 @@ export class Follower implements PolledLogin {
     return commitPolled(this.#ports, this, polled, this.#run.stopping)
   }
 
-  async #mark(expiredAt: number | undefined): Promise<void> {
+  /** Notes that upstream lets the poll under way wait, unless it is over by then. */
+  async #held(bot: BotInfo, over: AbortSignal): Promise<void> {
+    await this.#ports.clock.sleep(acceptedMs, over)
+    if (!over.aborted) await this.#hear('held', bot)
+  }
+
+  /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
+  async #hear(heard: Heard, bot: BotInfo): Promise<void> {
+    const { clock, sessions } = this.#ports
+    const log = this.#log
+    const before = this.#health.standing
+    this.#health = healthAfter(this.#health, heard)
+    const { standing } = this.#health
+    const isAnswer = this.#question !== undefined
+    this.#question = undefined
+    if (standing === before && !isAnswer) return
+    if (standing !== before) {
+      if (standing === 'connected') log.info('session works again')
+      else if (standing === 'expired')
+        log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
+      else {
+        log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
+        this.#greet(bot)
+      }
+    }
+    const at = clock.now()
+    const expired_at = standing === 'expired' ? at : undefined
+    const lapsed_at = standing === 'lapsed' ? at : undefined
     try {
-      await this.#ports.sessions.markExpired(this.name, this.token, expiredAt)
+      await currentSession(sessions, this)
+      await sessions.mark(this.name, this.token, { expired_at, lapsed_at, check_at: undefined })
     } catch (error) {
-      this.#ports.log.error('state of session not written', { session: this.name, error })
+      log.error('state of session not written', { error })
     }
   }
+
+  /** Says that polling begins, again until upstream has heard it, and for as long as the session is lapsed. */
+  #greet(bot: BotInfo): void {
+    if (this.#run.oneCycle) return
+    const greet = async () => {
+      const { signal } = this.stop
+      for (let tries = 0; !signal.aborted; tries++) {
+        const isHeard = await this.#sayStart(bot)
+        if (isHeard && this.#health.standing !== 'lapsed') return
+        await this.#ports.clock.sleep(retryAfterMs(tries), signal)
+        // The probes of an expired session say it themselves.
+        if (this.#health.standing === 'expired') return
+      }
+    }
+    this.#greeting ??= greet().finally(() => {
+      this.#greeting = undefined
+    })
+  }
+
+  /** @returns whether upstream has heard it; never throws */
+  async #sayStart(bot: BotInfo): Promise<boolean> {
+    const { account, api } = this.#ports
+    try {
+      await api.notifyStart(account(bot), this.stop.signal)
+      this.#greeted = true
+      return true
+    } catch (error) {
+      // A -14 too: the poll beside it hears the same, if it is so.
+      this.#log.debug('notifystart failed', { error })
+      return false
+    }
+  }
+
+  /**
+   * Says that polling ends, and waits until upstream has heard it or the time is over. Not where polling goes on: one
+   * that comes late marks a bot offline that was started again meanwhile (protocol notes 5.6).
+   */
+  async #farewell(bot: BotInfo): Promise<void> {
+    const { account, api, clock } = this.#ports
+    const { signal } = this.stop
+    if (!this.#greeted || this.#run.oneCycle || this.#health.standing === 'expired') return
+    if (!signal.aborted || signal.reason === goesOn || !this.#run.mayPoll()) return
+    const soon = AbortSignal.timeout(farewellMs)
+    await endingWith(api.notifyStop(account(bot), soon), soon, clock, leaveAfterMs).catch(error =>
+      this.#log.debug('notifystop failed', { error }),
+    )
+  }
+}
+
+/** A gateway's word that it waited long enough, or a connection that it closed. */
+const isCut = (error: unknown): boolean =>
+  (isILinkError(error, 'http') && (error.httpStatus === 524 || error.httpStatus === 504)) ||
+  (isILinkError(error, 'network') && !error.neverSent)
+
+function heardIn({ form, messages }: Updates): Heard | undefined {
+  if (form === undefined || form === 'bare') return form
+  return form === 'whole' && messages.length === 0 ? 'whole' : 'alive'
 }

@@ -29,6 +29,7 @@ import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { Inbox, type Reading } from './inbox.ts'
+import { Judge } from './judge.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
 import { oneAtATime } from './one-at-a-time.ts'
@@ -164,8 +165,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         return true
       }),
   })
+  const judge = new Judge({
+    ...{ sessions, clock, closing: stop.signal, log: log.child('judge') },
+    changed: () => poller.changed(),
+    polling: async () => oneShot?.polling(),
+  })
   const accounts = new Accounts({
     sessions,
+    judge,
     contexts,
     store,
     lastPolls: () => poller.lastPolls(),
@@ -191,15 +198,16 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     closing: stop.signal,
   })
   const pace = new Turnstile(config.pace, store, clock, sandboxUrl !== undefined)
-  const handOver = new HandOver({ api, sessions, account, clock, log: log.child('sender') })
+  const handOver = new HandOver({ api, judge, account, clock, log: log.child('sender') })
   const outbox: Outbox = new Outbox({
-    ...{ sessions, contexts, store, media, pace, handOver, account, clock },
+    ...{ sessions, contexts, store, media, pace, handOver, judge, account, clock },
     polls: () => dispatcher.role === 'poller',
     log: log.child('outbox'),
     closing: stop.signal,
   })
   const sender = new Sender({
-    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, account, clock, commits },
+    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, judge, account, clock },
+    commits,
     log: log.child('sender'),
     closing: stop.signal,
   })

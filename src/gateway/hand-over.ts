@@ -8,18 +8,18 @@ import type { Account, Api } from '../ilink/api.ts'
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 import { type BotInfo, quotaPerInbound, type UserContext, windowMs } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Sessions } from '../state/sessions.ts'
 import type { SentMessage } from '../store/store.ts'
+import type { Judge } from './judge.ts'
 import type { Place } from './pace.ts'
 
 export interface HandOverPorts {
   api: Api
-  sessions: Sessions
+  judge: Judge
   account(bot: BotInfo): Account
   clock: Clock
   log: Log
@@ -68,7 +68,7 @@ export class HandOver {
 
   /** Never throws for what upstream or the network does. @throws what is a bug */
   async send(ready: Ready): Promise<Outcome> {
-    const { account, api, clock, log, sessions } = this.#ports
+    const { account, api, clock, judge, log } = this.#ports
     const { session, bot, to, item, context, place, signal } = ready
     const clientId = newClientId(clock.now())
     const message = outgoingMessage({
@@ -96,22 +96,25 @@ export class HandOver {
     let outcome: Outcome
     try {
       // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
-      const { message_id } = await api.sendMessage(account(bot), message, this.#cut.signal)
+      const { message_id } = await judge.settled(session, bot, () =>
+        api.sendMessage(account(bot), message, this.#cut.signal),
+      )
       outcome =
         message_id === undefined
           ? { status: 'suspect', spent: true, row }
           : { status: 'accepted', spent: true, message_id, row }
     } catch (error) {
       outcome = {
-        ...(isILinkError(error) ? this.#failure(error, context, session, to) : doubtful(error)),
+        ...(isILinkError(error)
+          ? this.#failure(error, context, to)
+          : stands(error)
+            ? { status: 'refused', spent: false, error }
+            : doubtful(error)),
         row,
       }
       // Whoever sends is told; here it is for whoever looks back.
       log.info('send failed', { session, error, as: outcome.status, code: outcome.error?.code })
       if (isILinkError(error) && error.neverSent) this.#giveBack(place)
-      if (isILinkError(error, 'expired')) {
-        await sessions.markExpired(session, bot.token, clock.now()).catch(() => {})
-      }
     }
     try {
       ready.end(outcome)
@@ -132,14 +135,8 @@ export class HandOver {
   }
 
   /** What a failed request means for its message. */
-  #failure(error: ILinkError, context: UserContext, session: string, to: string): Outcome {
+  #failure(error: ILinkError, context: UserContext, to: string): Outcome {
     switch (error.kind) {
-      case 'expired':
-        return {
-          status: 'refused',
-          spent: false,
-          error: new SvcError('session_expired', `WeChat refuses the token of session "${session}"`),
-        }
       case 'refused':
         // "No such user" costs nothing; any other refusal may have counted.
         return {
@@ -199,6 +196,10 @@ export const stopped = (signal: AbortSignal): SvcError =>
     : new SvcError('shutting_down', 'the caller left; nothing more was sent')
 
 const isUnknownUser = ({ ret, errcode }: ILinkError) => ret === -3 || errcode === -3
+
+/** Why the judge says that a -14 stands; anything else got no clear answer. */
+const stands = (error: unknown): error is SvcError =>
+  isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
 
 /** What got no clear answer. */
 const doubtful = (cause: unknown): Outcome => ({

@@ -18,6 +18,7 @@ import type { Contexts } from '../state/contexts.ts'
 import type { Sessions } from '../state/sessions.ts'
 import type { Lane, OutboxPart, Store } from '../store/store.ts'
 import type { HandOver, Outcome } from './hand-over.ts'
+import { isRefusedAlone, type Judge } from './judge.ts'
 import type { Media } from './media.ts'
 import type { Place, Turnstile } from './pace.ts'
 import { textLimitBytes } from './split.ts'
@@ -29,6 +30,7 @@ export interface LaneWorkPorts {
   media: Media
   pace: Turnstile
   handOver: HandOver
+  judge: Judge
   account(bot: BotInfo): Account
   clock: Clock
   log: Log
@@ -85,7 +87,8 @@ export class LaneWork {
 
   /** Sends the first message of a lane. @returns whether the next one may follow at once */
   async #sendNext(lane: Lane): Promise<boolean> {
-    const { account, clock, closing, contexts, handOver, log, media, pace, sessions, store } = this.#ports
+    const { account, clock, closing, contexts, handOver, judge, log, media, pace, sessions, store } =
+      this.#ports
     const { session, user } = lane
     const parts = joinable(store.outbox(outbox => outbox.next(lane.id)))
     const [first] = parts
@@ -102,7 +105,9 @@ export class LaneWork {
       pace.look(session, user, 1)
       const text = parts.map(part => part.text).join('\n\n')
       const item =
-        first.kind === 'text' ? textItem(text) : mediaItem(await this.#upload(first, account(bot), user))
+        first.kind === 'text'
+          ? textItem(text)
+          : mediaItem(await judge.settled(session, bot, () => this.#upload(first, account(bot), user)))
       place = await pace.line(session, user, 1, closing)
       outcome = await handOver.send({
         ...{ session, bot, to: user, item, context: reserved.context, place, signal: closing },
@@ -178,8 +183,9 @@ export class LaneWork {
       return !refused
     }
     store.outbox(outbox => outbox.requeue(parts, bot.bot_id, lane.user, refused))
-    // A refusal is not repeated before the user writes (protocol notes 5.2).
-    if (refused) hold({ heldAt: context.received_at ?? clock.now() })
+    // A refusal is not repeated before the user writes (protocol notes 5.2); one that getupdates does not share often
+    // heals then (5.4).
+    if (refused || isRefusedAlone(error)) hold({ heldAt: context.received_at ?? clock.now() })
     else this.#later(lane)
     return false
   }
@@ -200,15 +206,16 @@ export class LaneWork {
     error: unknown,
     context: UserContext,
   ): Promise<boolean> {
-    const { clock, closing, log, sessions, store } = this.#ports
+    const { clock, closing, log, store } = this.#ports
     if (closing.aborted) return false
     if (isSvcError(error, 'rate_limited')) {
       this.#wait(lane, error)
       return false
     }
     log.warn('queued message not sent', { session: lane.session, error })
-    if (isILinkError(error, 'expired')) {
-      await sessions.markExpired(lane.session, bot.token, clock.now()).catch(() => {})
+    if (isSvcError(error, 'session_expired')) return false
+    if (isSvcError(error) && isRefusedAlone(error)) {
+      store.outbox(outbox => outbox.lanes.hold(lane.id, { heldAt: context.received_at ?? clock.now() }))
       return false
     }
     const refused = isILinkError(error, 'refused')

@@ -92,6 +92,13 @@ export class OneShot {
     }
   }
 
+  /** Polls every session until disposed; undefined when another process does, or a dispatcher takes over. */
+  async polling(): Promise<AsyncDisposable | undefined> {
+    const cycle = this.#halted ? undefined : await this.#enter()
+    cycle?.start()
+    return cycle && { [Symbol.asyncDispose]: () => this.#leave(cycle) }
+  }
+
   /** Ends polling on behalf of calls: a dispatcher takes over, and calls under way wait for what it stores. */
   async halt(): Promise<void> {
     this.#halted = true

@@ -11,7 +11,7 @@
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../state/sessions.ts'
-import { Follower, overdue, type PollerPorts, type PollRun } from './follower.ts'
+import { Follower, goesOn, type PollerPorts, type PollRun } from './follower.ts'
 import { Watchdog } from './watchdog.ts'
 
 export type { PollerPorts } from './follower.ts'
@@ -33,6 +33,7 @@ export class Poller {
   #begun = false
   #toldOfLimit = false
   #nudge = new AbortController()
+  readonly #cuts = new Map<string, number>()
 
   constructor(ports: PollerPorts) {
     this.#ports = ports
@@ -75,7 +76,10 @@ export class Poller {
   ): Promise<void> {
     const { clock, log, sessions } = this.#ports
     const { oneCycle = false, mayPoll = () => true } = options
-    const run: PollRun = { oneCycle, mayPoll, stopping: signal, outlive: work => this.#keep(work) }
+    const run: PollRun = {
+      ...{ oneCycle, mayPoll, stopping: signal, cuts: this.#cuts },
+      outlive: work => this.#keep(work),
+    }
     this.#begun = false
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     const watchdog = new Watchdog(clock)
@@ -104,7 +108,7 @@ export class Poller {
       follower.stuck = true
     } else if (!stop.signal.aborted) {
       log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
-      stop.abort(overdue)
+      stop.abort(goesOn)
     }
   }
 
@@ -114,19 +118,23 @@ export class Poller {
       // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
       if (bot && !wanted.has(loginOf(bot))) wanted.set(loginOf(bot), { name, bot })
     }
+    const tokens = new Set([...wanted.values()].map(({ bot }) => bot.token))
     for (const [login, follower] of this.#followers) {
       const record = wanted.get(login)
-      if (record) follower.name = record.name
-      // Refused elsewhere, by a send or by another process: the loop begins anew, with the wait for its probe.
-      const refused = record?.bot.expired_at !== undefined && !follower.expired
-      if (record && !refused) continue
-      follower.stop.abort()
+      if (record) {
+        follower.name = record.name
+        if (record.bot.check_at !== undefined) follower.check(record.bot.check_at)
+        continue
+      }
+      // A login may bring the token that there was before.
+      follower.stop.abort(tokens.has(follower.token) ? goesOn : undefined)
       this.#followers.delete(login)
     }
     let started = 0
     for (const [login, { name, bot }] of wanted) {
       if (this.#followers.has(login) || run.stopping.aborted) continue
       const follower = new Follower(this.#ports, run, { name, bot })
+      if (bot.check_at !== undefined) follower.check(bot.check_at)
       this.#followers.set(login, follower)
       this.#keep(
         follower

@@ -3,6 +3,7 @@ import { SvcError } from '../model/error.ts'
 import { sessionName, type UserContext } from '../model/session.ts'
 import type { Contexts } from '../state/contexts.ts'
 import type { Accounts, ConnectedSession } from './accounts.ts'
+import { expired } from './judge.ts'
 
 export interface Route {
   session: ConnectedSession
@@ -46,6 +47,3 @@ export async function routeTo(
   }
   return first
 }
-
-export const expired = (name: string): SvcError =>
-  new SvcError('session_expired', `session "${name}" has expired`)

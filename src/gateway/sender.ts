@@ -24,11 +24,12 @@ import type { CommitsUnderWay } from './commits-under-way.ts'
 import type { SendRequest } from './face.ts'
 import { type HandOver, type Outcome, stopped } from './hand-over.ts'
 import type { HomeFile } from './home-file.ts'
+import type { Judge } from './judge.ts'
 import { KeyedCalls } from './keyed-calls.ts'
 import type { Media } from './media.ts'
 import type { Outbox } from './outbox.ts'
 import type { Place, Turnstile } from './pace.ts'
-import { expired, type Route, routeTo } from './route.ts'
+import { type Route, routeTo } from './route.ts'
 import { linked } from './signals.ts'
 import { splitText, textLimitBytes } from './split.ts'
 import { showTyping } from './typing.ts'
@@ -43,6 +44,7 @@ export interface SenderPorts {
   outbox: Outbox
   pace: Turnstile
   handOver: HandOver
+  judge: Judge
   account(bot: BotInfo): Account
   commits: CommitsUnderWay
   clock: Clock
@@ -171,20 +173,23 @@ export class Sender {
     context: UserContext,
     { signal, progress }: Caller,
   ): Promise<SendResult> {
-    const { account, clock, contexts, handOver, log, media, pace, sessions, store } = this.#ports
+    const { account, clock, contexts, handOver, judge, log, media, pace, store } = this.#ports
     const { to, idempotency_key: key } = request
     const { name, bot } = route.session
     const reservedAt = context.received_at
-    const stopTyping = showTyping(this.#ports, account(bot), to, context.token, () =>
-      sessions.markExpired(name, bot.token, clock.now()),
-    )
+    const stopTyping = showTyping(this.#ports, account(bot), to, context.token, () => judge.doubt(name, bot))
     const outcomes: Outcome[] = []
     let place: Place | undefined
     try {
       const uploaded = new Map<Piece, UploadedMedia>()
       for (const piece of pieces) {
         if ('file' in piece)
-          uploaded.set(piece, await media.upload(account(bot), to, piece.file, signal, progress))
+          uploaded.set(
+            piece,
+            await judge.settled(name, bot, () =>
+              media.upload(account(bot), to, piece.file, signal, progress),
+            ),
+          )
       }
       place = await pace.line(name, to, pieces.length, signal)
       if (key !== undefined) this.#keyed.plan(key, name, pieces)
@@ -212,7 +217,7 @@ export class Sender {
         )
       }
     } catch (error) {
-      throw await this.#translated(error, route, to)
+      throw translated(error, to)
     } finally {
       place?.leave()
       const typed = stopTyping()
@@ -346,27 +351,22 @@ export class Sender {
       `${count} messages are to be sent, and ${left} answers to this user are left`,
     )
   }
+}
 
-  async #translated(error: unknown, route: Route, to: string): Promise<unknown> {
-    if (!isILinkError(error)) return error
-    const { clock, sessions } = this.#ports
-    const { name, bot } = route.session
-    if (error.kind === 'expired') {
-      await sessions.markExpired(name, bot.token, clock.now()).catch(() => {})
-      return expired(name)
-    }
-    if (error.kind === 'refused') {
-      return new SvcError('upstream_error', `WeChat refused the upload for ${to}; nothing was sent`, {
-        cause: error,
-        hint: 'Check that the user id is exactly the one received, then try again.',
-      })
-    }
-    return new SvcError(
-      error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
-      'the upload to WeChat failed; nothing was sent',
-      { cause: error },
-    )
+/** What an upload that failed means for its send. */
+function translated(error: unknown, to: string): unknown {
+  if (!isILinkError(error)) return error
+  if (error.kind === 'refused') {
+    return new SvcError('upstream_error', `WeChat refused the upload for ${to}; nothing was sent`, {
+      cause: error,
+      hint: 'Check that the user id is exactly the one received, then try again.',
+    })
   }
+  return new SvcError(
+    error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
+    'the upload to WeChat failed; nothing was sent',
+    { cause: error },
+  )
 }
 
 /** What the answers to one message can never hold is refused before anything is made of it. */

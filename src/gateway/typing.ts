@@ -17,14 +17,14 @@ const lastWordMs = 1500
  *
  * The ticket is fetched per use: a cached one may be stale, and then the cancel is lost and the indicator sticks.
  *
- * @param onExpired called when WeChat refuses the token
+ * @param onRefused called when WeChat refuses the token
  */
 export function showTyping(
   ports: { api: Api; clock: Clock; log: Log },
   account: Account,
   user: string,
   contextToken: string | undefined,
-  onExpired: () => Promise<void>,
+  onRefused: () => Promise<unknown>,
 ): () => Promise<void> {
   const { api, clock, log } = ports
   const stop = new AbortController()
@@ -45,12 +45,10 @@ export function showTyping(
       await api.sendTyping(account, { userId: user, ticket, typing: false }, cut.signal)
     }
   }
-  const running = run()
-    .catch(async error => {
-      log.debug('typing not shown', { error })
-      if (isILinkError(error, 'expired')) await onExpired()
-    })
-    .catch(error => log.warn('session not marked as expired', { error }))
+  const running = run().catch(async error => {
+    log.debug('typing not shown', { error })
+    if (isILinkError(error, 'expired')) await onRefused()
+  })
   return async () => {
     stop.abort()
     const over = new AbortController()

@@ -45,6 +45,8 @@ export interface Updates {
   cursor?: string
   /** How long upstream wants to hold the next poll. */
   nextHoldMs?: number
+  /** Whether `msgs` and a cursor were there, one of them, or neither; absent when no answer came within the hold. */
+  form?: 'whole' | 'part' | 'bare'
 }
 
 export interface UploadRequest {
@@ -303,9 +305,12 @@ function updatesOf({ fields, text }: Reply<GetUpdatesReply>): Updates {
     message,
   }))
   const hold = countOf(fields.longpolling_timeout_ms)
+  const cursor = filledOf(fields.get_updates_buf)
+  const there = Number(Array.isArray(fields.msgs)) + Number(cursor !== undefined)
   return {
     messages,
-    cursor: filledOf(fields.get_updates_buf),
+    cursor,
+    form: there === 2 ? 'whole' : there === 1 ? 'part' : 'bare',
     nextHoldMs: hold ? Math.min(hold, holdLimitMs) : undefined,
   }
 }

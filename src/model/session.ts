@@ -2,11 +2,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from './error.ts'
 
-export const SessionStatus = Type.Unsafe<'connected' | 'expired' | 'disconnected' | 'logging_in'>({
+export const SessionStatus = Type.Unsafe<'connected' | 'expired' | 'lapsed' | 'disconnected' | 'logging_in'>({
   type: 'string',
-  enum: ['connected', 'expired', 'disconnected', 'logging_in'],
+  enum: ['connected', 'expired', 'lapsed', 'disconnected', 'logging_in'],
   description:
-    'expired: WeChat no longer accepts the token, log in again. disconnected: its files cannot be used, see the log.',
+    'expired: WeChat no longer accepts the token; it is tried again by itself, and a new login heals it. lapsed: WeChat answers and may bring no messages any more; polling and sends go on. disconnected: its files cannot be used, see the log.',
 })
 export type SessionStatus = Static<typeof SessionStatus>
 
@@ -15,7 +15,9 @@ export const Session = Type.Object({
   name: Type.String(),
   bot_id: Type.Optional(Type.String()),
   user_id: Type.Optional(Type.String({ description: 'The WeChat user who scanned.' })),
-  connected: Type.Boolean(),
+  connected: Type.Boolean({
+    description: 'Whether messages are sent through it: true of one that is connected or lapsed.',
+  }),
   status: SessionStatus,
   is_default: Type.Boolean(),
   created_at: Type.Optional(Type.Integer({ description: 'Unix milliseconds.' })),
@@ -55,9 +57,32 @@ export interface BotInfo {
   cursor: string
   /** Unix ms of the login. */
   created_at: number
-  /** Unix ms since when upstream refuses the token (-14); a new login clears it. */
+  /** Unix ms since when getupdates refuses the token (-14); an answer or a new login clears it. */
   expired_at?: number
+  /** Unix ms since when upstream answers with neither messages nor a cursor. */
+  lapsed_at?: number
+  /** Unix ms since when somebody wants to know what getupdates says; whoever polls asks, and removes it. */
+  check_at?: number
 }
+
+/** The times that polling sets and clears; a new login brings none of them. */
+export const marks = ['expired_at', 'lapsed_at', 'check_at'] as const
+export type Marks = { [K in (typeof marks)[number]]?: number | undefined }
+
+/** How a login is, by its marks. */
+export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
+  bot.expired_at !== undefined ? 'expired' : bot.lapsed_at !== undefined ? 'lapsed' : 'connected'
+
+/** What getupdates said of a session when it was asked. */
+export const SessionCheck = Type.Object({
+  session: Type.String(),
+  status: SessionStatus,
+  answered: Type.Boolean({
+    description:
+      'False: WeChat did not say in time whether it accepts the token; status is the one known before.',
+  }),
+})
+export type SessionCheck = Static<typeof SessionCheck>
 
 /** What `<session>/contexts.json` keeps of one user. Never leaves through any surface as it is. */
 export interface UserContext {

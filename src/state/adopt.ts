@@ -5,7 +5,7 @@ import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionName, type UserContext } from '../model/session.ts'
 import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
-import { serialized } from './sessions.ts'
+import { serialized, unmarked } from './sessions.ts'
 import type { State } from './state.ts'
 
 export interface Adoption {
@@ -61,7 +61,7 @@ export async function adopt(state: State, lock: FileLock, adoption: Adoption): P
     if (changed > 0 || (!file && known.size > 0))
       files.push({ path: contextsPath, text: serialized(Object.fromEntries(users)) })
     if (login !== 'kept') {
-      const { expired_at, ...fields } = file?.fields ?? {}
+      const fields = unmarked(file?.fields ?? {})
       files.push({ path: tokenPath, text: serialized({ ...fields, ...adoption.bot }) })
     }
     try {

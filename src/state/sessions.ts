@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs'
 import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
+import { type BotInfo, type Marks, marks, sessionKey, sessionName } from '../model/session.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -116,8 +116,9 @@ export class Sessions {
       const before = this.token(folder)
       // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
       if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-      const { bot_id, token, base_url, user_id, cursor, created_at, expired_at, ...others } =
-        before?.fields ?? {}
+      const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(
+        before?.fields ?? {},
+      )
       await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
       // Where nobody chose one, the oldest is the default, and stays it.
       if ((await this.#defaultName(true)) === undefined)
@@ -134,17 +135,17 @@ export class Sessions {
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
 
-  /** Notes that upstream refuses the token (`at`, Unix ms), or takes it again (undefined); not of another login. */
-  async markExpired(name: string, token: string, at: number | undefined): Promise<void> {
+  /** Sets marks (Unix ms) that do not stand yet and removes those given as undefined; not of another login. */
+  async mark(name: string, token: string, wanted: Marks): Promise<void> {
     await this.#change(async () => {
       const file = this.token(name)
-      if (file?.bot.token !== token || file.bot.expired_at === at) return
-      if (at !== undefined && file.bot.expired_at !== undefined) return
-      const { expired_at: _, ...fields } = { ...file.fields, ...file.bot }
-      await writeDurably(
-        this.tokenPath(name),
-        serialized(at === undefined ? fields : { ...fields, expired_at: at }),
-      )
+      if (file?.bot.token !== token) return
+      const fields: JsonObject = { ...file.fields, ...file.bot }
+      const given = Object.entries(wanted)
+      const changes = given.filter(([mark, at]) => (fields[mark] === undefined) !== (at === undefined))
+      if (changes.length === 0) return
+      // What is undefined is not written.
+      await writeDurably(this.tokenPath(name), serialized({ ...fields, ...Object.fromEntries(changes) }))
     })
   }
 
@@ -359,6 +360,10 @@ function isName(folder: string): boolean {
   }
 }
 
+/** What a new login takes over of a token file. */
+export const unmarked = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
+
 export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** Files may have been written by hand: only bot id and token must be there. */
@@ -376,8 +381,10 @@ function parseToken(fields: JsonObject): TokenFile | undefined {
     created_at: time('created_at') ?? 0,
   }
   const user_id = text('user_id')
-  const expired_at = time('expired_at')
   if (user_id !== undefined) bot.user_id = user_id
-  if (expired_at !== undefined) bot.expired_at = expired_at
+  for (const mark of marks) {
+    const at = time(mark)
+    if (at !== undefined) bot[mark] = at
+  }
   return { bot, fields }
 }

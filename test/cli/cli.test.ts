@@ -358,12 +358,10 @@ describe('serving', () => {
     {
       await using service = await startService({ dir })
       await logIn(service, 'work')
+      const look = async () => JSON.parse(await readFile(join(dir, 'work', 'token.json'), 'utf8'))
+      await service.phone('expire', { bot: (await look()).bot_id })
+      await until('expired', 30_000, async () => 'expired_at' in (await look()))
     }
-    const file = join(dir, 'work', 'token.json')
-    await writeFile(
-      file,
-      JSON.stringify({ ...JSON.parse(await readFile(file, 'utf8')), expired_at: Date.now() }),
-    )
     await using service = await startService({ dir })
     await until('the last line', 30_000, () => service.stdout().includes('no session works'))
     expect(service.stdout()).toEndWith(`\nno session works: work is expired; log in again with: ${again}`)

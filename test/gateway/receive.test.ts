@@ -7,7 +7,6 @@ import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
 import { inMemory, Store } from '../../src/store/store.ts'
-import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -300,7 +299,7 @@ describe('a session in trouble', () => {
 
 describe('expiry', () => {
   for (const expired_form of ['ret', 'errcode', 'both'] as const) {
-    test(`-14 (${expired_form}): files kept, said in sessions, one probe in 30 minutes, healed by a new login`, async () => {
+    test(`-14 (${expired_form}): files kept, said in sessions, healed by a new login`, async () => {
       await using t = await withGateway({ switches: { expired_form } })
       const { user_id } = t.bots.get('default')!
       await t.sandbox.say('before')
@@ -315,16 +314,6 @@ describe('expiry', () => {
       expect((await t.other.contexts.users('default')).has(user_id)).toBe(true)
       expect(t.lines.filter(line => line.includes('session expired'))).toHaveLength(1)
 
-      // The one who wrote that has let go of the lock when we have it, and waits for his next probe.
-      await t.other.sessions.markExpired('default', 'of nobody', 1)
-      await new Promise(resolve => setImmediate(resolve))
-      const polls = t.requests('getupdates')
-      t.clock.advance(29 * 60_000)
-      await new Promise(resolve => setTimeout(resolve, 50))
-      expect(t.requests('getupdates')).toBe(polls)
-      t.clock.advance(2 * 60_000)
-      await t.until('the probe', () => t.requests('getupdates') === polls + 1)
-
       const bot = t.sandbox.bot(user_id)
       await t.other.sessions.save('default', { ...bot, cursor: '', created_at: t.clock.now() })
       await t.sandbox.say('after')
@@ -332,33 +321,6 @@ describe('expiry', () => {
       expect((await t.gateway.accounts.list())[0]).toMatchObject({ status: 'connected', bot_id: bot.bot_id })
     })
   }
-
-  test('a session whose token works again by itself is told so by the probe', async () => {
-    await using t = await withGateway()
-    await t.sandbox.fail('getupdates', 'expired')
-    await t.sandbox.say('wake up')
-    await t.sandbox.say('and again')
-    await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
-    await t.other.sessions.markExpired('default', 'of nobody', 1)
-    await new Promise(resolve => setImmediate(resolve))
-    t.clock.advance(31 * 60_000)
-    await t.until('connected', async () => (await t.gateway.accounts.list())[0]?.status === 'connected')
-    expect(texts(await t.receive(2))).toEqual(['wake up', 'and again'])
-  })
-
-  test('a send that hears -14 ends polling too, until the probe', async () => {
-    await using t = await withGateway()
-    await t.sandbox.say('hello')
-    await t.recv()
-    await t.sandbox.fail('sendmessage', 'expired')
-    expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
-    await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
-    await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
-    t.clock.advance(31 * 60_000)
-    await t.sandbox.say('still here')
-    expect(texts(await t.recv())).toEqual(['still here'])
-    expect((await t.gateway.accounts.list())[0]?.status).toBe('connected')
-  })
 })
 
 describe('changes during a long poll', () => {

@@ -192,6 +192,12 @@ export class MemoryGateway implements Gateway {
       if (!session) throw new SvcError('session_not_found', `No session ${name}`)
       return this.writers.get(session.name) ?? []
     },
+    check: async (name: string) => {
+      this.#note('check', name)
+      const session = this.known.find(one => (name === '' ? one.is_default : one.name === name))
+      if (!session) throw new SvcError('session_not_found', `No session ${name}`)
+      return { session: session.name, status: session.status, answered: true }
+    },
     logout: async (name: string) => {
       this.#note('logout', name)
       const session = this.known.find(one => (name === '' ? one.is_default : one.name === name))

@@ -50,12 +50,20 @@ export async function withPoller(
   }
   const wanted = fetch(apiFetch)
   const committing = commit(state.commitBatch)
+  const holds: number[] = []
+  const api = createApi({
+    fetch: (url, init) => counted(wanted(url, init)),
+    channelVersion: '2.4.9',
+    version: '0',
+  })
   const poller = new Poller({
-    api: createApi({
-      fetch: (url, init) => counted(wanted(url, init)),
-      channelVersion: '2.4.9',
-      version: '0',
-    }),
+    api: {
+      ...api,
+      getUpdates: (account, cursor, holdMs, signal) => {
+        holds.push(holdMs)
+        return api.getUpdates(account, cursor, holdMs, signal)
+      },
+    },
     sessions: state.sessions,
     store,
     commit: (...batch) => counted(committing(...batch)),
@@ -69,6 +77,13 @@ export async function withPoller(
   const stats = sandbox.world.core.stats
   return {
     ...{ poller, sandbox, clock, lines },
+    /** How long each poll so far was expected to be held, ms. */
+    holds,
+    /** The same bot is logged in once more, with the token that it had. */
+    async login() {
+      await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
+      poller.changed()
+    },
     atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
     texts: () => store.after(0, { limit: 100 }).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
