@@ -12,3 +12,62 @@ test('a name of 64 decomposed characters is the one it composes to', () => {
   const name = 'ᾷ'.repeat(64)
   expect(sessionName(name.normalize('NFD'))).toBe(name.normalize('NFC'))
 })
+
+test('a name that means something to a file system, a terminal or a browser is no session name', () => {
+  const hostile = [
+    ...[
+      '.',
+      '..',
+      '../x',
+      'a/b',
+      'a\\b',
+      '/etc',
+      'C:x',
+      '.hidden',
+      '~',
+      'a b',
+      ' a',
+      'a ',
+      'a\nb',
+      'a\tb',
+      'a\0b',
+      '%2e%2e',
+    ],
+    ...[
+      'con',
+      'NUL',
+      'com1',
+      'lpt9',
+      'aux.txt',
+      'media',
+      'Sandbox',
+      'messages.db',
+      'messages.db-wal',
+      'api_token',
+    ],
+    ...[
+      'a\u001b[2J',
+      'a\u202eb',
+      'a\u200bb',
+      'a\ud800',
+      '<b>',
+      '"',
+      "'",
+      '*',
+      'a?b',
+      'a|b',
+      '$HOME',
+      '`id`',
+      'x'.repeat(65),
+      '名'.repeat(67),
+    ],
+  ]
+  const refused = (name: string) => {
+    try {
+      return sessionName(name) === undefined
+    } catch {
+      return true
+    }
+  }
+  expect(hostile.filter(name => !refused(name))).toEqual([])
+})

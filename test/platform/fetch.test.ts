@@ -121,6 +121,16 @@ test('a URL that names a local address in any spelling is refused before anythin
       '[::]',
     ],
     ['[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::7f00:1]', '[64:ff9b::7f00:1]', '①②⑦.0.0.1', '127.0.0.1.'],
+    [
+      '0x7f000001',
+      '017700000001',
+      '0x7f.0x0.0x0.0x1',
+      '127.0.1',
+      '127。0。0。1',
+      '%31%32%37.0.0.1',
+      'LOCALHOST',
+    ],
+    ['[2002:7f00:1::]', '[fe80::1]', '[fd00::1]', '[fec0::1]', '[::127.0.0.1]', '[0:0:0:0:0:0:0:1]'],
   ].flat()
   for (const host of hosts) {
     const error = await failure(fetchPublic(`http://${host}:${port}/`, limits))

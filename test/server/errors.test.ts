@@ -225,6 +225,44 @@ describe('bodies that lie about their size', () => {
     }
   })
 
+  // Each hides a second call in what one reader takes for the body of the first, and another for the next request.
+  const chunks = '2\r\n{}\r\n0\r\n\r\n'
+  const hidden =
+    'POST /tools/default/logout HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}'
+  test.each([
+    ['a length and chunks', 'Content-Length: 4\r\nTransfer-Encoding: chunked\r\n', chunks],
+    [
+      'chunks and a length',
+      `Transfer-Encoding: chunked\r\nContent-Length: ${chunks.length + hidden.length}\r\n`,
+      chunks,
+    ],
+    ['two lengths', `Content-Length: 2\r\nContent-Length: ${2 + hidden.length}\r\n`, '{}'],
+    ['a list of lengths', `Content-Length: 2, ${2 + hidden.length}\r\n`, '{}'],
+    ['a length with a sign', 'Content-Length: +2\r\n', '{}'],
+    ['a hexadecimal length', 'Content-Length: 0x2\r\n', '{}'],
+    ['a name with a space', 'Content Length: 2\r\n', '{}'],
+    ['another coding', 'Transfer-Encoding: xchunked\r\n', chunks],
+    ['two codings', 'Transfer-Encoding: chunked, identity\r\n', chunks],
+    ['a coding twice', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n', chunks],
+    ['a space before the colon', 'Transfer-Encoding : chunked\r\n', chunks],
+    ['a vertical tab', 'Transfer-Encoding:\v chunked\r\n', chunks],
+    ['a folded line', 'Content-Length: 2\r\nX: a\r\n Transfer-Encoding: chunked\r\n', '{}'],
+    ['a folded coding', 'Transfer-Encoding:\r\n chunked\r\n', chunks],
+    ['a bare LF', 'X: a\nContent-Length: 2\r\n', '{}'],
+    ['a bare CR', 'X: a\rContent-Length: 2\r\n', '{}'],
+    ['a NUL', 'X: a\0\r\nContent-Length: 2\r\n', '{}'],
+    ['a chunk beyond 64 bits', 'Transfer-Encoding: chunked\r\n', '10000000000000002\r\n{}\r\n0\r\n\r\n'],
+    ['a chunk below 0', 'Transfer-Encoding: chunked\r\n', '-2\r\n{}\r\n0\r\n\r\n'],
+    ['chunks that end in LF', 'Transfer-Encoding: chunked\r\n', '2\n{}\n0\n\n'],
+  ])('%s hides no second call', async (_what, headers, body) => {
+    const before = rest.gateway.asked.length
+    // Head and body arrive together, as a proxy would pass them on; the server ends the connection.
+    const answer = await raw(rest.server, head(headers) + body + hidden, () => false)
+    expect(answer === '' || /^HTTP\/1\.1 [45]\d\d /.test(answer)).toBe(true)
+    expect(answer.match(/HTTP\/1\.1/g)?.length ?? 0).toBeLessThan(2)
+    expect(rest.gateway.asked.length).toBe(before)
+  })
+
   test('send takes more than 1 MiB, up to 24 MiB', async () => {
     const body = (bytes: number) =>
       JSON.stringify({ to: 'u@x', media: [{ kind: 'file', data: 'A'.repeat(bytes) }] })
