@@ -220,10 +220,16 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
 function checked(config: Config, flags: Flags): Config {
   const clash = (detail: string) =>
     new SvcError('invalid_arguments', detail, { hint: 'Give each its own, or 0 for a free port.' })
-  const { port, adminPort, sandbox, sandboxPort } = config
-  if (adminPort && adminPort === port)
+  const { port, adminPort, sandbox, sandboxPort, socket } = config
+  if (socket !== undefined && flags.port !== undefined) {
+    throw new SvcError('invalid_arguments', '--socket: expected without --port', {
+      hint: 'Give one of them: a socket is in place of host and port.',
+    })
+  }
+  if (socket === undefined && adminPort && adminPort === port)
     throw clash(`--admin-port: expected another port than --port, got ${port} for both`)
-  if (sandbox && sandboxPort && (sandboxPort === port || sandboxPort === adminPort)) {
+  const taken = socket === undefined ? [port, adminPort] : [adminPort]
+  if (sandbox && sandboxPort && taken.includes(sandboxPort)) {
     throw clash(
       `--sandbox-port: expected another port than --port and --admin-port, got ${sandboxPort} again`,
     )

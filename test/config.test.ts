@@ -58,6 +58,7 @@ test('every option can be given by its flag and by its variable alike', () => {
   const samples: { [Name in keyof Config]-?: [text: string, value: Config[Name]] } = {
     host: ['0.0.0.0', '0.0.0.0'],
     port: ['0', 0],
+    socket: ['/run/svc.sock', '/run/svc.sock'],
     transport: ['HTTP', 'http'],
     confirmSend: ['1', true],
     anyFile: ['1', true],

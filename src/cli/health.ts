@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { httpUrl } from '../config/values.ts'
 import { readConfig } from '../config.ts'
-import { addressOf, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
+import { addressIn, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
@@ -18,6 +18,7 @@ const deadlineMs = 2000
 export interface HealthFlags {
   host?: string
   port?: string
+  socket?: string
   url?: string
   /** Whoever tries svc out adds it to every command: the answer is asked for alike. */
   sandbox?: boolean
@@ -50,26 +51,27 @@ async function nextStep(flags: HealthFlags): Promise<string> {
   return `${who} uses ${oneLine(basePath)} and may listen on another port: name it with --port. If it serves nothing: ${startLine(flags)}`
 }
 
-const startLine = ({ host, port, sandbox }: HealthFlags) =>
+const startLine = ({ host, port, socket, sandbox }: HealthFlags) =>
   [
     'svc openapi',
     ...(sandbox ? ['--sandbox'] : []),
     ...(host === undefined ? [] : ['--host', shellWord(host)]),
     ...(port === undefined ? [] : ['--port', shellWord(port)]),
+    ...(socket === undefined ? [] : ['--socket', shellWord(socket)]),
   ].join(' ')
 
 // Whatever the port of the phone: it is not asked, so it cannot be in the way.
-const settings = ({ host, port, sandbox }: HealthFlags) =>
-  readConfig({ host, port, sandbox, sandboxPort: '0' })
+const settings = ({ host, port, socket, sandbox }: HealthFlags) =>
+  readConfig({ host, port, socket, sandbox, sandboxPort: '0' })
 
 function configured(flags: HealthFlags): string {
   const config = settings(flags)
-  if (config.port === 0) {
+  if (config.port === 0 && config.socket === undefined) {
     throw new SvcError('invalid_arguments', '--port: expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',
     })
   }
-  return addressOf(config.host, config.port)
+  return addressIn(config)
 }
 
 function given(text: string): string {

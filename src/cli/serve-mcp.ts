@@ -8,7 +8,7 @@ import { version } from '../version.ts'
 import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
-import { graceMs, linksOf, listen, openService, stopSignal, tokenLine } from './serving.ts'
+import { graceMs, linksOf, listenMain, openService, stopSignal, tokenLine } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
@@ -50,7 +50,7 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const { config, gateway, generated, sandbox } = await openService(given, log, stack)
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
   const side = lazySideDoor({ gateway, config, log })
-  const server = await listen(config, '--port', config.port, (request, peer) =>
+  const server = await listenMain(config, (request, peer) =>
     isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
@@ -58,7 +58,8 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   await gateway.start()
 
   if (config.banner) print(banner(version))
-  print(`listening on ${server.url}/${transport === 'sse' ? 'sse' : 'mcp'}`)
+  const path = transport === 'sse' ? '/sse' : '/mcp'
+  print(`listening on ${server.url}${config.socket === undefined ? path : ` at http://localhost${path}`}`)
   panel?.announce()
   if (sandbox) print(`phone on ${sandbox.url}/phone`)
   if (generated) print(tokenLine(generated))

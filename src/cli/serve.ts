@@ -18,8 +18,8 @@ import { banner, print } from './print.ts'
 import {
   graceMs,
   linksOf,
-  listen,
   listenError,
+  listenMain,
   openService,
   sandboxOptions,
   sandboxRoom,
@@ -56,19 +56,24 @@ export async function serveOpenApi(
   const { config, gateway, generated, sandbox } = await openService(given, log, stack)
   const app = createOpenApiApp({ gateway, config, tools, log, version })
   const mcp = lazyMcpDoor({ gateway, config, log })
-  const server = await listen(config, '--port', config.port, (request, peer) =>
+  const server = await listenMain(config, (request, peer) =>
     isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
-  const links = { rest_url: reachable(server.url), ...linksOf(sandbox) }
+  const links = {
+    ...(config.socket === undefined && { rest_url: reachable(server.url) }),
+    ...linksOf(sandbox),
+  }
   const phoneUrl = links.sandbox_phone
   const panel = await openPanel({ config, gateway, log, stack, links })
   await gateway.start()
 
   if (config.banner) print(banner(version))
   print(`listening on ${server.url}`)
-  print(`docs on ${server.url}/docs`)
-  print(`mcp on ${server.url}/mcp`)
+  if (config.socket === undefined) {
+    print(`docs on ${server.url}/docs`)
+    print(`mcp on ${server.url}/mcp`)
+  } else print(`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`)
   panel?.announce()
   if (phoneUrl) print(`phone on ${phoneUrl}`)
   if (generated) print(tokenLine(generated))

@@ -120,6 +120,8 @@ function serves(
     scope === 'system' && !isPlaceGiven
       ? configFrom(command, { basePath: given.sandbox ? `${usual}-sandbox` : usual })
       : given
+  if (config.socket !== undefined)
+    throw wrong('--socket: expected a port', 'A service of the system is called at one.')
   if (config.port === 0)
     throw wrong(
       '--port: expected a port that stays, got 0',

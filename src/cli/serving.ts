@@ -1,6 +1,7 @@
 /** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
 
 import { join } from 'node:path'
+import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
 import { addressOf } from '../doctor/healthz.ts'
 import { askHealthOf } from '../doctor/whose.ts'
@@ -121,6 +122,35 @@ const guessable = (kept: EnsuredToken | undefined) =>
 /** Where the panel leads besides. */
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
   sandbox ? { sandbox_phone: `${sandbox.url}/phone` } : {}
+
+/** The server of the service itself: on its socket, else on its port. */
+export async function listenMain(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
+  const { socket, host, port } = config
+  if (socket === undefined) return listen(config, '--port', port, fetch)
+  if (process.platform === 'win32') throw socketError(socket, 'EAFNOSUPPORT')
+  try {
+    return await serve({ hostname: host, port, socket, fetch })
+  } catch (error) {
+    throw socketError(socket, errorCodeOf(error), error)
+  }
+}
+
+function socketError(socket: string, code: string | undefined, cause?: unknown): unknown {
+  const [what, hint] = socketTroubles[code ?? ''] ?? []
+  return what === undefined ? cause : new SvcError('internal', `--socket: ${socket} ${what}`, { hint, cause })
+}
+
+const socketTroubles: Readonly<Record<string, readonly [string, string]>> = {
+  EADDRINUSE: ['is in use', 'Use the service that listens there, or choose another path.'],
+  EEXIST: ['is there already, and is no socket', 'Choose another path; svc removes no file of yours.'],
+  ENOENT: ['lies in a folder that is not there', 'Make the folder first, for your own user alone.'],
+  ENOTDIR: ['lies in a folder that is not there', 'Make the folder first, for your own user alone.'],
+  EACCES: ['cannot be made by this user', 'Choose a folder you may write to.'],
+  EPERM: ['cannot be made by this user', 'Choose a folder you may write to.'],
+  EROFS: ['cannot be made there', 'Choose a folder you may write to.'],
+  ENAMETOOLONG: ['is too long', 'Choose a path of at most 100 bytes.'],
+  EAFNOSUPPORT: ['cannot be served on Windows', 'Use --host and --port there, with --token.'],
+}
 
 /** The server, or why there is none in one clear line. */
 export async function listen(

@@ -8,6 +8,8 @@ export interface Config {
   readonly host: string
   /** 0: a free one. */
   readonly port: number
+  /** Absolute; a Unix socket in place of `host` and `port`. */
+  readonly socket?: string
   /** Absolute. */
   readonly basePath: string
   /** How MCP clients connect. */
@@ -137,6 +139,17 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'port number; 0 picks a free one',
     commands: ['openapi', 'mcp'],
     ...port,
+  }),
+  one({
+    name: 'socket',
+    flag: '--socket',
+    env: 'SVC_SOCKET',
+    placeholder: '<path>',
+    shownDefault: 'none',
+    help: 'serve on a Unix socket for your own user alone (mode 0600), instead of host and port',
+    commands: ['openapi', 'mcp'],
+    expected: 'a path',
+    parse: folder,
   }),
   one({
     name: 'basePath',

@@ -8,7 +8,7 @@ import { shellWord } from '../platform/shell.ts'
 import { isExposed } from '../server/auth.ts'
 import { givenToken, isGuessable, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import { addressOf, askHealth, type HealthAnswer } from './healthz.ts'
+import { addressIn, askHealth, type HealthAnswer } from './healthz.ts'
 import { noService, openDoor } from './listener.ts'
 import { examinePanel } from './panel.ts'
 import type { Patient } from './patient.ts'
@@ -22,11 +22,11 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   const { config, deadlineMs } = patient
   const deadline = Math.min(deadlineMs, 2000)
   const found: Found[] = []
-  if (config.port !== 0) {
-    const url = addressOf(config.host, config.port)
+  if (config.port !== 0 || config.socket !== undefined) {
+    const url = addressIn(config)
     const { answer, isElsewhere } = await askHealthOf(patient.place.dir, url, deadline)
     found.push(...(await listenerOf(patient, url, answer, isElsewhere)))
-    if (answer.kind === 'svc' && !isElsewhere) {
+    if (answer.kind === 'svc' && !isElsewhere && config.socket === undefined) {
       const { poll_id } = answer.seen
       found.push(
         ...(await openDoor({
@@ -66,7 +66,7 @@ async function listenerOf(
               `nothing listens on ${url}, though a process polls`,
               'If it serves on another port, give doctor the same --host and --port.',
             )
-          : ok('port', `port ${port} is free for the service`),
+          : ok('port', `${config.socket ?? `port ${port}`} is free for the service`),
       ]
     case 'svc': {
       const { seen: health } = answer

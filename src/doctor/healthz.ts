@@ -1,4 +1,5 @@
 /** Who listens at an address, and what GET /healthz of a service means. */
+import type { Config } from '../config.ts'
 import type { Health } from '../gateway/face.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { failureOf } from './failure.ts'
@@ -26,18 +27,28 @@ export function addressOf(host: string, port: number): string {
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
+/** The same of a service as it is configured: `unix:<path>` where it listens on a socket. */
+export const addressIn = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
+  socket === undefined ? addressOf(host, port) : `unix:${socket}`
+
 /** Asks the service at `url`; never throws. */
-export const askHealth = (url: string, deadlineMs: number): Promise<HealthAnswer> =>
-  ask(`${url.replace(/\/+$/, '').replace(/\/healthz$/, '')}/healthz`, deadlineMs, healthIn)
+export function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
+  if (url.startsWith('unix:')) return ask('http://localhost/healthz', deadlineMs, healthIn, url.slice(5))
+  return ask(`${url.replace(/\/+$/, '').replace(/\/healthz$/, '')}/healthz`, deadlineMs, healthIn)
+}
 
 /** Asks for `address`; never throws. `read` finds what svc says there, and undefined in anything else. */
 export async function ask<T>(
   address: string,
   deadlineMs: number,
   read: (text: string) => T | undefined,
+  socket?: string,
 ): Promise<Listener<T>> {
   try {
-    const response = await apiFetch(address, { timeoutMs: deadlineMs })
+    const response = await apiFetch(address, {
+      timeoutMs: deadlineMs,
+      ...(socket !== undefined && { socket }),
+    })
     const seen = read(await response.text())
     return seen === undefined
       ? { kind: 'stranger', status: response.status }
@@ -45,7 +56,7 @@ export async function ask<T>(
   } catch (error) {
     const code = failureOf(error)
     if (code === 'timeout') return { kind: 'silent' }
-    if (code === 'ECONNREFUSED') return { kind: 'nobody' }
+    if (code === 'ECONNREFUSED' || (socket !== undefined && code === 'ENOENT')) return { kind: 'nobody' }
     // What speaks another language, or hangs up on us.
     if (/^(not HTTP|ECONNRESET|UnexpectedEOF)$/.test(code)) return { kind: 'stranger', status: 0 }
     return { kind: 'unreachable', code }

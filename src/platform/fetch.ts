@@ -12,6 +12,8 @@ export interface ApiFetchInit {
   /** Over the whole exchange, the reply's body included; none by default. */
   timeoutMs?: number
   signal?: AbortSignal
+  /** The path of a Unix socket to go through. */
+  socket?: string
 }
 
 /**
@@ -22,13 +24,14 @@ export interface ApiFetchInit {
  *   passed, the signal's reason when it aborted
  */
 export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Response> {
-  const { method = 'GET', headers, body, timeoutMs, signal } = init
+  const { method = 'GET', headers, body, timeoutMs, signal, socket } = init
   const deadline = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs)
   try {
     return await fetch(url, {
       method,
       redirect: method === 'GET' || method === 'HEAD' ? 'follow' : 'manual',
       ...(headers && { headers }),
+      ...(socket !== undefined && through(socket)),
       ...(body !== undefined && { body: streamed(body) as BodyInit, duplex: 'half' }),
       signal: signal && deadline ? AbortSignal.any([signal, deadline]) : (deadline ?? signal ?? null),
     })
@@ -36,6 +39,19 @@ export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Re
     throw process.versions.bun ? error : named(error)
   }
 }
+
+interface DenoClients {
+  createHttpClient(options: { proxy: { transport: 'unix'; path: string } }): unknown
+}
+
+const through = (socket: string): object =>
+  process.versions.bun
+    ? { unix: socket }
+    : {
+        client: (globalThis as unknown as { Deno: DenoClients }).Deno.createHttpClient({
+          proxy: { transport: 'unix', path: socket },
+        }),
+      }
 
 /** What Deno says in sentences, by the codes that Bun and Node have for it; the first that fits. */
 const sentences: readonly (readonly [RegExp, string])[] = [

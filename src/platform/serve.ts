@@ -14,11 +14,14 @@
  */
 import process from 'node:process'
 import { systemClock } from './clock.ts'
+import { clearSocket, ownSocket, privately } from './socket-file.ts'
 
 export interface ServeOptions {
   hostname: string
   /** 0 picks a free one. */
   port: number
+  /** The path of a Unix socket, for this user alone, in place of the two. */
+  socket?: string
   /** The answer; must not throw. */
   fetch(request: Request, peer: Peer): Response | Promise<Response>
   /** Refused by the server itself (413, no body) above this; unlimited by default, since the doors count for themselves. */
@@ -44,7 +47,7 @@ const strangerSeconds = 10
 const usualAnswerSeconds = 240
 
 export interface RunningServer {
-  /** `http://host:port`, the host as one may type it. */
+  /** `http://host:port`, the host as one may type it; `unix:<path>` of a socket. */
   readonly url: string
   readonly hostname: string
   readonly port: number
@@ -52,9 +55,20 @@ export interface RunningServer {
   stop(graceMs: number): Promise<void>
 }
 
-/** @throws Error with `code` EADDRINUSE, EACCES, EADDRNOTAVAIL … when it cannot listen */
-export const serve = (options: ServeOptions): Promise<RunningServer> =>
-  process.versions.bun ? serveOnBun(options) : serveOnDeno(options)
+/** @throws Error with `code` EADDRINUSE, EACCES, EADDRNOTAVAIL … when it cannot listen; EEXIST as of `clearSocket` */
+export async function serve(options: ServeOptions): Promise<RunningServer> {
+  const { socket } = options
+  const start = process.versions.bun ? serveOnBun : serveOnDeno
+  if (socket === undefined) return start(options)
+  await clearSocket(socket)
+  const server = privately(() => start(options))
+  const remove = await ownSocket(socket)
+  return {
+    ...server,
+    url: `unix:${socket}`,
+    stop: graceMs => server.stop(graceMs).finally(remove),
+  }
+}
 
 const shownUrl = (hostname: string, port: number) =>
   `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
@@ -123,29 +137,32 @@ function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): Runnin
   }
 }
 
-async function serveOnBun(options: ServeOptions): Promise<RunningServer> {
+function serveOnBun(options: ServeOptions): RunningServer {
   const refused = hostCheck()
-  const server = Bun.serve({
-    hostname: options.hostname,
-    port: options.port,
-    idleTimeout: strangerSeconds,
-    development: false,
-    // Without a word, `development: false` shares a port with any other server that does the same (Bun 1.4.5).
-    reusePort: false,
+  const { socket, hostname } = options
+  const common = {
+    development: false as const,
     maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
-    fetch(request, running) {
+    fetch(request: Request, running: BunServer) {
       const bad = refused(request)
       if (bad) return bad
       const peer = new BunPeer(running, request, options.answerSeconds ?? usualAnswerSeconds)
       const answer = options.fetch(request, peer)
       return answer instanceof Promise ? answer.then(peer.answered) : peer.answered(answer)
     },
-  })
+  }
+  const server =
+    socket === undefined
+      ? // Without a word, `development: false` shares a port with any other server that does the same (Bun 1.4.5).
+        Bun.serve({
+          ...common,
+          ...{ hostname, port: options.port, reusePort: false, idleTimeout: strangerSeconds },
+        })
+      : Bun.serve({ ...common, unix: socket })
   const port = server.port ?? options.port
   return {
-    url: shownUrl(options.hostname, port),
-    hostname: options.hostname,
-    port,
+    url: shownUrl(hostname, port),
+    ...{ hostname, port },
     stop: stopOnce(
       () => server.stop(false),
       () => server.stop(true),
@@ -188,30 +205,33 @@ class BunPeer implements Peer {
 }
 
 interface DenoServer {
-  readonly addr: { port: number }
+  readonly addr: { port?: number }
   shutdown(): Promise<void>
 }
 interface DenoRuntime {
   serve(
-    options: { hostname: string; port: number; onListen(): void },
+    options: ({ hostname: string; port: number } | { path: string }) & { onListen(): void },
     handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
   ): DenoServer
 }
 
-async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
+function serveOnDeno(options: ServeOptions): RunningServer {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
   const refused = hostCheck()
   hushLegacyAbort()
+  const { socket, hostname } = options
   const server = Deno.serve(
-    { hostname: options.hostname, port: options.port, onListen() {} },
+    { ...(socket === undefined ? { hostname, port: options.port } : { path: socket }), onListen() {} },
     async (request, info) => {
       // Deno 2.9 aborts the request's own signal after every answer, the good ones too: until there is an answer it means
       // that the client left, and from then on whoever streams hears it by the end of the stream.
       const gone = new AbortController()
       const left = () => gone.abort(request.signal.reason)
       request.signal.addEventListener('abort', left, { once: true })
-      const own = new Request(request, { signal: gone.signal })
+      // Of a socket its addresses begin with http+unix.
+      const plain = socket === undefined ? request : new Request(request.url.replace('+unix', ''), request)
+      const own = new Request(plain, { signal: gone.signal })
       const answer =
         refused(request) ??
         (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
@@ -220,10 +240,10 @@ async function serveOnDeno(options: ServeOptions): Promise<RunningServer> {
       return isLive ? new Response(cancelling(answer.body, gone), answer) : answer
     },
   )
+  const port = server.addr.port ?? options.port
   return {
-    url: shownUrl(options.hostname, server.addr.port),
-    hostname: options.hostname,
-    port: server.addr.port,
+    url: shownUrl(hostname, port),
+    ...{ hostname, port },
     stop: stopOnce(
       () => server.shutdown(),
       // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6; what still runs ends with the process.

@@ -444,6 +444,73 @@ describe('serving', () => {
     }
   })
 
+  test.skipIf(process.platform === 'win32')(
+    'on a Unix socket every door is open, and with a token to those who have it',
+    async () => {
+      const dir = await mkdtemp(join(home, 'socket-'))
+      const socket = join(dir, 's.sock')
+      const token = crypto.randomUUID()
+      const child = Bun.spawn(
+        [
+          process.execPath,
+          main,
+          'openapi',
+          '--sandbox',
+          '--sandbox-port',
+          '0',
+          '--socket',
+          socket,
+          '-d',
+          dir,
+        ],
+        {
+          env: { PATH: process.env.PATH ?? '', HOME: home, SVC_TOKEN: token },
+          stdout: 'pipe',
+          stderr: 'pipe',
+        },
+      )
+      try {
+        const healthy = async () => (await svc(['health', '--socket', socket])).status === 0
+        await until('it is healthy', 30_000, healthy)
+        const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+        const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+        for (const [path, init] of [
+          ['/tools', {}],
+          ['/tools/default/sessions', { method: 'POST', headers, body: '{}' }],
+          ['/mcp', { method: 'POST', headers, body }],
+        ] as const) {
+          const url = `http://localhost${path}`
+          expect([path, (await fetch(url, { ...init, unix: socket })).status]).toEqual([path, 401])
+          const own = { ...('headers' in init && init.headers), authorization: `Bearer ${token}` }
+          expect([path, (await fetch(url, { ...init, headers: own, unix: socket })).status]).toEqual([
+            path,
+            200,
+          ])
+        }
+        expectOneLine(
+          await svc([
+            'openapi',
+            '--sandbox',
+            '--sandbox-port',
+            '0',
+            '--socket',
+            socket,
+            '-d',
+            join(dir, 'b'),
+          ]),
+          1,
+          socket,
+        )
+        expectOneLine(await svc(['openapi', '--socket', socket, '-p', '8000', '-d', dir]), 2, '--socket')
+      } finally {
+        child.kill('SIGTERM')
+        await child.exited
+      }
+      expect((await svc(['health', '--socket', socket])).status).toBe(1)
+      expect((await readdir(dir)).includes('s.sock')).toBe(false)
+    },
+  )
+
   test('a token comes from a file as well, and is required even on a loopback address', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
     const file = join(home, 'svc_token')

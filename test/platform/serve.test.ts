@@ -1,5 +1,8 @@
-import { afterEach, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type RunningServer, type ServeOptions, serve } from '../../src/platform/serve.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
@@ -260,3 +263,34 @@ test('strangers are closed, whatever they do; an accepted call waits, and has a 
   gate.resolve()
   await until('it is answered', 10_000, () => waiting().endsWith('waited'))
 }, 120_000)
+
+describe.skipIf(process.platform === 'win32')('a Unix socket', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-socket-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 's.sock')
+  const ask = async () => (await fetch('http://localhost/x', { unix: path })).text()
+
+  test('is for its user alone, and goes with its server', async () => {
+    const server = await start(({ url }) => new Response(url), { socket: path })
+    expect(server.url).toBe(`unix:${path}`)
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    expect(await ask()).toBe('http://localhost/x')
+    await server.stop(0)
+    expect(existsSync(path)).toBe(false)
+  })
+
+  test('of a dead process is replaced; a live one and another file are not', async () => {
+    // Closed without being removed, as the kernel does for a process that was killed.
+    const script = `const s=require('net').createServer().listen(${JSON.stringify(path)},()=>process.kill(process.pid,'SIGKILL'))`
+    await Bun.spawn([process.execPath, '-e', script]).exited
+    expect(existsSync(path)).toBe(true)
+    const server = await start(() => new Response('live'), { socket: path })
+    const error = await start(() => new Response('second'), { socket: path }).catch(e => e)
+    expect(error.code).toBe('EADDRINUSE')
+    expect(await ask()).toBe('live')
+    await server.stop(0)
+    writeFileSync(path, 'mine')
+    expect((await start(() => new Response(), { socket: path }).catch(e => e)).code).toBe('EEXIST')
+    expect(readFileSync(path, 'utf8')).toBe('mine')
+  })
+})

@@ -9,6 +9,7 @@ export function add(line: CommandLine): void {
   command
     .option('--host <address>', 'address the service is bound to (127.0.0.1) [SVC_HOST]')
     .option('-p, --port <port>', 'its port (8000) [SVC_PORT]')
+    .option('--socket <path>', 'the Unix socket it listens on instead [SVC_SOCKET]')
     .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
     .option('--sandbox', 'for a service with the pretend WeChat, which answers like any other [SVC_SANDBOX]')
     .option('--json', 'print one JSON object')

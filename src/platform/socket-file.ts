@@ -1,0 +1,50 @@
+/** The file of a Unix socket that a server listens on: whose it is, and that it does not outlive the server. */
+import { lstat, unlink } from 'node:fs/promises'
+import { connect } from 'node:net'
+import process from 'node:process'
+import { errorCodeOf, removeQuietly } from './files.ts'
+
+/**
+ * Removes the socket that a dead process left at `path`.
+ *
+ * @throws Error with `code` EADDRINUSE when a process listens there, EEXIST when something else than a socket is there
+ */
+export async function clearSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch(error => {
+    if (errorCodeOf(error) === 'ENOENT') return undefined
+    throw error
+  })
+  if (!found) return
+  if (!found.isSocket()) throw Object.assign(new Error(`${path} is no socket`), { code: 'EEXIST' })
+  if (await listens(path)) throw Object.assign(new Error(`${path} is in use`), { code: 'EADDRINUSE' })
+  await unlink(path)
+}
+
+/** Only a refused connection tells that nobody does. */
+const listens = (path: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect(path, () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on('error', error => resolve(errorCodeOf(error) !== 'ECONNREFUSED'))
+  })
+
+/** Runs `listen`, whose socket is for this user alone from its first moment. */
+export function privately<T>(listen: () => T): T {
+  const before = process.umask(0o177)
+  try {
+    return listen()
+  } finally {
+    process.umask(before)
+  }
+}
+
+/** @returns removes the file at `path` if it is still the one that is there now */
+export async function ownSocket(path: string): Promise<() => Promise<void>> {
+  const { ino } = await lstat(path)
+  return async () => {
+    const found = await lstat(path).catch(() => undefined)
+    if (found?.ino === ino) await removeQuietly(path)
+  }
+}
