@@ -8,7 +8,7 @@
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Store, StoredMessage } from '../store/store.ts'
+import { type Store, type StoredMessage, within } from '../store/store.ts'
 import type { ChangeListener } from './face.ts'
 import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
@@ -22,8 +22,9 @@ export interface ChangePorts {
   closing: AbortSignal
 }
 
-/** Rows read at a time. */
+/** Rows read at a time, and characters of them. */
 const readRows = 100
+const readCharacters = 1024 * 1024
 /** Without any sign the log is looked at after this. */
 const lookEveryMs = 30_000
 /** As many sends without an end are watched; the oldest ones of more go unwatched. */
@@ -78,7 +79,7 @@ export class Changes {
         }
         const seen = store.lastId()
         this.#settled(open)
-        const rows = store.after(position, { limit: readRows })
+        const rows = store.after(position, { limit: readRows, fits: within(readCharacters) })
         for (const row of rows) {
           if (signal.aborted) return
           position = row.id
@@ -89,7 +90,7 @@ export class Changes {
         }
         for (const id of [...open.keys()].slice(0, -watchedSends)) open.delete(id)
         failures = 0
-        if (rows.length < readRows) await store.waitForChange(signal, lookEveryMs, seen)
+        if (rows.length === 0) await store.waitForChange(signal, lookEveryMs, seen)
         // A long backlog makes way for others.
         else await clock.sleep(0)
       } catch (error) {

@@ -17,6 +17,8 @@ export interface RecvRequest {
   /** Read what follows this row id, without moving the consumer. */
   after?: number
   session?: string
+  /** Of the same answer: together they keep to its size. */
+  beside?: readonly Message[]
   /** Read on from the consumer's position also where another process polls and this one follows nothing. */
   onward?: boolean
 }

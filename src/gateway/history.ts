@@ -4,7 +4,7 @@ import { sessionName } from '../model/session.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { HistoryPage, HistoryRequest } from './face.ts'
-import { viewOf } from './view.ts'
+import { Answer } from './view.ts'
 
 export class History {
   readonly #store: Store
@@ -21,12 +21,16 @@ export class History {
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
     const session = name === undefined ? undefined : ((await this.#record(name))?.name ?? name)
-    const page = await this.#store.history({ ...rest, ...(session !== undefined && { session }) }, signal)
+    const answer = new Answer(this.#store)
+    const filter = { ...rest, ...(session !== undefined && { session }) }
+    const page = await this.#store.history(filter, signal, answer.fits)
+    const { length } = page.rows
     return {
-      messages: page.rows.map(row => viewOf(this.#store, row)),
+      messages: answer.of(page.rows),
       total: page.total,
       total_is_lower_bound: page.total_is_lower_bound,
-      limit: request.limit,
+      // Who adds it to the offset skips nothing.
+      limit: page.next_before !== undefined && length > 0 ? length : request.limit,
       offset: request.offset,
       ...(page.next_before !== undefined && { next_before: page.next_before }),
     }

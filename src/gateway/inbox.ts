@@ -6,10 +6,10 @@ import { sessionName } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { SessionRecord } from '../state/sessions.ts'
-import type { Claim, Store } from '../store/store.ts'
+import { type Claim, type Store, within } from '../store/store.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
-import { viewOf } from './view.ts'
+import { Answer, viewOf } from './view.ts'
 
 export interface InboxPorts {
   store: Store
@@ -33,8 +33,9 @@ export interface Reading {
 const renewEveryMs = 10_000
 /** Without any sign the log is looked at after this. */
 const lookEveryMs = 30_000
-/** Rows read at a time where no position is kept. */
+/** Rows read at a time where no position is kept, and characters of them. */
 const readRows = 50
+const readCharacters = 1024 * 1024
 
 export class Inbox {
   readonly #ports: InboxPorts
@@ -52,7 +53,8 @@ export class Inbox {
    * Messages after the consumer's position, oldest first; waits up to `timeout` when there are none.
    *
    * The rows are leased to this call and the position moves when the door tells that the answer was written;
-   * otherwise they come again, marked `redelivered`. With `after` nothing is leased and nothing moves.
+   * otherwise they come again, marked `redelivered`. With `after` nothing is leased and nothing moves. What is beyond
+   * 4 MiB waits for the next call.
    *
    * @throws SvcError `session_not_found` for one that neither exists nor left messages, `store_unavailable`,
    *   `shutting_down`
@@ -83,12 +85,28 @@ export class Inbox {
     return this.#ports.closing.aborted
   }
 
-  /** What was received and stored since then (Unix ms), whoever has read it; moves nothing. @throws as `recv` */
-  async recent(since: number, request: Pick<RecvRequest, 'limit' | 'session'>): Promise<Message[]> {
+  /**
+   * What was received and stored since then (Unix ms), whoever has read it; moves nothing.
+   *
+   * @param shown the newest row that the caller has seen; when not all fit, what follows it goes first
+   * @returns `upTo`: the last of them, where others did not fit
+   * @throws as `recv`
+   */
+  async recent(
+    since: number,
+    shown: number,
+    request: Pick<RecvRequest, 'limit' | 'session'>,
+  ): Promise<{ messages: Message[]; upTo?: number }> {
     const { store } = this.#ports
     const session = request.session === undefined ? undefined : await this.#named(request.session)
     const options = { limit: request.limit, ...(session !== undefined && { session }) }
-    return store.recent(since, { ...options, direction: 'received' }).map(row => viewOf(store, row))
+    const ids = store.recent(since, { ...options, direction: 'received' })
+    const answer = new Answer(store)
+    const news = ids.filter(id => id > shown)
+    const rows = store.read(news, answer.fits)
+    if (rows.length < news.length) return { messages: answer.of(rows), upTo: rows.at(-1)?.id ?? shown }
+    const old = store.read(ids.filter(id => id <= shown).reverse(), answer.fits)
+    return { messages: answer.of([...old.reverse(), ...rows]) }
   }
 
   /**
@@ -99,22 +117,24 @@ export class Inbox {
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
     const { clock, closing, log, store } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
-    const within = session === undefined ? {} : { session }
+    const where = session === undefined ? {} : { session }
     const over = () => signal.aborted || closing.aborted
     let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
     for (let failures = 0; !over(); ) {
       try {
         const seen = store.lastId()
         if (reading.consumer === undefined) {
-          const rows = store.after(position, { ...within, limit: readRows, direction: 'received' })
+          const rows = store.after(position, {
+            ...{ ...where, limit: readRows, fits: within(readCharacters), direction: 'received' },
+          })
           for (const row of rows) {
             if (over()) return
             yield viewOf(store, row)
             position = row.id
           }
-          if (rows.length === readRows) continue
+          if (rows.length > 0) continue
         } else {
-          const claim = store.claim(reading.consumer, { ...within, limit: 1 })
+          const claim = store.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
             yield* this.#leased(claim)
             continue
@@ -187,15 +207,15 @@ export class Inbox {
 
   #read(request: RecvRequest, session: string | undefined, call: Call): Message[] {
     const { store } = this.#ports
-    const options = { limit: request.limit, ...(session !== undefined && { session }) }
-    if (request.after !== undefined) {
-      return store.after(request.after, { ...options, direction: 'received' }).map(row => viewOf(store, row))
-    }
+    const answer = new Answer(store, request.beside)
+    const { limit, after, consumer } = request
+    const options = { limit, ...(session !== undefined && { session }), fits: answer.fits }
+    if (after !== undefined) return answer.of(store.after(after, { ...options, direction: 'received' }))
     // A caller that is gone must not lease anything.
     if (call.signal.aborted) return []
-    const claim = store.claim(request.consumer, options)
+    const claim = store.claim(consumer, options)
     if (!claim) return []
     call.settle(delivered => (delivered ? store.confirm(claim.lease) : store.abandon(claim.lease)))
-    return claim.rows.map(row => viewOf(store, row, claim.redelivered.has(row.id)))
+    return answer.of(claim.rows, claim.redelivered)
   }
 }

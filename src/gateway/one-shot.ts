@@ -82,10 +82,10 @@ export class OneShot {
       // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
       if (request.after !== undefined || request.onward) return inbox.recv(request, call)
       const seen = inbox.end
-      const messages = await this.#recent(request)
+      const { messages, upTo } = await this.#recent(request)
       const over = leftMs <= 0 || call.signal.aborted || inbox.closed
       if (over || messages.some(message => !message.redelivered)) {
-        this.#shown.set(request.consumer, Math.max(seen, messages.at(-1)?.id ?? 0))
+        this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
         return messages
       }
       await inbox.grown(call.signal, Math.min(leftMs, tryEveryMs), seen)
@@ -135,7 +135,9 @@ export class OneShot {
     const limit = request.limit - messages.length
     if (limit > 0 && messages.length > 0 && !call.signal.aborted) {
       const after = request.after === undefined ? {} : { after: messages.at(-1)!.id }
-      messages.push(...(await inbox.recv({ ...request, ...after, limit, timeout: 0 }, call)))
+      messages.push(
+        ...(await inbox.recv({ ...request, ...after, limit, timeout: 0, beside: messages }, call)),
+      )
     }
     return messages
   }
@@ -150,11 +152,12 @@ export class OneShot {
     }
   }
 
-  async #recent(request: RecvRequest): Promise<Message[]> {
+  async #recent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
     const { clock, inbox } = this.#ports
     const shown = this.#shown.get(request.consumer) ?? 0
-    const messages = await inbox.recent(clock.now() - recentMs, request)
-    return messages.map(message => (message.id <= shown ? { ...message, redelivered: true } : message))
+    const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, shown, request)
+    const mark = (message: Message) => (message.id <= shown ? { ...message, redelivered: true } : message)
+    return { messages: messages.map(mark), ...rest }
   }
 
   /** The polling of this process, begun if need be; undefined when another process polls. */

@@ -1,5 +1,6 @@
 /** Stored rows as the messages that doors show: decoded from the raw text, quotes resolved from the store. */
 
+import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
@@ -14,6 +15,47 @@ export function viewOf(store: Store, row: StoredMessage, redelivered = false): M
   })
   return redelivered ? { ...message, redelivered: true } : message
 }
+
+/** What an answer may have, as JSON, with some room for what is around the messages. */
+const answerBytes = 4 * 1024 * 1024 - 1024
+/** `"redelivered":true` and a comma, which a message may get in the end. */
+const markBytes = 20
+
+/** The messages of one answer. What does not fit is left where it is; the first message always fits. */
+export class Answer {
+  readonly #store: Store
+  readonly #messages = new Map<number, Message>()
+  #left: number
+  #isEmpty: boolean
+
+  /** @param beside messages that go into the same answer */
+  constructor(store: Store, beside: readonly Message[] = []) {
+    this.#store = store
+    this.#left = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
+    this.#isEmpty = beside.length === 0
+  }
+
+  /** Takes the row in if it fits. */
+  readonly fits = (row: StoredMessage): boolean => {
+    const message = viewOf(this.#store, row)
+    const left = this.#left - bytesOf(message)
+    if (left < 0 && !this.#isEmpty) return false
+    this.#messages.set(row.id, message)
+    this.#left = left
+    this.#isEmpty = false
+    return true
+  }
+
+  /** Of rows that were taken in. */
+  of(rows: readonly StoredMessage[], redelivered?: ReadonlySet<number>): Message[] {
+    return rows.map(({ id }) => {
+      const message = this.#messages.get(id)!
+      return redelivered?.has(id) ? { ...message, redelivered: true } : message
+    })
+  }
+}
+
+const bytesOf = (message: Message) => Buffer.byteLength(JSON.stringify(message)) + markBytes
 
 /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
 function decoded(

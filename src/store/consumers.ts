@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
-import type { Messages, StoredMessage } from './messages.ts'
+import type { Fits, Messages, StoredMessage, Wanted } from './messages.ts'
 import type { Owner } from './owner.ts'
 
 export interface Claim {
@@ -36,19 +36,25 @@ export class Consumers {
     this.#owner = owner
   }
 
-  claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
+  claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
     const { limit, session } = options
+    let isFull = false
+    const fits: Fits = row => {
+      isFull ||= options.fits?.(row) === false
+      return !isFull
+    }
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     // Looking takes no write lock: most calls find nothing.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.#db.transaction(() => {
       const position = this.#position(consumer)
-      const again = this.#lapsed(consumer, keys, limit)
+      const again = this.#lapsed(consumer, keys, limit, fits)
       if (again.length > 0) return this.#leased(consumer, again, new Set(again.map(row => row.id)))
+      if (isFull) return undefined
       const rows =
         keys === undefined
-          ? this.#fresh(consumer, position, limit)
-          : this.#freshOf(consumer, position, keys, limit)
+          ? this.#fresh(consumer, position, limit, fits)
+          : this.#freshOf(consumer, position, keys, limit, fits)
       return rows.length > 0 ? this.#leased(consumer, rows, new Set()) : undefined
     })
   }
@@ -117,17 +123,24 @@ export class Consumers {
   }
 
   /** Rows of lapsed leases, taken out of them. */
-  #lapsed(consumer: string, keys: number[] | undefined, limit: number): StoredMessage[] {
+  #lapsed(consumer: string, keys: number[] | undefined, limit: number, fits: Fits): StoredMessage[] {
     const taken: StoredMessage[] = []
+    let isFull = false
     for (const lease of this.#lapsedLeases(consumer)) {
-      if (taken.length >= limit) break
+      if (isFull) break
       const ids = JSON.parse(lease.ids) as number[]
       const left: number[] = []
       for (const id of ids) {
-        const row = taken.length < limit ? this.#messages.byId(id) : undefined
-        // A row that retention removed meanwhile is nobody's any more.
-        if (row && (keys === undefined || this.#isOf(id, keys))) taken.push(row)
-        else if (row || taken.length >= limit) left.push(id)
+        const row = isFull ? undefined : this.#messages.byId(id)
+        const isWanted = row && (keys === undefined || this.#isOf(id, keys))
+        if (isWanted && fits(row)) {
+          taken.push(row)
+          isFull = taken.length >= limit
+        } else {
+          // A row that retention removed meanwhile is nobody's any more.
+          if (row || isFull) left.push(id)
+          if (isWanted) isFull = true
+        }
       }
       if (left.length === 0) this.confirm(lease.id)
       else if (left.length < ids.length) {
@@ -152,16 +165,18 @@ export class Consumers {
   }
 
   /** Rows never handed out, and the position moved past them. */
-  #fresh(consumer: string, position: number, limit: number): StoredMessage[] {
-    const rows = this.#db
+  #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
+    const ids = this.#db
       .prepare(
         `SELECT m.id FROM message m
          LEFT JOIN consumer_ahead a ON a.consumer = ? AND a.session = m.session
          WHERE m.id > ? AND m.sent = 0 AND m.id > coalesce(a.position, 0) ORDER BY m.id LIMIT ?`,
       )
       .all(consumer, position, limit)
-      .flatMap(row => this.#messages.byId(Number(row.id)) ?? [])
-    const next = rows.length < limit ? this.#messages.lastId() : rows.at(-1)!.id
+      .map(row => Number(row.id))
+    const rows = this.#messages.read(ids, fits)
+    const isAll = rows.length === ids.length && ids.length < limit
+    const next = isAll ? this.#messages.lastId() : (rows.at(-1)?.id ?? position)
     if (next > position) {
       this.#db.prepare('UPDATE consumer SET position = ? WHERE name = ?').run(next, consumer)
       this.#db.prepare('DELETE FROM consumer_ahead WHERE consumer = ? AND position <= ?').run(consumer, next)
@@ -170,9 +185,15 @@ export class Consumers {
   }
 
   /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */
-  #freshOf(consumer: string, position: number, keys: number[], limit: number): StoredMessage[] {
+  #freshOf(consumer: string, position: number, keys: number[], limit: number, fits: Fits): StoredMessage[] {
     const found = this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
-    for (const [key, id] of new Map(found.map(({ id, key }) => [key, id]))) {
+    const rows = this.#messages.read(
+      found.map(({ id }) => id),
+      fits,
+    )
+    const last = rows.at(-1)?.id ?? 0
+    const taken = found.filter(({ id }) => id <= last)
+    for (const [key, id] of new Map(taken.map(({ id, key }) => [key, id]))) {
       this.#db
         .prepare(
           `INSERT INTO consumer_ahead (consumer, session, position) VALUES (?, ?, ?)
@@ -180,7 +201,7 @@ export class Consumers {
         )
         .run(consumer, key, id)
     }
-    return found.flatMap(({ id }) => this.#messages.byId(id) ?? [])
+    return rows
   }
 
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {

@@ -11,7 +11,7 @@ import type { Direction, MessageKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, SqlValue } from '../platform/sqlite.ts'
 import { gramQuery, likePattern, searchable } from './grams.ts'
-import type { Messages, StoredMessage } from './messages.ts'
+import type { Fits, Messages, StoredMessage } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
 
 export interface HistoryFilter {
@@ -101,20 +101,25 @@ export class History {
   }
 
   /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
-  async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+  async page(filter: HistoryFilter, signal?: AbortSignal, fits?: Fits): Promise<HistoryRows> {
     const plan = this.#plan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
     const last = this.#messages.lastId()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more than asked for tells whether there are more.
     const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
-    const rows = page.slice(0, filter.limit).flatMap(id => this.#messages.byId(id) ?? [])
+    let isCut = false
+    const rows = this.#messages.read(page.slice(0, filter.limit), row => {
+      isCut = fits?.(row) === false
+      return !isCut
+    })
+    const next = isCut ? rows.at(-1)?.id : page[filter.limit] && page[filter.limit - 1]
     const total = await this.#total(plan, last, signal)
     return {
       rows,
       total: Math.min(total, exactTotal),
       total_is_lower_bound: total > exactTotal,
-      ...(page.length > filter.limit && { next_before: page[filter.limit - 1]! }),
+      ...(next !== undefined && { next_before: next }),
     }
   }
 

@@ -11,9 +11,6 @@ import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
 
 export type { ReceivedMessage } from './repeats.ts'
 
-/** Rows read at a time where all that fit are wanted. */
-const pageRows = 1000
-
 export interface SentMessage {
   client_id: string
   to_user: string
@@ -41,6 +38,28 @@ export interface StoredMessage {
   sent_with?: string
   /** Another program received it. */
   past?: true
+}
+
+/** Whether a row is still taken, asked of one after the other; the first that is not ends the reading. */
+export type Fits = (row: StoredMessage) => boolean
+
+/** What to read. */
+export interface Wanted {
+  limit: number
+  direction?: Direction
+  session?: string
+  /** All fit by default. */
+  fits?: Fits
+}
+
+/** Fits until the raw messages have so many characters, and the first one always: for readers that hold many rows. */
+export function within(characters: number): Fits {
+  let left = characters
+  return ({ raw }) => {
+    const isFirst = left === characters
+    left -= raw.length
+    return isFirst || left >= 0
+  }
 }
 
 /** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader is given it. */
@@ -218,35 +237,47 @@ export class Messages {
       .map(({ message }) => Number(message))
   }
 
-  after(id: number, options: { limit: number; direction?: Direction; session?: string }): StoredMessage[] {
-    const { direction, limit, session } = options
+  after(id: number, { limit, direction, session, fits }: Wanted): StoredMessage[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
-    if (session === undefined) {
-      return this.#db
-        .prepare(`SELECT ${columns} FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`)
-        .all(id, limit)
-        .map(stored)
-    }
-    return this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed).flatMap(
-      found => this.byId(found.id) ?? [],
+    const ids =
+      session === undefined
+        ? this.#db
+            .prepare(`SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`)
+            .all(id, limit)
+        : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
+    return this.read(
+      ids.map(found => Number(found.id)),
+      fits,
     )
   }
 
-  recent(
-    since: number,
-    options: { limit: number; direction?: Direction; session?: string },
-  ): StoredMessage[] {
+  recent(since: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds where it begins.
     const before = this.#db
       .prepare('SELECT id FROM message WHERE stored_at < ? ORDER BY id DESC LIMIT 1')
       .get(since)
-    let rows: StoredMessage[] = []
-    for (let from = Number(before?.id ?? 0); ; ) {
-      const page = this.after(from, { ...options, limit: pageRows })
-      rows = [...rows, ...page].slice(-options.limit)
-      if (page.length < pageRows) return rows
-      from = page.at(-1)!.id
+    const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
+    return this.#db
+      .prepare(
+        `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
+         ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
+         ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
+      )
+      .all(Number(before?.id ?? 0), ...(keys === undefined ? [] : [keys]), limit)
+      .map(row => Number(row.id))
+      .reverse()
+  }
+
+  /** The rows of these ids, one read after the other, up to the first that does not fit. */
+  read(ids: readonly number[], fits: Fits = () => true): StoredMessage[] {
+    const rows: StoredMessage[] = []
+    for (const id of ids) {
+      const row = this.byId(id)
+      if (!row) continue
+      if (!fits(row)) break
+      rows.push(row)
     }
+    return rows
   }
 
   /** Ids after a position in each of some sessions, oldest first: one walk of an index per session, then merged. */

@@ -17,7 +17,14 @@ import { type Claim, Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Idempotency } from './idempotency.ts'
-import { Messages, type ReceivedMessage, type SentMessage, type StoredMessage } from './messages.ts'
+import {
+  type Fits,
+  Messages,
+  type ReceivedMessage,
+  type SentMessage,
+  type StoredMessage,
+  type Wanted,
+} from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
@@ -31,7 +38,13 @@ export type { Claim } from './consumers.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { KeyedCall } from './idempotency.ts'
 export type { Lane } from './lanes.ts'
-export type { ReceivedMessage, SentMessage, Settled, StoredMessage } from './messages.ts'
+export {
+  type ReceivedMessage,
+  type SentMessage,
+  type Settled,
+  type StoredMessage,
+  within,
+} from './messages.ts'
 export type { KeptFile, NewPart, OutboxEntry, OutboxPart } from './outbox.ts'
 export type { PastMessage } from './past.ts'
 export type { TurnRules, TurnsTaken } from './turns.ts'
@@ -234,19 +247,18 @@ export class Store {
   }
 
   /** Rows after a row id, oldest first. */
-  after(
-    id: number,
-    options: { limit: number; direction?: 'received' | 'sent'; session?: string },
-  ): StoredMessage[] {
+  after(id: number, options: Wanted): StoredMessage[] {
     return this.#guarded(() => this.#messages.after(id, options))
   }
 
-  /** Rows stored since then (Unix ms), oldest first; the newest of them when they are more than `limit`. */
-  recent(
-    since: number,
-    options: { limit: number; direction?: 'received' | 'sent'; session?: string },
-  ): StoredMessage[] {
+  /** Ids of rows stored since then (Unix ms), oldest first; the newest of them when they are more than `limit`. */
+  recent(since: number, options: Omit<Wanted, 'fits'>): number[] {
     return this.#guarded(() => this.#messages.recent(since, options))
+  }
+
+  /** Rows of these ids, up to the first that does not fit. */
+  read(ids: readonly number[], fits?: Fits): StoredMessage[] {
+    return this.#guarded(() => this.#messages.read(ids, fits))
   }
 
   byId(id: number): StoredMessage | undefined {
@@ -270,14 +282,15 @@ export class Store {
   }
 
   /**
-   * Newest first, by row id. Long searches make way for other work every few milliseconds.
+   * Newest first, by row id. Long searches make way for other work every few milliseconds. A page ends before the first
+   * row that does not fit, and `next_before` leads to it.
    *
    * @throws SvcError `invalid_arguments` for a needle that is too long, `store_unavailable`; the signal's reason
    */
-  async history(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+  async history(filter: HistoryFilter, signal?: AbortSignal, fits?: Fits): Promise<HistoryRows> {
     try {
       this.#file.refuseLost()
-      return await this.#history.page(filter, signal)
+      return await this.#history.page(filter, signal, fits)
     } catch (error) {
       throw this.#errorOf(error)
     }
@@ -294,7 +307,7 @@ export class Store {
   }
 
   /** The next received rows of a consumer, leased to the caller until `confirm` or `abandon`. */
-  claim(consumer: string, options: { limit: number; session?: string }): Claim | undefined {
+  claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
     return this.#guarded(() => this.#relaxed(() => this.#consumers.claim(consumer, options)))
   }
 

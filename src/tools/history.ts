@@ -12,7 +12,7 @@ export const HistoryPage = Type.Object({
   messages: Type.Array(Message, { description: 'Newest first.' }),
   total: Type.Integer({ description: 'Messages that match in all; exact up to 10,000.' }),
   total_is_lower_bound: Type.Boolean({ description: 'True when there are more than total.' }),
-  limit: Type.Integer(),
+  limit: Type.Integer({ description: 'As asked; less where the page ends at 4 MiB.' }),
   offset: Type.Integer(),
   next_before: Type.Optional(
     Type.Integer({ description: 'Pass as before for the next page; absent on the last one.' }),

@@ -45,7 +45,10 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
     },
     { additionalProperties: false },
   ),
-  output: Type.Array(Message, { description: 'New messages, oldest first; empty when none came in time.' }),
+  output: Type.Array(Message, {
+    description:
+      'New messages, oldest first, at most 4 MiB: the rest comes with the next call. Empty when none came in time.',
+  }),
   errors: ['session_not_found', 'store_unavailable'],
   cli: {
     path: ['recv'],

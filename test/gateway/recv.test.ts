@@ -6,6 +6,7 @@ import { configOf } from '../../src/config.ts'
 import { directCall } from '../../src/gateway/call.ts'
 import type { RecvRequest } from '../../src/gateway/face.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
+import type { Message } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -52,6 +53,66 @@ describe('recv', () => {
     expect(texts(await t.recv({ limit: 2 }))).toEqual(['n1', 'n2'])
     expect(texts(await t.recv({ limit: 2 }))).toEqual(['n3', 'n4'])
     expect(texts(await t.recv({ limit: 2 }))).toEqual(['n5'])
+  })
+
+  test('an answer stops at 4 MiB, and the rest comes with the next calls', async () => {
+    await using t = await withGateway()
+    const most = 4 * 1024 * 1024
+    const huge = `huge${'€'.repeat(1_500_000)}`
+    await t.sandbox.bulk(30, `n{n} ${'€'.repeat(100_000)}`)
+    await t.sandbox.say(huge)
+    await t.sandbox.bulk(20, `m{n} ${'€'.repeat(100_000)}`)
+    const page = (filter: object) => t.gateway.history.page({ limit: 200, offset: 0, ...filter })
+    await t.until('all stored', async () => (await page({ limit: 1 })).total === 51)
+    const all = Array.from({ length: 51 }, (_, at) => at + 1)
+    const size = (messages: readonly unknown[]) => Buffer.byteLength(JSON.stringify(messages))
+    const ids = (messages: readonly { id: number }[]) => messages.map(({ id }) => id)
+    const gathered = async (next: (last: number) => Promise<Message[]>) => {
+      const found: number[] = []
+      for (let calls = 0; calls < 52; calls++) {
+        const messages = await next(found.at(-1) ?? 0)
+        if (messages.length === 0) break
+        if (messages.length > 1) expect(size(messages)).toBeLessThanOrEqual(most)
+        found.push(...ids(messages))
+      }
+      return found
+    }
+    const none = { timeout: 0, limit: 1000 }
+    expect(size(await t.recv({ ...none, after: 0 }))).toBeGreaterThan(most / 2)
+    expect(await gathered(after => t.recv({ ...none, after }))).toEqual(all)
+    expect(await gathered(after => t.recv({ ...none, after, session: 'default' }))).toEqual(all)
+    expect(await gathered(() => t.recv(none))).toEqual(all)
+
+    let offset = 0
+    const byOffset = await gathered(async () => {
+      const found = await page({ offset })
+      offset += found.limit
+      return found.messages
+    })
+    expect(byOffset.reverse()).toEqual(all)
+    const byRow = await gathered(async last =>
+      last === 1 ? [] : (await page(last ? { before: last } : {})).messages,
+    )
+    expect(byRow.reverse()).toEqual(all)
+  })
+
+  test('what lapsed comes again within 4 MiB too, and nothing is lost', async () => {
+    await using t = await withGateway()
+    await t.sandbox.bulk(20, `n{n} ${'€'.repeat(100_000)}`)
+    await t.until(
+      'all stored',
+      async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 20,
+    )
+    const calls = [directCall(), directCall()]
+    for (const call of calls) await t.gateway.inbox.recv(asked({ limit: 1000 }), call)
+    for (const call of calls) call.done(false)
+    const found: Message[] = []
+    for (let tries = 0; tries < 21 && found.length < 20; tries++)
+      found.push(...(await t.recv({ timeout: 0, limit: 1000 })))
+    expect(found.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 20 }, (_, at) => at + 1),
+    )
+    expect(found.filter(({ redelivered }) => redelivered).length).toBeGreaterThan(9)
   })
 
   test('after reads and moves nothing; consumers take nothing from each other', async () => {

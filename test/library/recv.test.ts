@@ -163,6 +163,22 @@ describe('recv with the poll lock held by another process', () => {
     expect(texts(await svc.recv({ after: 1, timeout: 0 }))).toEqual(['two', 'three'])
   })
 
+  test('store on: of more than 4 MiB what is new goes first, and each is new once', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    await t.sandbox.bulk(20, `n{n} ${'€'.repeat(100_000)}`)
+    await t.until('stored', async () => (await poller.history({ limit: 1 })).total === 20)
+    const svc = await t.open({ store: true })
+    const shown: number[] = []
+    for (let calls = 0; calls < 20 && shown.length < 20; calls++) {
+      const messages = await svc.recv({ timeout: 0, limit: 1000 })
+      expect(Buffer.byteLength(JSON.stringify(messages))).toBeLessThanOrEqual(4 * 1024 * 1024)
+      shown.push(...messages.filter(({ redelivered }) => !redelivered).map(({ id }) => id))
+    }
+    expect(shown).toEqual(Array.from({ length: 20 }, (_, at) => at + 1))
+  })
+
   test('store on: what is older than 60 seconds is not shown', async () => {
     await using t = await withLibrary()
     const poller = await t.open({ store: true })
