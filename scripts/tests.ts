@@ -1,23 +1,19 @@
 /**
  * Runs the tests and says at the end what failed, with the reasons: in a long output they are far above.
  *
- *   bun scripts/tests.ts FAILED [ARGUMENT…]
+ *   bun scripts/tests.ts [--long] FAILED [ARGUMENT…]
  *
- * FAILED is how many other checks have failed before; they count. The arguments are those of `bun test`.
- *
- * A file in which tests failed is run once more, by itself. These tests talk to real processes and a real browser on
- * machines that may stand still for seconds, and one that fails there says little; one that fails twice does. What passed
- * only then is said, with what it failed of, and is to be mended like anything that failed. A file that does not load, a
- * process that dies and an error outside all tests are never forgiven, and neither is a run in which much fails.
+ * FAILED is how many other checks have failed before; they count. The arguments are those of `bun test`. Without arguments
+ * all tests run except those in `*.long.test.ts`; `--long` runs those alone. No test is tried twice.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseXml, XmlElement } from '@rgrove/parse-xml'
 
-/** More files than this are no accident. */
-const mostForgiven = 3
 const mostLines = 30
+/** How the names of files end whose tests take minutes, or wait long. */
+const longMark = 'long.test.ts'
 
 interface Failure {
   file: string
@@ -91,12 +87,8 @@ const child = (element: XmlElement, name: string) => elements(element).find(inne
 const casesIn = (element: XmlElement): XmlElement[] =>
   elements(element).flatMap(inner => (inner.name === 'testcase' ? inner : casesIn(inner)))
 
-const filesOf = (failures: readonly Failure[]) => [...new Set(failures.map(({ file }) => file))]
-const sameTest = (a: Failure) => (b: Failure) => a.file === b.file && a.name === b.name
-
-function tell(title: string, failures: readonly Failure[]): void {
-  if (failures.length === 0) return
-  console.log(`\n${title}:`)
+function tell(failures: readonly Failure[]): void {
+  if (failures.length > 0) console.log('\nFailed:')
   for (const { file, name, seconds, why } of failures) {
     const lines = why.trim().split('\n')
     const shown = lines.length > mostLines ? [...lines.slice(0, mostLines), '…'] : lines
@@ -106,27 +98,15 @@ function tell(title: string, failures: readonly Failure[]): void {
   }
 }
 
-const [before = '0', ...args] = process.argv.slice(2)
+const given = process.argv.slice(2)
+const isLong = given[0] === '--long'
+const [before = '0', ...args] = isLong ? given.slice(1) : given
+const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}`
+// What is named runs, however long it takes.
+const chosen = args.some(arg => !arg.startsWith('-')) ? args : [usual, ...args]
 // Three files at a time: most of a test is waiting.
-const first = await run(['--parallel=3', ...args])
-let failures = first.failures
-let errors = first.errors
-const files = filesOf(failures)
-const forgiving =
-  errors === 0 &&
-  files.length <= mostForgiven &&
-  !failures.some(({ name }) => name === '(worker crashed)') &&
-  // Somebody looks at these by hand.
-  !args.some(arg => arg.startsWith('-'))
-if (forgiving && files.length > 0) {
-  console.error(`\nOnce more, by itself: ${files.join(', ')}\n`)
-  const again = await run(files.map(file => `./${file}`))
-  const passed = first.failures.filter(failure => !again.failures.some(sameTest(failure)))
-  failures = again.failures
-  errors = again.errors
-  if (errors === 0) tell('Failed at the first try and passed at the second, to be looked into', passed)
-}
-tell('Failed', failures)
+const { tests, skipped, failures, errors } = await run(['--parallel=3', ...chosen])
+tell(failures)
 const failed = Number(before) + failures.length + errors
-console.log(`\n${first.tests - first.skipped - failures.length} passed, ${failed} failed`)
+console.log(`\n${tests - skipped - failures.length} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)

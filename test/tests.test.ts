@@ -1,4 +1,4 @@
-/** How the tests are run: what is forgiven, what is not, and what is said of it. */
+/** How the tests are run: which, what counts as failed, and what is said of it. */
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,46 +27,40 @@ async function run(files: Record<string, string>, args: readonly string[] = ['0'
   const dir = mkdtempSync(join(tmpdir(), 'svc-test-run-'))
   dirs.push(dir)
   for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, `${name}.test.ts`), head + text)
-  const { status, stdout, stderr } = await ended([process.execPath, tests, ...args], {
+  const { status, stdout } = await ended([process.execPath, tests, ...args], {
     cwd: dir,
     env: { PATH: process.env.PATH ?? '' },
   })
-  return {
-    status,
-    last: stdout.trimEnd().split('\n').at(-1),
-    stdout,
-    again: /^Once more, by itself: (.*)$/m.exec(stderr)?.[1],
-  }
+  return { status, last: stdout.trimEnd().split('\n').at(-1), stdout }
 }
 
-test('all passes: counted without what was skipped, and nothing runs twice', async () => {
-  const { again, ...rest } = await run({ a: good, b: good })
-  expect(rest).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
-  expect(again).toBeUndefined()
+test('all passes: counted without what was skipped', async () => {
+  expect(await run({ a: good, b: good })).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
 })
 
-test('what fails once is told with its reason, and does not fail the run', async () => {
-  const { status, stdout, last, again } = await run({ a: good, b: good + shaky })
-  expect([status, last, again]).toEqual([0, '3 passed, 0 failed', 'b.test.ts'])
-  expect(stdout).toContain('Failed at the first try and passed at the second')
-  expect(stdout).toMatch(/^b\.test\.ts: shaky \(\d+\.\d s\)\n[\s\S]*Expected: true\n +Received: false$/m)
-})
-
-test('what fails twice fails the run, and so do checks that failed before', async () => {
+test('what fails is told with its reason and fails the run, and nothing is tried twice', async () => {
   const failed = await run({ a: good, b: bad + shaky })
-  expect(failed).toMatchObject({ status: 1, last: '2 passed, 1 failed' })
-  expect(failed.stdout).toMatch(/^Failed:\n\nb\.test\.ts: bad [\s\S]*"b"/m)
+  expect(failed).toMatchObject({ status: 1, last: '1 passed, 2 failed' })
+  expect(failed.stdout).toMatch(/^Failed:\n\nb\.test\.ts: bad \(\d+\.\d s\)\n[\s\S]*"b"/m)
+  expect(failed.stdout).toMatch(/^b\.test\.ts: shaky [\s\S]*Expected: true\n +Received: false$/m)
+})
+
+test('checks that failed before count', async () => {
   expect(await run({ a: good }, ['2'])).toMatchObject({ status: 1, last: '1 passed, 2 failed' })
 })
 
-test('a file that does not load, a process that dies and many failures are not forgiven', async () => {
-  const notLoading = await run({ a: shaky, b: 'absent()\n' })
-  expect(notLoading).toMatchObject({ status: 1, last: '0 passed, 2 failed' })
+test('a file that does not load, and a process that dies, fail the run', async () => {
+  const notLoading = await run({ a: good, b: 'absent()\n' })
+  expect(notLoading).toMatchObject({ status: 1, last: '1 passed, 1 failed' })
   const dying = await run({ a: good, b: `test('dies', () => process.kill(process.pid, 'SIGKILL'))\n` })
   expect(dying).toMatchObject({ status: 1, last: '1 passed, 1 failed' })
-  const many = await run({ a: bad, b: bad, c: bad, d: shaky })
-  expect(many).toMatchObject({ status: 1, last: '0 passed, 4 failed' })
-  for (const { again } of [notLoading, dying, many]) expect(again).toBeUndefined()
+})
+
+test('long tests run with --long, alone, or by their name', async () => {
+  const files = { a: good, 'b.long': good + good.replaceAll('good', 'better') }
+  expect(await run(files)).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
+  expect(await run(files, ['--long', '0'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
+  expect(await run(files, ['0', 'b.long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
 })
 
 test('no test at all is a failure', async () => {

@@ -2,7 +2,7 @@
  * The storm: several processes on one data directory, messages pouring in, answers going out, readers everywhere, and a
  * SIGKILL again and again. Afterwards everything is counted.
  *
- * `bun test/faults/storm.ts --help`; the short form is storm.test.ts.
+ * `bun test/faults/storm.ts --help`; the short form is storm.long.test.ts.
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
