@@ -11,8 +11,8 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Call, Progress, Question } from '../gateway/call.ts'
 import { SvcError } from '../model/error.ts'
+import { seen } from '../platform/seen.ts'
 import type { Waiting } from '../server/http-call.ts'
-import { seen } from '../tools/untrusted.ts'
 import { Ticker } from './progress.ts'
 import type { Questions } from './questions.ts'
 

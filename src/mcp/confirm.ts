@@ -1,7 +1,7 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
 import { SvcError } from '../model/error.ts'
+import { seen } from '../platform/seen.ts'
 import type { Tool } from '../tools/index.ts'
-import { seen } from '../tools/untrusted.ts'
 import type { McpCall } from './call.ts'
 
 const shownText = 1000

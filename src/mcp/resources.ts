@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import type { Session } from '../model/session.ts'
+import { seenWithin } from '../platform/seen.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { blobMaxBytes } from './content.ts'
 import { type McpContext, mediaUri } from './context.ts'
@@ -33,7 +34,7 @@ const listedConversations = 50
 const mebibyte = 1024 * 1024
 
 const json = (uri: string, value: unknown): ReadResourceResult => ({
-  contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }],
+  contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(seenWithin(value)) }],
 })
 const text = (uri: string, content: string): ReadResourceResult => ({
   contents: [{ uri, mimeType: 'text/plain', text: content }],

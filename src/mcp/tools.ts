@@ -10,6 +10,7 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { errorKind, type SvcError } from '../model/error.ts'
+import { seenWithin } from '../platform/seen.ts'
 import { problemOf } from '../server/errors.ts'
 import { invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -57,8 +58,12 @@ const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
     ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }
     : outputSchema
 
-const structured = (value: unknown): Record<string, unknown> =>
-  Array.isArray(value) ? { result: value } : (value as Record<string, unknown>)
+/** What many clients put before their model, so it hides nothing either; but a path stays one. */
+function structured(value: unknown): Record<string, unknown> {
+  if (Array.isArray(value)) return { result: seenWithin(value) }
+  const { path } = value as { path?: unknown }
+  return { ...seenWithin(value as Record<string, unknown>), ...(path !== undefined && { path }) }
+}
 
 // Our one `parse` checks what comes in, with one error text at every door; what goes out is checked in tests.
 const unchecked: jsonSchemaValidator = {

@@ -1,8 +1,10 @@
 /**
  * Levelled lines to stderr, since stdout belongs to results. A line is an event and fields, not prose.
- * Secrets are masked here, not at the call sites: whatever field looks like one never leaves.
+ * Secrets are masked here, not at the call sites: whatever field looks like one never leaves. So is what a terminal would
+ * obey, or a reader would not see: each event is one line, whatever its fields, their names or its error hold.
  */
 import process from 'node:process'
+import { seen } from './seen.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -33,9 +35,13 @@ function shown(key: string, value: unknown, depth = 0): unknown {
     return value
   if (secretKey.test(key)) return '***'
   if (typeof value === 'string') return maskText(value)
-  if (value instanceof Error)
-    return maskText(value.cause ? `${value.message} (${shown('', value.cause, depth + 1)})` : value.message)
-  if (typeof value !== 'object' || depth > 3) return maskText(String(value))
+  if (typeof value !== 'object') return maskText(String(value))
+  // An object from elsewhere may have a `toString` that is no function.
+  if (depth > 3) return '…'
+  if (value instanceof Error) {
+    const because = value.cause ? ` (${shown('', value.cause, depth + 1)})` : ''
+    return maskText(`${value.message}${because}`)
+  }
   if (Array.isArray(value)) return value.map(entry => shown('', entry, depth + 1))
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shown(k, v, depth + 1)]))
 }
@@ -55,10 +61,9 @@ export function createLog(
       if (rank < least) return
       const rest = Object.entries({ ...bound, ...fields })
         .filter(([, value]) => value !== undefined)
-        .map(([key, value]) => ` ${key}=${formatted(shown(key, value))}`)
-      write(
-        `${new Date().toISOString()} ${logLevels[rank]} ${room ? `${room}: ` : ''}${maskText(event)}${rest.join('')}\n`,
-      )
+        .map(([key, value]) => ` ${formatted(key)}=${formatted(shown(key, value))}`)
+      const said = `${room ? `${room}: ` : ''}${maskText(event)}${rest.join('')}`
+      write(`${new Date().toISOString()} ${logLevels[rank]} ${seen(said)}\n`)
     }
     return {
       debug: at(0),

@@ -6,6 +6,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Message, MessageItem } from '../model/message.ts'
+import { numbered, seen } from '../platform/seen.ts'
 
 export interface UntrustedOptions {
   /** First line of ours, before the content: `2 new WeChat messages.` by default. */
@@ -125,17 +126,6 @@ const at = (timestamp: number) =>
 /** What stands in a line of ours: without what would end it or hide in it. */
 const name = (text: string) =>
   seen(text.slice(0, nameLength)).replace(/[\s,]/g, character => numbered(character))
-
-// Controls, formatting and bidi characters, lone surrogates, private use, line ends, tags and the selectors that can
-// carry hidden text. The joiners and the first sixteen selectors stay: emoji and whole scripts are written with them.
-const unseen =
-  /\u034f|[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
-
-/** The text with what nobody would see written by its number. A tab is seen. */
-export const seen = (text: string): string =>
-  text.replace(unseen, character => (character === '\t' ? ' ' : numbered(character)))
-
-const numbered = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
 /** The length to which all are cut so that together they keep to `total`; no limit when they do anyway. */
 function evenCap(lengths: readonly number[], total: number): number {

@@ -43,6 +43,15 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
     expectMarked('recv', received.content[0].text)
   }
   expect(got).toHaveLength(4)
+  const parsed = (client.raw as Json).callTool({ name: 'history', arguments: {} })
+  for (const value of [got, (await parsed).structuredContent])
+    JSON.stringify(value, (key, one) => {
+      // A line end is the text's own there.
+      for (const said of [key, one])
+        if (typeof said === 'string') expect(said.replaceAll('\n', '')).not.toMatch(hidden)
+      return one
+    })
+  expect(got[0].text).toStartWith('look\\u{202e}\n')
 
   const history = (await client.call('history')).content[0].text
   expectMarked('history', history)

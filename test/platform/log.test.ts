@@ -1,0 +1,62 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { createLog } from '../../src/platform/log.ts'
+
+function logged(event: string, fields: Record<string, unknown>): string {
+  const lines: string[] = []
+  createLog('DEBUG', line => void lines.push(line))
+    .child('room')
+    .error(event, fields)
+  expect(lines).toHaveLength(1)
+  return lines[0]!
+}
+
+const obeyed = /[\p{Cc}\p{Cs}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e0fff}]/u
+const characters = [
+  'a',
+  '\n',
+  '\r',
+  '\t',
+  '\x1b',
+  '\x9b',
+  '\u2028',
+  '\u202e',
+  '\u2066',
+  '\ud800',
+  '\u{e0041}',
+  '"',
+  '= ',
+  '\\',
+]
+
+test('each event is one line without what a terminal obeys, whatever it holds', () => {
+  const odd = fc.array(fc.constantFrom(...characters), { maxLength: 12 }).map(all => all.join(''))
+  const value: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>(tie => ({
+    value: fc.oneof(
+      { depthSize: 'small' },
+      odd,
+      odd.map(text => new Error(text, { cause: new TypeError(text) })),
+      odd.map(text => ({ toString: 1, message: text, stack: text })),
+      fc.array(tie('value'), { maxLength: 2 }),
+      fc.dictionary(odd, tie('value'), { maxKeys: 2 }),
+    ),
+  })).value
+  fc.assert(
+    fc.property(odd, fc.dictionary(odd, value, { maxKeys: 3 }), (event, fields) => {
+      const line = logged(event, fields)
+      expect(line.endsWith('\n')).toBe(true)
+      expect(line.slice(0, -1)).not.toMatch(obeyed)
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('an error that is its own cause is told as far as it goes', () => {
+  const error = new Error('turns in a circle')
+  error.cause = error
+  expect(logged('failed', { error })).toContain('turns in a circle (turns in a circle')
+})
+
+test('emoji and scripts stay as they are', () => {
+  expect(logged('said', { text: '👩‍👩‍👧‍👦 你好 می‌خواهم' })).toContain('"👩‍👩‍👧‍👦 你好 می‌خواهم"')
+})
