@@ -55,6 +55,7 @@ export function Attention({
 function keyOf(concern: Concern): string {
   if (concern.kind === 'expired' || concern.kind === 'damaged' || concern.kind === 'lapsed')
     return `session ${concern.session}`
+  if (concern.kind === 'suspect') return `suspect ${concern.session}`
   if (concern.kind !== 'closing') return concern.kind
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
@@ -132,6 +133,16 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
         </Row>
       )
     }
+    case 'suspect':
+      return (
+        <Row
+          tone="warn"
+          icon="question"
+          title={t('overview.suspect', { count: concern.count, name: isolated(concern.session) })}
+        >
+          <p class="soft">{t('overview.suspect_about')}</p>
+        </Row>
+      )
     case 'closing': {
       const { conversation, closesAt } = concern
       const { session, user_id: userId, last_message } = conversation

@@ -8,6 +8,8 @@ export type Concern =
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
   /** Connected, and WeChat has not answered for long. */
   | { kind: 'silent'; sessions: readonly string[]; since?: number; path: string }
+  /** WeChat took messages of the last day and gave them no id. */
+  | { kind: 'suspect'; session: string; count: number }
   /** Somebody waits, and soon nobody may answer. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
   | { kind: 'outbox'; entries: readonly OutboxEntry[] }
@@ -59,6 +61,8 @@ export function concernsOf(sight: Sight): Concern[] {
       ...(polls.length > 0 && { since: Math.max(...polls) }),
     })
   }
+  for (const { name, suspect_count: count = 0 } of sessions)
+    if (count > 0) found.push({ kind: 'suspect', session: name, count })
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))
   const closing = conversations.flatMap(conversation => {
     const { last_message, window_expires_at: closesAt, remaining = 0, session } = conversation

@@ -40,6 +40,12 @@ async function statusText(seen: Glance, command: Command): Promise<string> {
     `${dim('service')}    ${service}`,
     `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : sight}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
+    ...sessions
+      .filter(({ suspect_count = 0 }) => suspect_count > 0)
+      .map(
+        ({ name, suspect_count = 0 }) =>
+          `${yellow('shown?')}     ${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)} may not have been shown`,
+      ),
     ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
   ]
   const rows = sessions.map(session => [

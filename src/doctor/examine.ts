@@ -68,7 +68,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     locks: () => examineLocks(patient),
     clock: async () => examineClock(patient, sight, (await network).upstream),
     disk: () => examineDisk(patient, sight),
-    sessions: () => examineSessions(patient),
+    sessions: () => examineSessions(patient, sight),
     store: () => [...examineStore(patient, store), ...world],
     network: async () => (await network).found,
     exposure: () => examineExposure(patient),

@@ -18,6 +18,8 @@ export interface SessionGlance {
   expired_at?: number
   lapsed_at?: number
   user_count: number
+  /** Messages of the last 24 h that may not have been shown, where there are any. */
+  suspect_count?: number
 }
 
 export interface Glance {
@@ -79,6 +81,7 @@ export async function glance(options: {
       ...(bot?.expired_at !== undefined && { expired_at: bot.expired_at }),
       ...(bot?.lapsed_at !== undefined && { lapsed_at: bot.lapsed_at }),
       user_count: users.size,
+      ...(store?.suspects.has(name) && { suspect_count: store.suspects.get(name)! }),
     }
   })
   const connected = sessions.filter(session => session.connected).length

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { rightToAnswer } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
+import type { StoreSight } from '../store/look.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import type { SessionSight } from './session-look.ts'
@@ -14,7 +15,7 @@ const fewAnswers = 2
 const shownUsers = 3
 
 /** Looks at every session's files. */
-export function examineSessions(patient: Patient): Found[] {
+export function examineSessions(patient: Patient, store: StoreSight | undefined): Found[] {
   const { place, sessions: sight, config, clock } = patient
   const { dir } = place
   const { sessions, lostDefault } = sight
@@ -23,6 +24,17 @@ export function examineSessions(patient: Patient): Found[] {
     return [note('sessions', 'no session yet', svcCommand('login', dir, place.isSandbox))]
   }
   const found = sessions.flatMap(session => sessionOf(session, dir))
+  for (const { name } of sessions) {
+    const suspects = store?.suspects.get(name) ?? 0
+    if (suspects === 0) continue
+    found.push(
+      warning(
+        'shown',
+        `${counted(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
+        'Ask a user whether they arrived. WeChat may show them later, or hold them back by its rules: send less of what nobody asked for.',
+      ),
+    )
+  }
   if (lostDefault !== undefined) {
     const next = sessions[0]?.name ?? 'default'
     found.push(

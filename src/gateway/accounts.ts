@@ -15,8 +15,10 @@ import {
   standingOf,
   type UserContext,
 } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { Contexts } from '../state/contexts.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
+import { suspectSpanMs } from '../store/conversations.ts'
 import type { Store } from '../store/store.ts'
 import type { Judge } from './judge.ts'
 import type { Alone } from './one-at-a-time.ts'
@@ -31,6 +33,7 @@ export interface AccountPorts {
   sessions: Sessions
   contexts: Contexts
   store: Store
+  clock: Clock
   /** Unix ms of the last answer to a poll by this process. */
   lastPolls(): ReadonlyMap<string, number>
   /** Names with a QR login under way. */
@@ -65,8 +68,10 @@ export class Accounts {
   }
 
   async #describe(pending: Set<string>): Promise<Session[]> {
-    const { contexts, lastPolls } = this.#ports
+    const { clock, contexts, lastPolls, store } = this.#ports
     const polls = lastPolls()
+    // A log that fails is told of elsewhere, and hides no session.
+    const suspects = attempt(() => store.conversations(all => all.suspects(clock.now() - suspectSpanMs)))
     const records = await this.#ordered()
     const first = records[0]?.name
     const listed = await Promise.all(
@@ -83,6 +88,7 @@ export class Accounts {
           ...(bot && { created_at: bot.created_at }),
           ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
           user_count: writersIn(await contexts.users(name)).length,
+          ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
         }
       }),
     )
@@ -227,6 +233,14 @@ export class Accounts {
         age(a) - age(b) ||
         (a.name < b.name ? -1 : 1),
     )
+  }
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
   }
 }
 

@@ -175,6 +175,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     judge,
     contexts,
     store,
+    clock,
     lastPolls: () => poller.lastPolls(),
     loggingIn: () => logins.pending(),
     changed: () => poller.changed(),

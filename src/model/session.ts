@@ -25,6 +25,12 @@ export const Session = Type.Object({
     Type.Integer({ description: 'Unix milliseconds of the last answer to a poll.' }),
   ),
   user_count: Type.Integer({ description: 'Users who have written to this session.' }),
+  suspect_count: Type.Optional(
+    Type.Integer({
+      description:
+        'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there is none.',
+    }),
+  ),
 })
 export type Session = Static<typeof Session>
 

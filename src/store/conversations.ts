@@ -12,6 +12,20 @@ export interface Thread {
   unread: number
 }
 
+/** How far back suspect messages are counted. */
+export const suspectSpanMs = 24 * 60 * 60_000
+
+/** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
+export function suspectsOf(db: Database, since: number): Map<string, number> {
+  const rows = db
+    .prepare(
+      `SELECT s.name, count(*) AS messages FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
+       WHERE m.status = 'suspect' AND m.timestamp >= ? GROUP BY s.name`,
+    )
+    .all(since)
+  return new Map(rows.map(row => [String(row.name), Number(row.messages)]))
+}
+
 export class Conversations {
   readonly #db: Database
   readonly #messages: Messages
@@ -56,6 +70,10 @@ export class Conversations {
     const read = this.#position(Number(first.session), peer)
     const seen = own.findIndex(row => row.sent !== 0 || Number(row.id) <= read)
     return { last, unread: seen === -1 ? own.length : seen }
+  }
+
+  suspects(since: number): Map<string, number> {
+    return suspectsOf(this.#db, since)
   }
 
   /** Everything up to that row has been looked at. */

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { errorCodeOf, fileExists, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
+import { suspectSpanMs, suspectsOf } from './conversations.ts'
 import { newestForm } from './migrations.ts'
 
 export interface ConsumerSight {
@@ -28,6 +29,8 @@ export interface StoreSight {
   newestAt?: number
   outbox: { messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
   consumers: ConsumerSight[]
+  /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
+  suspects: ReadonlyMap<string, number>
   /** What the check of the whole file found wrong; absent when it was not asked for. */
   damage?: string[]
 }
@@ -79,7 +82,7 @@ async function read(
     const form = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
     const sight: Read = {
       ...{ form, newest: newestForm, messages: 0, firstId: 0 },
-      ...{ outbox: { messages: 0, users: 0 }, consumers: [] },
+      ...{ outbox: { messages: 0, users: 0 }, consumers: [], suspects: new Map() },
     }
     if (check) sight.damage = damageOf(db)
     // The tables of a newer version are not ours to judge.
@@ -98,6 +101,7 @@ async function read(
       ...(newest !== undefined && { newestAt: newest }),
       consumers: consumersOf(db),
       ...(form >= 2 && { outbox: outboxOf(db) }),
+      ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
     }
   } finally {
     db.close()

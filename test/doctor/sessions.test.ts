@@ -48,6 +48,23 @@ test('a connected one, with the window that closes first', async () => {
   ])
 })
 
+test('messages that WeChat took without an id, how many and of which session', async () => {
+  await using own = await withWard()
+  expect((await own.look()).of('sessions/shown')).toEqual([])
+  {
+    await own.sandbox.switches({ send_reply: 'empty' })
+    await using t = await own.open({ start: false })
+    const [user] = await t.gateway.accounts.users('work')
+    await t.send({ to: user!.user_id, text: 'seen?' })
+  }
+  const look = await own.look()
+  expect(look.of('sessions/shown')).toMatchObject([
+    { severity: 'warning', what: expect.stringMatching(/^1 message of "work" .* may not have been shown/) },
+  ])
+  const seen = await glance({ basePath: own.dir, version: '0' })
+  expect(seen.sessions).toMatchObject([{ name: 'work', suspect_count: 1 }])
+})
+
 test('an expired one, since when, and how to heal it', async () => {
   const at = Date.UTC(2026, 0, 2, 3, 4)
   const { look, seen } = await withFile('token.json', text =>

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { glance } from '../../src/doctor/glance.ts'
 import { directCall } from '../../src/gateway/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -201,6 +202,21 @@ describe('what became of it', () => {
       expect(row!.message_id).toStartWith('local:svc:')
     })
   }
+
+  test('suspect messages of the last 24 hours are counted by session, where somebody looks', async () => {
+    await using t = await withTalk({ switches: { send_reply: 'ret' }, sessions: ['default', 'other'] })
+    for (const text of ['one', 'two']) await t.send({ text, session: 'default' })
+    const counts = async () => (await t.gateway.accounts.list()).map(one => one.suspect_count)
+    expect(await counts()).toEqual([2, undefined])
+    const seen = await glance({ basePath: t.dir, version: '0' })
+    expect(seen.sessions.map(one => one.suspect_count)).toEqual([2, undefined])
+    // Those with an id are none.
+    await t.sandbox.switches({ send_reply: 'message_id' })
+    await t.send({ text: 'three', session: 'default' })
+    expect(await counts()).toEqual([2, undefined])
+    t.clock.step(24 * 60 * 60_000 + 1000)
+    await t.until('they are of the past', async () => (await counts()).every(count => count === undefined))
+  })
 
   test('no answer is unknown: kept so, not repeated, and it counts', async () => {
     await using t = await withTalk()

@@ -112,6 +112,20 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await late.getByRole('link', { name: /kept/ }).waitFor()
   })
 
+  test('what may not have been shown, how many and of which account, and in its conversation', async () => {
+    await using panel = await withPanel({ switches: { send_reply: 'ret' } })
+    await write(panel, 'hi')
+    for (const text of ['one', 'two']) await panel.send({ text })
+    const page = await panel.open()
+    await page
+      .getByRole('heading', { name: /^2 messages from .*default.* may not have been shown$/ })
+      .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: /two/ }).first().click()
+    await page.getByText('May not have been shown: WeChat took it').first().waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
   test('who waits for an answer while the window closes, and what waits to be sent', async () => {
     await using panel = await withPanel({ sessions: ['default', 'sales'], switches: { quota: 0 } })
     panel.clock.step(-22 * hourMs)
