@@ -1,6 +1,6 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type { LoginStatus, Session, SessionUser } from '../src/model/session.ts'
+import type { LoginStatus, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
 import { heardTime } from './times.ts'
 
 export type { Message, OutboxEntry, SendResult, Session, SessionUser }
@@ -167,6 +167,7 @@ export const api = {
     request<Login>('POST', '/api/sessions/login/code', { login_id: loginId, verify_code: verifyCode }),
   cancelLogin: (loginId: string) =>
     request<{ success: boolean }>('POST', '/api/sessions/login/cancel', { login_id: loginId }),
+  check: (name: string) => request<SessionCheck>('POST', `/api/sessions/${part(name)}/check`, {}),
   logout: (name: string) => request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/logout`, {}),
   rename: (name: string, newName: string) =>
     request<{ success: boolean; name: string }>('POST', `/api/sessions/${part(name)}/rename`, {

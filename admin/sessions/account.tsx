@@ -169,6 +169,12 @@ function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen
     // One that works is asked about first.
     run: () => navigate(loginPath(name), session.connected ? {} : { state: beginNow }),
   }
+  const check: Action = {
+    id: 'check',
+    label: t('sessions.check'),
+    icon: 'check',
+    run: () => void checkNow(name),
+  }
   const rename: Action = { id: 'rename', label: t('sessions.rename'), icon: 'edit', run: onRename }
   const makeDefault: Action = {
     id: 'default',
@@ -183,8 +189,31 @@ function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen
     danger: true,
     run: isNew ? () => void callOff(name) : onLogout,
   }
-  const actions = isNew ? [login, logout] : [login, rename, ...(is_default ? [] : [makeDefault]), logout]
+  const actions = isNew
+    ? [login, logout]
+    : [
+        login,
+        ...(session.bot_id === undefined ? [] : [check]),
+        rename,
+        ...(is_default ? [] : [makeDefault]),
+        logout,
+      ]
   return <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
+}
+
+async function checkNow(name: string): Promise<void> {
+  tell(t('sessions.checking', { name: isolated(name) }))
+  try {
+    const { answered, status: found } = await api.check(name)
+    await refreshSessions()
+    tell(
+      answered
+        ? t('sessions.checked', { name: isolated(name), state: t(states[found].text) })
+        : t('sessions.check_unanswered', { name: isolated(name) }),
+    )
+  } catch (error) {
+    tellError(error)
+  }
 }
 
 async function setDefault(name: string): Promise<void> {

@@ -18,6 +18,7 @@ export const commands: Readonly<Record<string, Load>> = {
   sessions: tools,
   login: tools,
   logout: tools,
+  check: () => import('./commands/check.ts'),
   openapi: () => import('./commands/openapi.ts'),
   mcp: () => import('./commands/mcp.ts'),
   admin: () => import('./commands/admin.ts'),
@@ -37,7 +38,7 @@ export const commands: Readonly<Record<string, Load>> = {
 /** Where the help of svc shows a command; those not named here stand at its end. */
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
-  'Accounts:': ['sessions', 'login', 'logout'],
+  'Accounts:': ['sessions', 'login', 'logout', 'check'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
   'Look after it:': ['status', 'token', 'health', 'doctor', 'service', 'migrate', 'completion'],
   'Agents:': ['setup', 'hook-poll'],

@@ -1,13 +1,22 @@
 /** Commands that look at what is not a tool's: the users, and the outbox. */
 import type { Command } from 'commander'
 import type { Gateway } from '../gateway/face.ts'
+import type { Session, SessionCheck } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { againFlags } from './advice.ts'
 import type { CommandLine } from './command.ts'
 import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
-import { cancelledText, outboxText, type Shown, sessionsText, usersText, writeNote } from './show.ts'
+import {
+  cancelledText,
+  checksText,
+  outboxText,
+  type Shown,
+  sessionsText,
+  usersText,
+  writeNote,
+} from './show.ts'
 import { writeOut } from './terminal.ts'
 
 /** `svc outbox`. */
@@ -42,6 +51,30 @@ export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
     command.args.length === 0 ? [] : undefined,
   )
 }
+
+/** `svc check`. */
+export const checkSessions = (line: CommandLine, command: Command): Promise<void> =>
+  shown(
+    line,
+    command,
+    async ({ accounts }) => {
+      const [only] = command.args
+      // Some at a time: each takes seconds, and there may be thousands.
+      const names =
+        only === undefined ? (await accounts.list()).filter(isLoggedIn).map(({ name }) => name) : [only]
+      const checks: SessionCheck[] = []
+      for (let from = 0; from < names.length; from += checksAtOnce) {
+        const some = names.slice(from, from + checksAtOnce)
+        checks.push(...(await Promise.all(some.map(name => accounts.check(name)))))
+      }
+      return checks
+    },
+    checks => checksText(checks, againFlags(command)),
+    command.args.length === 0 ? [] : undefined,
+  )
+
+const isLoggedIn = ({ bot_id }: Session) => bot_id !== undefined
+const checksAtOnce = 50
 
 /** @param nothing what there is to see where there is no data directory: then none is made */
 async function shown<T>(

@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/face.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { Session, SessionUser } from '../model/session.ts'
+import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
 import { saidLocally } from '../tools/wording.ts'
 import { forgottenSandbox, withFlags } from './advice.ts'
 import { chatLines } from './chat.ts'
@@ -131,6 +131,25 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
   ])
   const heads = ['  SESSION', 'STATUS', 'USERS', ...(polled ? ['LAST POLL'] : []), 'LOGGED IN', 'BOT']
   return { text: table(heads, rows, colours.bold) }
+}
+
+/** What WeChat says of each; failed unless all work. */
+export function checksText(checks: readonly SessionCheck[], again: string): Shown {
+  if (checks.length === 0) return { ...sessionsText([], again), failed: true }
+  const isWell = ({ answered, status }: SessionCheck) => answered && status === 'connected'
+  const lines = checks.map(check => {
+    const { answered, session, status } = check
+    const next = !answered
+      ? ', WeChat did not answer in time'
+      : status === 'expired'
+        ? `, log in again: svc login ${oneLine(session)}${again}`
+        : status === 'lapsed'
+          ? ', WeChat answers and may bring no messages'
+          : ''
+    const paint = isWell(check) ? colours.green : colours.red
+    return `${oneLine(session)}: ${paint(status)}${next}\n`
+  })
+  return { text: lines.join(''), failed: !checks.every(isWell) }
 }
 
 /** The table of those who have written, and what may be answered. */

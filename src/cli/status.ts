@@ -53,12 +53,12 @@ async function statusText(seen: Glance, command: Command): Promise<string> {
     session.status,
     String(session.user_count),
     localTime(session.created_at),
-    session.expired_at === undefined ? '–' : localTime(session.expired_at),
+    localTime(session.expired_at ?? session.lapsed_at),
     oneLine(session.bot_id ?? '–'),
   ])
   const listed =
     rows.length === 0
       ? ''
-      : `\n${table(['  SESSION', 'STATUS', 'USERS', 'LOGGED IN', 'EXPIRED', 'BOT'], rows, bold)}`
+      : `\n${table(['  SESSION', 'STATUS', 'USERS', 'LOGGED IN', 'TROUBLE SINCE', 'BOT'], rows, bold)}`
   return `${lines.join('\n')}\n${listed}`
 }

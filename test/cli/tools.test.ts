@@ -231,6 +231,16 @@ describe('beside a running service', () => {
     expect(health).toMatchObject({ status: 'ok', role: 'poller' })
     expect(service.log()).not.toMatch(/WARNING|ERROR/)
   })
+
+  test('check asks WeChat, and the service answers', async () => {
+    expect(await json('check')).toEqual([{ session: 'default', status: 'connected', answered: true }])
+    expect((await run(['check', 'nobody'])).stderr).toStartWith('error: there is no session named "nobody"')
+    await service.phone('switches', { receive: 'expired' })
+    const expired = await run(['check', 'default'])
+    expect([expired.status, expired.stdout.split(',')[0]]).toEqual([1, 'default: expired'])
+    await service.phone('switches', { receive: 'open' })
+    expect(await run(['check'])).toEqual({ status: 0, stdout: 'default: connected\n', stderr: '' })
+  })
 })
 
 describe('what a user wrote cannot touch the terminal', () => {

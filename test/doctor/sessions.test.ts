@@ -84,6 +84,15 @@ test('an expired one, since when, and how to heal it', async () => {
   })
 })
 
+test('a lapsed one is warned of, and counts as connected', async () => {
+  const at = Date.UTC(2026, 0, 2, 3, 4)
+  const { look, seen } = await withFile('token.json', text =>
+    JSON.stringify({ ...JSON.parse(text), lapsed_at: at }),
+  )
+  expect(look.of('sessions/session')).toMatchObject([{ severity: 'warning' }])
+  expect(seen).toMatchObject({ connected_count: 1, sessions: [{ status: 'lapsed', lapsed_at: at }] })
+})
+
 test('a damaged token.json is told, and left where it is', async () => {
   const { look, seen } = await withFile('token.json', text => text.slice(0, 40))
   expect(look.of('sessions/session')).toMatchObject([

@@ -32,6 +32,7 @@ const closed = [
   'HEAD /api/sessions',
   'OPTIONS /api/sessions',
   'POST /api/sessions/login',
+  'POST /api/sessions/default/check',
   'POST /api/sessions/default/logout',
   'POST /api/messages',
   'POST /api/media',

@@ -117,6 +117,10 @@ describe("the specification's table", () => {
       name: '客服-2',
       is_default: true,
     })
+    expect(await admin.call('POST', `/api/sessions/${renamed}/check`, {})).toMatchObject({
+      status: 200,
+      body: { session: '客服-2', status: 'connected', answered: true },
+    })
     expect(await admin.call('POST', `/api/sessions/${renamed}/logout`)).toMatchObject({
       status: 200,
       body: { success: true },
@@ -172,6 +176,7 @@ describe('what is wrong is refused by name', () => {
     ['POST', '/api/sessions/login', { name: '长'.repeat(65) }, 'longer than 64'],
     ['POST', '/api/sessions/login/code', { login_id: 'a' }, 'verify_code'],
     ['POST', '/api/sessions/default/logout', { force: true }, 'force'],
+    ['POST', '/api/sessions/default/check', { force: true }, 'force'],
     ['POST', '/api/sessions/default/rename', {}, 'new_name'],
     ['POST', '/api/sessions/default/rename', { new_name: '' }, 'new_name'],
     ['POST', '/api/sessions/default/rename', { new_name: 'a', name: 'b' }, 'name'],

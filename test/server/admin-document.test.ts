@@ -56,6 +56,7 @@ test('the document has every path of the specification’s table and of the pane
       'POST /api/sessions/login',
       'POST /api/sessions/login/cancel',
       'POST /api/sessions/login/code',
+      'POST /api/sessions/{name}/check',
       'POST /api/sessions/{name}/default',
       'POST /api/sessions/{name}/logout',
       'POST /api/sessions/{name}/rename',

@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { LoginFlow } from '../../gateway/face.ts'
+import { SessionCheck } from '../../model/session.ts'
 import {
   CancelBody,
   CodeBody,
@@ -105,6 +106,19 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     body: CancelBody,
     answer: Success,
     run: async ({ body }) => ({ success: logins.callOff(body.login_id) }),
+  })
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: '/api/sessions/:name/check',
+    operationId: 'check',
+    summary: 'Ask WeChat whether a session works',
+    description: 'Takes some seconds. One that is expired and works again is healed.',
+    tag: 'accounts',
+    params: SessionPath,
+    body: Type.Object({}, { additionalProperties: false }),
+    answer: SessionCheck,
+    errors: ['session_not_found', 'not_connected'],
+    run: ({ params }) => accounts.check(params.name),
   })
   addJsonRoute(app, context, {
     method: 'post',
