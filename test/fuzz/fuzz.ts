@@ -188,7 +188,8 @@ class Run implements AsyncDisposable {
     this.#report.longestPauseMs = Math.max(this.#report.longestPauseMs, pauseMs)
     if (log) return new Wrong('log', log)
     if (lost) return (await this.#alone(inputs)) ?? new Wrong('lost', lost)
-    if (pauseMs <= this.#options.pauseMs) return undefined
+    // So many at once may take longer than one alone may.
+    if (pauseMs <= 2 * this.#options.pauseMs) return undefined
     const again = await this.#alone(inputs)
     if (!again) this.#report.unexplained++
     return again

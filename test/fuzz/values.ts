@@ -65,6 +65,22 @@ const units = [
   ],
 ]
 const base64Units = ['=', 'A=', 'A', '+/', '-_', '\n', '====']
+const writtenUnits = [
+  '`',
+  '```',
+  '```\n',
+  '````js\n',
+  '~~~\n',
+  '**',
+  '> ',
+  '[a](',
+  '|',
+  '\n\n',
+  ' ',
+  '\t',
+  '。',
+  '😀',
+]
 const ends = ['', '', 'A', 'a', '\n', '=', '!', '`', '\n```\n', '\ud800']
 
 /** Long strings of one thing again and again: what backtracks, recurses or copies shows itself on them. */
@@ -278,19 +294,24 @@ export interface Spoiled {
 export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]): fc.Arbitrary<Spoiled> {
   const change = fc.record({
     at: fc.nat({ max: 9999 }),
-    how: fc.constantFrom('replace', 'replace', 'replace', 'replace', 'remove', 'add', 'repeat', 'wrap'),
+    how: fc.constantFrom(...Array(8).fill('replace'), 'remove', 'add', 'repeat', 'wrap'),
     key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), hostileText),
     value: hostile,
     encoded: repeatedOf(base64Units),
+    written: repeatedOf(writtenUnits),
   })
-  return fc.tuple(source, fc.array(change, { maxLength: 2, size: 'max' })).map(([value, changes]) => {
+  const changes = fc.oneof(
+    { withCrossShrink: true },
+    { arbitrary: fc.constant([]), weight: 1 },
+    { arbitrary: fc.array(change, { minLength: 1, maxLength: 2, size: 'max' }), weight: 7 },
+  )
+  return fc.tuple(source, changes).map(([value, wanted]) => {
     const found: string[] = []
     let result = value
-    for (const { at, how, key, value: any, encoded } of changes) {
-      const paths = pathsOf(result)
-      const path = paths[at % paths.length] as string[]
+    for (const { at, how, key, value: any, ...texts } of wanted) {
+      const path = pathIn(result, at)
       const last = path.at(-1) ?? ''
-      const other = typeof any === 'string' && /^data$|key|token|param|md5/.test(last) ? encoded : any
+      const other = typeof any === 'string' ? (fitting(last, texts) ?? any) : any
       const given = /url|host/i.test(last) && typeof other === 'string' ? places[at % places.length] : other
       found.push(path.map(part => (/^\d+$/.test(part) ? '*' : part)).join('.'))
       result = changed(result, path, old => {
@@ -311,6 +332,25 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
     }
     return { value: result === absent ? new Verbatim('') : result, places: found }
   })
+}
+
+/** What is read letter by letter gets letters that mean something there. */
+function fitting(
+  name: string,
+  { encoded, written }: { encoded: string; written: string },
+): string | undefined {
+  if (/^data$|key|token|param|md5/.test(name)) return encoded
+  return /text|title|content/.test(name) ? written : undefined
+}
+
+/** The way to one part: of three times, twice to one that has no parts. */
+function pathIn(value: unknown, at: number): string[] {
+  const paths = pathsOf(value)
+  const ends = paths.filter(
+    path => !paths.some(other => other.length > path.length && path.every((part, n) => other[n] === part)),
+  )
+  const from = at % 3 > 0 ? ends : paths
+  return from[at % from.length]!
 }
 
 /** The way to each part, the whole included. */
