@@ -155,8 +155,8 @@ const methods: Record<string, fc.Arbitrary<unknown>> = {
   'notifications/progress': fc.constant({ progressToken: 1, progress: 1 }),
 }
 
-/** Reads the three lists of a running service. @returns calls of everything in them */
-export async function callsOf(target: Target): Promise<fc.Arbitrary<Call>> {
+/** Reads the three lists of a running service. @returns calls of everything in them whose name contains `only` */
+export async function callsOf(target: Target, only = ''): Promise<fc.Arbitrary<Call>> {
   const headers = { authorization: `Bearer ${secrets.api}` }
   const [rest, panel] = await Promise.all(
     Object.values(target.urls).map(
@@ -171,15 +171,25 @@ export async function callsOf(target: Target): Promise<fc.Arbitrary<Call>> {
   // Without the panel's pages, which are built, only what is below /api is there.
   const hasPages = (await fetch(target.urls.panel)).status === 200
   const { result } = JSON.parse((await listed.text()).replace(/^[\s\S]*?(?=\{)/, ''))
-  return fc.oneof(
-    { arbitrary: fc.oneof(...operationsOf('rest', rest)), weight: 5 },
-    { arbitrary: fc.oneof(...operationsOf('panel', panel)), weight: 4 },
-    { arbitrary: mcpCalls(result.tools), weight: 4 },
-    { arbitrary: elsewhere(hasPages), weight: 1 },
-  )
+  const kinds = [
+    { calls: operationsOf('rest', rest), weight: 5 },
+    { calls: operationsOf('panel', panel), weight: 4 },
+    { calls: mcpCalls(result.tools), weight: 4 },
+    { calls: [{ name: 'elsewhere', arbitrary: elsewhere(hasPages), weight: 1 }], weight: 1 },
+  ]
+  const wanted = kinds.map(({ calls, weight }) => ({
+    calls: calls.filter(({ name }) => name.includes(only)),
+    weight,
+  }))
+  const some = wanted.filter(({ calls }) => calls.length > 0)
+  return fc.oneof(...some.map(({ calls, weight }) => ({ arbitrary: fc.oneof(...calls), weight })))
 }
 
-type Weighted = { arbitrary: fc.Arbitrary<Call>; weight: number }
+interface Weighted {
+  name: string
+  arbitrary: fc.Arbitrary<Call>
+  weight: number
+}
 
 function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
   const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
@@ -228,7 +238,11 @@ function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
               places: made.body.places,
             } satisfies Call
           })
-        return { arbitrary, weight: 1 + (schema ? sizeOf(schema, resolve) : parameters.length) }
+        return {
+          name: `${method} ${path}`,
+          arbitrary,
+          weight: 1 + (schema ? sizeOf(schema, resolve) : parameters.length),
+        }
       }),
   )
 }
@@ -400,8 +414,9 @@ interface Asked {
   found: string[]
 }
 
-function mcpCalls(tools: { name: string; inputSchema: Schema }[]): fc.Arbitrary<Call> {
+function mcpCalls(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
   const call = tools.map(({ name, inputSchema }) => ({
+    name,
     arbitrary: spoiled(
       valid(inputSchema, known, () => ({})),
       places,
@@ -415,9 +430,11 @@ function mcpCalls(tools: { name: string; inputSchema: Schema }[]): fc.Arbitrary<
     ),
     weight: 1 + sizeOf(inputSchema, () => ({})),
   }))
-  const other = Object.entries(methods).map(([method, source]) =>
-    source.map((params): Asked => ({ method, params, operation: method, found: [] })),
-  )
+  const other = Object.entries(methods).map(([method, source]) => ({
+    name: method,
+    arbitrary: source.map((params): Asked => ({ method, params, operation: method, found: [] })),
+    weight: 2,
+  }))
   const versions = fc.constantFrom(
     '2025-06-18',
     '2025-06-18',
@@ -432,41 +449,41 @@ function mcpCalls(tools: { name: string; inputSchema: Schema }[]): fc.Arbitrary<
     fc.constant(''),
     printable,
   )
-  return fc
-    .tuple(
-      fc.oneof({ arbitrary: fc.oneof(...call), weight: 2 }, fc.oneof(...other)),
-      versions,
-      sessions,
-      someHeaders,
-      framing,
-    )
-    .chain(([{ method, params, operation, found }, version, session, headers, framed]) => {
-      const id = method.startsWith('notifications/') ? {} : { id: 7 }
-      const message = { jsonrpc: '2.0', ...id, method, params }
-      const asIs: fc.Arbitrary<Body> = fc.constant({ headers: json, body: jsonText(message), places: found })
-      // A call whose arguments are spoiled stands in a message that is as it should be.
-      return (found.length > 0 ? asIs : jsonBody(fc.constant(message))).map(
-        ({ body, headers: own, places: all }): Call => ({
-          ...{
-            door: 'mcp',
-            operation,
-            method: 'POST',
-            path: '/mcp',
-            framing: framed,
-            places: all,
-            waits: true,
-          },
-          headers: {
-            ...mcpHeaders,
-            ...own,
-            ...headers,
-            ...(version && { 'mcp-protocol-version': version }),
-            ...(session && { 'mcp-session-id': session }),
-          },
-          body: body!,
-        }),
-      )
-    })
+  const called = (asked: fc.Arbitrary<Asked>): fc.Arbitrary<Call> =>
+    fc
+      .tuple(asked, versions, sessions, someHeaders, framing)
+      .chain(([{ method, params, operation, found }, version, session, headers, framed]) => {
+        const id = method.startsWith('notifications/') ? {} : { id: 7 }
+        const message = { jsonrpc: '2.0', ...id, method, params }
+        const asIs: fc.Arbitrary<Body> = fc.constant({
+          headers: json,
+          body: jsonText(message),
+          places: found,
+        })
+        // A call whose arguments are spoiled stands in a message that is as it should be.
+        return (found.length > 0 ? asIs : jsonBody(fc.constant(message))).map(
+          ({ body, headers: own, places: all }): Call => ({
+            ...{
+              door: 'mcp',
+              operation,
+              method: 'POST',
+              path: '/mcp',
+              framing: framed,
+              places: all,
+              waits: true,
+            },
+            headers: {
+              ...mcpHeaders,
+              ...own,
+              ...headers,
+              ...(version && { 'mcp-protocol-version': version }),
+              ...(session && { 'mcp-session-id': session }),
+            },
+            body: body!,
+          }),
+        )
+      })
+  return [...call, ...other].map(one => ({ ...one, arbitrary: called(one.arbitrary) }))
 }
 
 /** Other paths and methods. */

@@ -18,6 +18,8 @@ export interface FuzzOptions {
   seed: number
   /** Where in the seed's run a finding was; that alone is run. */
   path?: string
+  /** Only calls whose name contains it. */
+  only?: string
   /** At which the service is ended. */
   memoryMb: number
   /** A caller beside may wait so long. */
@@ -116,7 +118,7 @@ class Run implements AsyncDisposable {
 
   async all(): Promise<FuzzReport> {
     const { requests, seconds, findings } = this.#options
-    const calls = await callsOf(await this.#ready())
+    const calls = await callsOf(await this.#ready(), this.#options.only)
     const input: fc.Arbitrary<Input> = fc.oneof(
       { arbitrary: calls.map(call => ({ call })), weight: 9 },
       { arbitrary: spoiledReply.map(reply => ({ reply })), weight: 3 },
@@ -341,13 +343,14 @@ if (import.meta.main) {
       memory: { type: 'string', default: '512' },
       pause: { type: 'string', default: '250' },
       findings: { type: 'string', default: '1' },
+      only: { type: 'string' },
       svc: { type: 'string' },
       help: { type: 'boolean' },
     },
   })
   if (values.help) {
     console.log(
-      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--svc PROGRAM]',
+      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--only NAME] [--svc PROGRAM]',
     )
     process.exit(0)
   }
@@ -357,6 +360,7 @@ if (import.meta.main) {
     ...{ memoryMb: Number(values.memory), pauseMs: Number(values.pause), findings: Number(values.findings) },
     ...{ shrinkSeconds: 30, onLine: line => console.log(line) },
     ...(values.path !== undefined && { path: values.path }),
+    ...(values.only !== undefined && { only: values.only }),
     ...(values.svc && { command: values.svc.split(' ') }),
   })
   console.log(reportText(report))

@@ -114,7 +114,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       method: 'POST',
       headers: { authorization: `Bearer ${secrets.api}`, 'content-type': 'application/json', ...headers },
       body: body as BodyInit,
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(30_000),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }

@@ -110,7 +110,7 @@ export async function startUpstream(): Promise<Upstream> {
       for (const endpoint of armed.keys()) if (endpoint !== 'get_qrcode_status') armed.delete(endpoint)
     },
     polls: token => (waiting.get(token)?.size ?? 0) > 0,
-    async answer(token, reply, withinMs = 10_000) {
+    async answer(token, reply, withinMs = 30_000) {
       const until = performance.now() + withinMs
       for (;;) {
         const poll = [...(waiting.get(token) ?? [])].at(-1)

@@ -10,6 +10,18 @@ export class Verbatim {
   }
 }
 
+/** A large value, made once it is used. */
+class Later {
+  readonly make: () => unknown
+  readonly isText: boolean
+
+  constructor(make: () => unknown, isText = false) {
+    this.make = make
+    this.isText = isText
+  }
+}
+const now = (value: unknown) => (value instanceof Later ? value.make() : value)
+
 /** The JSON text of a value that may hold such pieces. */
 export function jsonText(value: unknown): string {
   if (value instanceof Verbatim) return value.text
@@ -93,7 +105,8 @@ const repeatedOf = (parts: readonly string[]) =>
       last: fc.constantFrom(...ends),
     })
     .map(
-      ({ first, unit, times, last }) => first + unit.repeat(Math.min(times, 1_200_000 / unit.length)) + last,
+      ({ first, unit, times, last }) =>
+        new Later(() => first + unit.repeat(Math.min(times, 1_200_000 / unit.length)) + last, true),
     )
 
 const repeated = repeatedOf(units)
@@ -172,21 +185,24 @@ const oddShapes = fc.oneof(
   fc.tuple(fc.constantFrom('[]', '{"a":}'), manyTimes).map(([pair, times]) => {
     const depth = Math.min(times, 100_000)
     const half = pair.length === 2 ? 1 : pair.length - 1
-    return new Verbatim(
-      pair.slice(0, half).repeat(depth) + (half > 1 ? '0' : '') + pair.slice(half).repeat(depth),
+    const middle = half > 1 ? '0' : ''
+    return new Later(
+      () => new Verbatim(pair.slice(0, half).repeat(depth) + middle + pair.slice(half).repeat(depth)),
     )
   }),
   manyTimes.map(times => {
     const count = Math.min(times, 50_000)
-    return new Verbatim(`{${Array.from({ length: count }, (_, n) => `"k${n}":0`).join(',')}}`)
+    return new Later(
+      () => new Verbatim(`{${Array.from({ length: count }, (_, n) => `"k${n}":0`).join(',')}}`),
+    )
   }),
   fc
     .tuple(fc.constantFrom<unknown>('a', 0, {}, null, 'u@im.wechat'), manyTimes)
-    .map(([entry, times]) => Array(Math.min(times, 50_000)).fill(entry)),
+    .map(([entry, times]) => new Later(() => Array(Math.min(times, 50_000)).fill(entry))),
 )
 
-/** A value that nobody expects there. */
-export const hostile: fc.Arbitrary<unknown> = fc.oneof(
+/** A value that nobody expects there; `now` makes it. */
+const hostile: fc.Arbitrary<unknown> = fc.oneof(
   { arbitrary: repeated, weight: 8 },
   { arbitrary: oddTexts, weight: 2 },
   { arbitrary: fc.string({ unit: 'binary', maxLength: 40 }), weight: 1 },
@@ -194,11 +210,8 @@ export const hostile: fc.Arbitrary<unknown> = fc.oneof(
   { arbitrary: unspeakable, weight: 2 },
   { arbitrary: oddShapes, weight: 3 },
 )
-export const hostileText: fc.Arbitrary<string> = fc.oneof(
-  repeated,
-  oddTexts,
-  fc.string({ unit: 'binary', maxLength: 40 }),
-)
+const anyText = fc.oneof(repeated, oddTexts, fc.string({ unit: 'binary', maxLength: 40 }))
+export const hostileText: fc.Arbitrary<string> = anyText.map(text => now(text) as string)
 
 /** A JSON Schema, as far as it is read here. */
 export interface Schema {
@@ -295,7 +308,7 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
   const change = fc.record({
     at: fc.nat({ max: 9999 }),
     how: fc.constantFrom(...Array(8).fill('replace'), 'remove', 'add', 'repeat', 'wrap'),
-    key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), hostileText),
+    key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), anyText),
     value: hostile,
     encoded: repeatedOf(base64Units),
     written: repeatedOf(writtenUnits),
@@ -311,8 +324,9 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
     for (const { at, how, key, value: any, ...texts } of wanted) {
       const path = pathIn(result, at)
       const last = path.at(-1) ?? ''
-      const other = typeof any === 'string' ? (fitting(last, texts) ?? any) : any
-      const given = /url|host/i.test(last) && typeof other === 'string' ? places[at % places.length] : other
+      const isText = typeof any === 'string' || (any instanceof Later && any.isText)
+      const other = now(isText ? (fitting(last, texts) ?? any) : any)
+      const given = isText && /url|host/i.test(last) ? places[at % places.length] : other
       found.push(path.map(part => (/^\d+$/.test(part) ? '*' : part)).join('.'))
       result = changed(result, path, old => {
         if (
@@ -323,7 +337,7 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
           !(old instanceof Verbatim)
         )
           return new Verbatim(
-            `${jsonText(old).replace(/\}$/, Object.keys(old).length > 0 ? ',' : '')}${JSON.stringify(key)}:${jsonText(given)}}`,
+            `${jsonText(old).replace(/\}$/, Object.keys(old).length > 0 ? ',' : '')}${JSON.stringify(now(key))}:${jsonText(given)}}`,
           )
         if (how === 'repeat') return Array(2 + (at % 40)).fill(old)
         if (how === 'wrap') return { [`${last}x`]: old }
@@ -335,10 +349,7 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
 }
 
 /** What is read letter by letter gets letters that mean something there. */
-function fitting(
-  name: string,
-  { encoded, written }: { encoded: string; written: string },
-): string | undefined {
+function fitting(name: string, { encoded, written }: { encoded: Later; written: Later }): Later | undefined {
   if (/^data$|key|token|param|md5/.test(name)) return encoded
   return /text|title|content/.test(name) ? written : undefined
 }
@@ -346,19 +357,18 @@ function fitting(
 /** The way to one part: of three times, twice to one that has no parts. */
 function pathIn(value: unknown, at: number): string[] {
   const paths = pathsOf(value)
-  const ends = paths.filter(
-    path => !paths.some(other => other.length > path.length && path.every((part, n) => other[n] === part)),
-  )
-  const from = at % 3 > 0 ? ends : paths
-  return from[at % from.length]!
+  const ends = paths.filter(({ isEnd }) => isEnd)
+  const from = at % 3 > 0 && ends.length > 0 ? ends : paths
+  return from[at % from.length]!.path
 }
 
 /** The way to each part, the whole included. */
-function pathsOf(value: unknown, path: string[] = []): string[][] {
-  if (typeof value !== 'object' || value === null || value instanceof Verbatim) return [path]
+function pathsOf(value: unknown, path: string[] = []): { path: string[]; isEnd: boolean }[] {
+  const isEnd = typeof value !== 'object' || value === null || value instanceof Verbatim
+  if (isEnd) return [{ path, isEnd }]
   // Of a long array the first entries stand for all.
   const entries = Object.entries(value).slice(0, 40)
-  return [path, ...entries.flatMap(([key, entry]) => pathsOf(entry, [...path, key]))]
+  return [{ path, isEnd }, ...entries.flatMap(([key, entry]) => pathsOf(entry, [...path, key]))]
 }
 
 function changed(value: unknown, [key, ...rest]: string[], change: (old: unknown) => unknown): unknown {
