@@ -26,43 +26,25 @@ export async function examineClock(
   store: StoreSight | undefined,
   upstream: Reached | undefined,
 ): Promise<Found[]> {
-  const found = [...(await futureOf(patient, store)), ...skewOf(patient, upstream)]
-  return found
+  const step = patient.place.state === 'ours' ? [await stepOf(patient, store)] : []
+  return [...step, ...skewOf(patient, upstream)]
 }
 
-async function futureOf(
-  { place, sessions, clock }: Patient,
-  store: StoreSight | undefined,
-): Promise<Found[]> {
-  if (place.state !== 'ours') return []
-  const names = ['messages.db', 'messages.db-wal', '.poll.lock', '.data.lock', '.default_session']
-  const files = [
-    ...names.map(name => join(place.dir, name)),
-    ...sessions.sessions.flatMap(({ name }) => [
-      join(place.dir, name, 'token.json'),
-      join(place.dir, name, 'contexts.json'),
-    ]),
-  ]
+async function stepOf({ place, sessions, clock }: Patient, store: StoreSight | undefined): Promise<Found> {
+  const files = ['messages.db', 'messages.db-wal', '.poll.lock'].map(name => join(place.dir, name))
   const times = await Promise.all(files.map(path => statOf(path).catch(() => undefined)))
   const now = clock.now()
   const newest = Math.max(
-    ...times.map(info => info?.mtimeMs ?? 0),
-    ...sessions.sessions.flatMap(({ bot, users }) => [
-      bot?.created_at ?? 0,
-      ...[...users.values()].map(({ received_at }) => received_at ?? 0),
-    ]),
     store?.newestAt ?? 0,
+    ...times.map(info => info?.mtimeMs ?? 0),
+    ...sessions.sessions.map(({ bot }) => bot?.created_at ?? 0),
   )
-  if (newest - now > futureMs) {
-    return [
-      warning(
-        'step',
-        `something here was written ${span(newest - now)} in the future (${moment(newest)}): the clock was set back, or is wrong; windows and retention are reckoned by it`,
-        fix,
-      ),
-    ]
-  }
-  return [ok('step', `nothing here is newer than now, ${moment(now)}`)]
+  if (newest - now <= futureMs) return ok('step', `nothing here is newer than now, ${moment(now)}`)
+  return warning(
+    'step',
+    `something here was written ${span(newest - now)} in the future (${moment(newest)}): the clock was set back, or is wrong; windows and retention are reckoned by it`,
+    fix,
+  )
 }
 
 function skewOf({ place }: Patient, upstream: Reached | undefined): Found[] {

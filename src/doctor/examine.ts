@@ -19,7 +19,6 @@ import { lookAtSessions } from './session-look.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
 import { troubleOf } from './words.ts'
-import { examineWorld } from './world.ts'
 
 export interface ExamineOptions {
   /** As of the service that is looked at. */
@@ -49,7 +48,6 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading whole files keeps this process from looking at any clock.
-  const world = await examineWorld(place).catch((error): Found[] => [unexamined(error)])
   const store = await lookAtStore(config.basePath, { check: true }).then(
     (sight): StoreLook => ({ sight }),
     (error): StoreLook => ({ error }),
@@ -69,7 +67,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     clock: async () => examineClock(patient, sight, (await network).upstream),
     disk: () => examineDisk(patient, sight),
     sessions: () => examineSessions(patient, sight),
-    store: () => [...examineStore(patient, store), ...world],
+    store: () => examineStore(patient, store),
     network: async () => (await network).found,
     exposure: () => examineExposure(patient),
     service: async () => examineServices(patient, await services()),

@@ -1,179 +1,110 @@
-/** The doors: what listens on the configured ports, who can reach it, and whether the token can be guessed or seen. */
+/** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 
-import process from 'node:process'
 import type { SvcError } from '../model/error.ts'
-import { readText, statOf } from '../platform/files.ts'
+import { readText } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { shellWord } from '../platform/shell.ts'
-import { isExposed } from '../server/auth.ts'
-import { givenToken, isGuessable, tokenPath } from '../server/token.ts'
+import { isExposed, isLoopback } from '../server/auth.ts'
+import { givenToken, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import { addressIn, askHealth, type HealthAnswer } from './healthz.ts'
-import { noService, openDoor } from './listener.ts'
-import { examinePanel } from './panel.ts'
+import { addressIn } from './healthz.ts'
 import type { Patient } from './patient.ts'
-import { adviceElsewhere, askHealthOf } from './whose.ts'
+import { askHealthOf, type Identified } from './whose.ts'
 import { svcCommand, troubleOf } from './words.ts'
 
-const strong = 'export SVC_TOKEN="$(head -c 32 /dev/urandom | base64 | tr -d /+=)", and start svc anew'
-
-/** Looks at the ports and at the token. */
+/** Looks at the port and at the token. */
 export async function examineExposure(patient: Patient): Promise<Found[]> {
-  const { config, deadlineMs } = patient
-  const deadline = Math.min(deadlineMs, 2000)
+  const { config, deadlineMs, place } = patient
   const found: Found[] = []
   if (config.port !== 0 || config.socket !== undefined) {
     const url = addressIn(config)
-    const { answer, isElsewhere } = await askHealthOf(patient.place.dir, url, deadline)
-    found.push(...(await listenerOf(patient, url, answer, isElsewhere)))
-    if (answer.kind === 'svc' && !isElsewhere && config.socket === undefined) {
-      const { poll_id } = answer.seen
-      found.push(
-        ...(await openDoor({
-          ...{ check: 'exposure', what: 'the service', port: config.port, deadlineMs: deadline },
-          path: '/tools',
-          async isOurs(address) {
-            const other = await askHealth(address, deadline)
-            return other.kind === 'svc' && other.seen.poll_id === poll_id
-          },
-        })),
-      )
-    }
+    found.push(listenerOf(patient, url, await askHealthOf(place.dir, url, Math.min(deadlineMs, 2000))))
   }
-  found.push(...(await examinePanel(patient, deadline)))
-  return [...found, ...(await tokenOf(patient))]
+  found.push(
+    config.socket === undefined && !isLoopback(config.host)
+      ? note(
+          'exposure',
+          'other machines can reach svc with these options: it asks for the token, and token and messages travel unencrypted',
+          'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
+        )
+      : ok('exposure', 'no other machine can reach this address'),
+  )
+  return [...found, await tokenOf(patient)]
 }
 
-async function listenerOf(
-  patient: Patient,
-  url: string,
-  answer: HealthAnswer,
-  isElsewhere: boolean,
-): Promise<Found[]> {
+function listenerOf(patient: Patient, url: string, { answer, isElsewhere }: Identified): Found {
   const { config, place, polling, version } = patient
-  const deadline = Math.min(patient.deadlineMs, 2000)
-  const { port } = config
-  const other = {
-    wrong: `Give doctor the --port of the service; a free one for it: ${svcCommand('openapi --port 0', place.dir, place.isSandbox)}`,
-    free: svcCommand('openapi --port 0', place.dir, place.isSandbox),
+  const free = svcCommand('openapi --port 0', place.dir, place.isSandbox)
+  const elsewhere = 'Give doctor the --port of the service'
+  if (answer.kind === 'nobody') {
+    return polling?.held
+      ? note('port', `nothing listens on ${url}, though a process polls`, `${elsewhere}, if it has another.`)
+      : ok('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
   }
-  switch (answer.kind) {
-    case 'nobody':
-      return [
-        polling?.held
-          ? note(
-              'port',
-              `nothing listens on ${url}, though a process polls`,
-              'If it serves on another port, give doctor the same --host and --port.',
-            )
-          : ok('port', `${config.socket ?? `port ${port}`} is free for the service`),
-      ]
-    case 'svc': {
-      const { seen: health } = answer
-      const says = `svc ${health.version} answers on ${url} as ${health.role}`
-      if (isElsewhere) {
-        const who = polling?.pid === undefined ? 'Another process' : `Process ${polling.pid}`
-        return [
-          note(
-            'port',
-            `${says}, for another data directory`,
-            polling?.held
-              ? `${who} polls this one: give doctor the --port of its service, or the --base-path of that one.`
-              : await adviceElsewhere(url, deadline, config.sandbox),
-          ),
-        ]
-      }
-      if (answer.status !== 200) {
-        const { trouble } = health
-        return [
-          bad(
-            'port',
-            `svc ${health.version} answers on ${url}; ${trouble?.message ?? 'its message store does not work'}`,
-            trouble?.hint ?? 'Look at its log; disk and store are judged here too.',
-          ),
-        ]
-      }
-      if (health.version !== version) {
-        return [
-          warning(
-            'port',
-            `${says}; this is ${version}`,
-            'Restart the service, so that both are of one version.',
-          ),
-        ]
-      }
-      return [ok('port', says)]
-    }
-    default:
-      return [noService('port', patient, url, answer, other)]
+  if (answer.kind === 'silent')
+    return bad(
+      'port',
+      `something on ${url} takes connections and does not answer`,
+      polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
+    )
+  if (answer.kind === 'stranger') {
+    const what = `another program listens on ${url}`
+    return polling?.held
+      ? note('port', what, `${elsewhere}; a free one for it: ${free}`)
+      : bad('port', `${what}: svc cannot start there`, free)
   }
+  if (answer.kind === 'unreachable')
+    return bad(
+      'port',
+      `${url} is no address of this machine, or is closed off (${answer.code})`,
+      'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+    )
+  const { seen, status } = answer
+  const says = `svc ${seen.version} answers on ${url} as ${seen.role}`
+  if (isElsewhere)
+    return note(
+      'port',
+      `${says}, for another data directory`,
+      `${elsewhere} of this directory, or the --base-path of that one; a free one for this: ${free}`,
+    )
+  if (status !== 200)
+    return bad(
+      'port',
+      `svc ${seen.version} answers on ${url}; ${seen.trouble?.message ?? 'its message store does not work'}`,
+      seen.trouble?.hint ?? 'Look at its log; disk and store are judged here too.',
+    )
+  return seen.version === version
+    ? ok('port', says)
+    : warning('port', `${says}; this is ${version}`, 'Restart the service, so that both have one version.')
 }
 
-async function tokenOf({ config, place, polling }: Patient): Promise<Found[]> {
-  const found: Found[] = []
-  const isOpen = isExposed(config)
+/** Whether it can be guessed is judged when svc starts, which refuses such a token where others can try. */
+async function tokenOf({ config, place, polling }: Patient): Promise<Found> {
   const path = tokenPath(place.dir)
-  let given: string | undefined
   try {
-    given = await givenToken(config)
-  } catch (error) {
-    const { message, hint } = error as SvcError
-    found.push(bad('token', message, hint))
-  }
-  let kept: string | undefined
-  try {
-    kept = (await readText(path))?.trim()
-  } catch (error) {
-    if (place.state === 'ours') {
-      found.push(
-        bad(
-          'token',
-          `api_token cannot be read: ${troubleOf(error)}`,
-          `sudo chown "$(id -un)" ${shellWord(path)} && chmod 600 ${shellWord(path)}`,
-        ),
-      )
-    }
-  }
-  const info = await statOf(path).catch(() => undefined)
-  if (info && process.platform !== 'win32' && (info.mode & 0o077) !== 0) {
-    found.push(
-      warning(
-        'token',
-        'other users of this machine may read api_token',
-        `chmod 600 ${shellWord(path)}, then make a new one: rm ${shellWord(path)} and restart svc`,
-      ),
-    )
-  }
-  if (given !== undefined && isGuessable(given)) {
-    const what = 'the token that was given can be guessed'
-    found.push(isOpen ? bad('token', what, strong) : warning('token', what, strong))
-  } else if (given === undefined && kept && isGuessable(kept)) {
-    const anew = `rm ${shellWord(path)}, and restart svc: it makes a new one`
-    found.push(
-      isOpen
-        ? bad('token', 'the token in api_token can be guessed', anew)
-        : warning('token', 'the token in api_token can be guessed', anew),
-    )
-  }
-  const args = polling?.held && polling.pid !== undefined ? await processArguments(polling.pid) : undefined
-  if (args?.some(arg => /^--token(=|$)/.test(arg))) {
-    found.push(
-      warning(
+    const args = polling?.held && polling.pid !== undefined ? await processArguments(polling.pid) : undefined
+    if (args?.some(arg => /^--token(=|$)/.test(arg)))
+      return warning(
         'token',
         'the token stands in the process list, where every user of this machine sees it',
         'Give it as SVC_TOKEN instead of --token.',
-      ),
-    )
+      )
+    if ((await givenToken(config)) !== undefined) return ok('token', 'a token is given')
+  } catch (error) {
+    const { message, hint } = error as SvcError
+    return bad('token', message, hint)
   }
-  if (found.length > 0) return found
-  if (given !== undefined) return [ok('token', 'a token is given, and cannot be guessed')]
-  if (kept) return [ok('token', 'a token is kept in api_token')]
-  return [
-    ok(
-      'token',
-      isOpen
-        ? 'a token is made and kept in api_token when svc starts'
-        : 'no token is needed: svc serves this machine alone',
-    ),
-  ]
+  try {
+    if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')
+  } catch (error) {
+    if (place.state === 'ours')
+      return bad(
+        'token',
+        `api_token cannot be read: ${troubleOf(error)}`,
+        `sudo chown "$(id -un)" ${shellWord(path)} && chmod 600 ${shellWord(path)}`,
+      )
+  }
+  return isExposed(config)
+    ? ok('token', 'a token is made and kept in api_token when svc starts')
+    : ok('token', 'no token is needed: svc serves this machine alone')
 }

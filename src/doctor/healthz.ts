@@ -11,15 +11,13 @@ import { failureOf } from './failure.ts'
  * - nobody: nothing listens there
  * - unreachable: no connection, for `code`
  */
-export type Listener<T> =
-  | { kind: 'svc'; status: number; seen: T }
+export type HealthAnswer =
+  /** 200, or 503 while the store of the service fails. */
+  | { kind: 'svc'; status: number; seen: Health }
   | { kind: 'stranger'; status: number }
   | { kind: 'silent' }
   | { kind: 'nobody' }
   | { kind: 'unreachable'; code: string }
-
-/** `status` is 200, or 503 while the store of the service fails. */
-export type HealthAnswer = Listener<Health>
 
 /** The address under which this machine reaches a service bound to `host`. */
 export function addressOf(host: string, port: number): string {
@@ -32,24 +30,15 @@ export const addressIn = ({ socket, host, port }: Pick<Config, 'socket' | 'host'
   socket === undefined ? addressOf(host, port) : `unix:${socket}`
 
 /** Asks the service at `url`; never throws. */
-export function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
-  if (url.startsWith('unix:')) return ask('http://localhost/healthz', deadlineMs, healthIn, url.slice(5))
-  return ask(`${url.replace(/\/+$/, '').replace(/\/healthz$/, '')}/healthz`, deadlineMs, healthIn)
-}
-
-/** Asks for `address`; never throws. `read` finds what svc says there, and undefined in anything else. */
-export async function ask<T>(
-  address: string,
-  deadlineMs: number,
-  read: (text: string) => T | undefined,
-  socket?: string,
-): Promise<Listener<T>> {
+export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
+  const socket = url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
+  const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
   try {
-    const response = await apiFetch(address, {
+    const response = await apiFetch(`${base}/healthz`, {
       timeoutMs: deadlineMs,
       ...(socket !== undefined && { socket }),
     })
-    const seen = read(await response.text())
+    const seen = healthIn(await response.text())
     return seen === undefined
       ? { kind: 'stranger', status: response.status }
       : { kind: 'svc', status: response.status, seen }

@@ -1,7 +1,6 @@
 /** The locks: which kind, whether this machine can use it, and who polls. */
 
 import { join } from 'node:path'
-import process from 'node:process'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
@@ -10,32 +9,34 @@ import { moment, span, svcCommand, troubleOf } from './words.ts'
 
 /** Looks at both lock files. */
 export async function examineLocks(patient: Patient): Promise<Found[]> {
-  const { place } = patient
-  if (place.state !== 'ours') return []
-  const data = await lookAtLock(join(place.dir, '.data.lock')).catch(error => ({ error: error as unknown }))
-  const poll = patient.polling?.lock
-  return [
-    ...kindsOf(place.dir, data && 'error' in data ? undefined : data, poll),
-    ...(data && 'error' in data
-      ? [bad('kind', `.data.lock cannot be read: ${troubleOf(data.error)}`, rightsFix(place.dir))]
-      : []),
-    ...pollerOf(patient),
-  ]
+  const { dir, state } = patient.place
+  if (state !== 'ours') return []
+  try {
+    const data = await lookAtLock(join(dir, '.data.lock'))
+    return [...kindOf(dir, data, patient.polling?.lock), ...pollerOf(patient)]
+  } catch (error) {
+    const what = `.data.lock cannot be read: ${troubleOf(error)}`
+    return [bad('kind', what, rightsFix(dir)), ...pollerOf(patient)]
+  }
 }
 
 const rightsFix = (dir: string) =>
   `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod -R u+rwX ${shellWord(dir)}`
 
-function kindsOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
-  const kinds = new Set(locks.flatMap(lock => (lock?.kind ? [lock.kind] : [])))
+function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
+  const kinds = new Set(locks.flatMap(lock => lock?.kind ?? []))
+  const [kind] = kinds
+  if (kind === undefined) return []
   const anew = `Stop every svc of this directory, then: rm ${shellWord(join(dir, '.data.lock'))} ${shellWord(join(dir, '.poll.lock'))}`
-  if (kinds.size === 0) return []
-  if (kinds.size > 1) return [bad('kind', 'the two lock files record different kinds of lock', anew)]
-  const [kind = ''] = kinds
-  if (kind !== 'flock' && kind !== 'lockfile') {
-    return [bad('kind', 'the lock files record a kind of lock that this version does not know', anew)]
-  }
-  if (locks.some(lock => lock !== undefined && lock.held === undefined)) {
+  if (kinds.size > 1 || !/^(flock|lockfile)$/.test(kind))
+    return [
+      bad(
+        'kind',
+        'the lock files record kinds of lock that differ, or that this version does not know',
+        anew,
+      ),
+    ]
+  if (locks.some(lock => lock !== undefined && lock.held === undefined))
     return [
       bad(
         'kind',
@@ -43,15 +44,6 @@ function kindsOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
         `Use the machine and the program it was made with. ${anew}`,
       ),
     ]
-  }
-  if (kind === 'lockfile' && process.platform !== 'win32') {
-    return [
-      note(
-        'kind',
-        'locked with lock files, since the kernel’s locks did not work where it was made: a dead process is noticed after 15 s',
-      ),
-    ]
-  }
   return [ok('kind', `locked with ${kind}, which works here`)]
 }
 

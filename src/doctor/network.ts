@@ -5,7 +5,7 @@ import { lookAtLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { type Reached, reach } from './reach.ts'
+import { type Reached, reach, type Step } from './reach.ts'
 import { svcCommand } from './words.ts'
 
 export interface NetworkSight {
@@ -14,12 +14,11 @@ export interface NetworkSight {
   upstream?: Reached
 }
 
-const slowMs = 1500
 const mostServers = 6
 
 /** Asks API and CDN, and the servers that sessions were sent to. */
 export async function examineNetwork(patient: Patient): Promise<NetworkSight> {
-  if (patient.place.isSandbox) return { found: await sandboxOf(patient) }
+  if (patient.place.isSandbox) return { found: [await sandboxOf(patient)] }
   const { config, sessions, deadlineMs } = patient
   const servers = new Map<string, string>([
     [config.upstreamUrl, 'API'],
@@ -47,103 +46,63 @@ function told(
   { url, name, reached, proxy }: { url: string; name: string; reached: Reached; proxy?: string },
   deadlineMs: number,
 ): Found {
-  const { host } = new URL(url)
-  const way = proxy === undefined ? '' : ` through the proxy ${proxy}`
+  const { host, hostname } = new URL(url)
+  const via = proxy === undefined ? '' : ` through the proxy ${proxy}`
   const check = name === 'API' ? 'api' : name === 'CDN' ? 'cdn' : 'session_api'
   if (reached.ok) {
-    const took = `${(reached.tookMs / 1000).toFixed(1)} s`
-    if (reached.status === 407) {
+    const { status, tookMs } = reached
+    if (status === 407)
       return bad(
         check,
         `${name}: the proxy ${proxy ?? ''} wants a user name and password`,
         'Put them into HTTPS_PROXY: http://user:password@host:port.',
       )
-    }
-    if (reached.status >= 500) {
-      return warning(
-        check,
-        `${name}: ${host} answers${way} with status ${reached.status}`,
-        'Upstream has trouble, or the proxy has: try again later.',
-      )
-    }
-    if (reached.tookMs > slowMs) {
-      return warning(
-        check,
-        `${name}: ${host} answers${way} slowly, in ${took}`,
-        `Look at the network: curl -sS -o /dev/null -w '%{time_total}\\n' ${url}`,
-      )
-    }
-    return ok(check, `${name}: ${host} answers${way} in ${took}`)
+    return status < 500
+      ? ok(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
+      : warning(
+          check,
+          `${name}: ${host} answers${via} with status ${status}`,
+          'Upstream has trouble, or the proxy has: try again later.',
+        )
   }
-  const what = `${name}: ${host} cannot be reached${way}`
-  const { code } = reached
-  switch (reached.step) {
-    case 'name':
-      return bad(
-        check,
-        `${what}: its name is not found (${code})`,
-        `Look at the network and its DNS: getent hosts ${new URL(url).hostname}`,
-      )
-    case 'connection':
-      return bad(
-        check,
-        code === 'timeout'
-          ? `${what}: no connection within ${deadlineMs / 1000} s`
-          : `${what}: ${code === 'ECONNREFUSED' ? 'the connection is refused' : code}`,
-        proxy === undefined
-          ? 'Look at the network and the firewall; where a proxy is needed, set HTTPS_PROXY.'
-          : 'Look whether the proxy in HTTPS_PROXY runs there.',
-      )
-    case 'certificate':
-      return bad(
-        check,
-        `${what}: its certificate is not trusted (${code})`,
-        'Check the clock first. Behind a proxy that reads along, name its certificate in NODE_EXTRA_CA_CERTS.',
-      )
-    default:
-      return bad(
-        check,
-        code === 'timeout'
-          ? `${what}: no answer within ${deadlineMs / 1000} s`
-          : `${what}: the answer broke off (${code})`,
-        `Look what answers there: curl -v ${url}`,
-      )
+  const { step, code } = reached
+  const broken = code === 'timeout' ? `no answer within ${deadlineMs / 1000} s` : `it broke off (${code})`
+  const reasons: Record<Step, readonly [why: string, fix: string]> = {
+    name: [`its name is not found (${code})`, `Look at the network and its DNS: getent hosts ${hostname}`],
+    connection: [
+      `no connection (${code})`,
+      proxy === undefined
+        ? 'Look at the network and the firewall; where a proxy is needed, set HTTPS_PROXY.'
+        : 'Look whether the proxy in HTTPS_PROXY runs there.',
+    ],
+    certificate: [
+      `its certificate is not trusted (${code})`,
+      'Check the clock first. Behind a proxy that reads along, name its certificate in NODE_EXTRA_CA_CERTS.',
+    ],
+    answer: [broken, `Look at the network and the firewall, and at what answers there: curl -v ${url}`],
   }
+  const [why, fix] = reasons[step]
+  return bad(check, `${name}: ${host} cannot be reached${via}: ${why}`, fix)
 }
 
 /** Whether the sandbox of this directory runs and answers. */
-async function sandboxOf({ place, polling, deadlineMs }: Patient): Promise<Found[]> {
+async function sandboxOf({ place, polling, deadlineMs }: Patient): Promise<Found> {
   const dir = join(place.dir, 'sandbox')
   const lock = await lookAtLock(join(dir, '.lock'))
-  const url = (await readText(join(dir, 'address')))?.trim()
   const start = svcCommand('sandbox', place.dir, true)
-  if (!lock?.held) {
-    return [
-      polling?.held
-        ? bad('sandbox', 'the sandbox does not run, and a process polls it', start)
-        : note('sandbox', 'the sandbox does not run', start),
-    ]
+  if (!lock?.held)
+    return polling?.held
+      ? bad('sandbox', 'the sandbox does not run, and a process polls it', start)
+      : note('sandbox', 'the sandbox does not run', start)
+  const url = ((await readText(join(dir, 'address'))) ?? '').trim()
+  const reached = URL.canParse(url) ? await reach(`${url}/phone/stats`, { deadlineMs }) : undefined
+  if (reached?.ok && reached.status === 200) {
+    const here = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+    return ok('sandbox', `the sandbox runs, its phone is on ${here}/phone`)
   }
-  if (url === undefined || !URL.canParse(url)) {
-    return [
-      bad(
-        'sandbox',
-        'a process holds the sandbox and has not said where it answers',
-        `kill ${lock.pid ?? ''}`.trim(),
-      ),
-    ]
-  }
-  const reached = await reach(`${url}/phone/stats`, { deadlineMs })
-  return [
-    reached.ok && reached.status === 200
-      ? ok(
-          'sandbox',
-          `the sandbox runs, its phone is on ${url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')}/phone`,
-        )
-      : bad(
-          'sandbox',
-          `the sandbox does not answer on ${url}`,
-          `Restart the process that runs it${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
-        ),
-  ]
+  return bad(
+    'sandbox',
+    'a process holds the sandbox, and it does not answer',
+    `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
+  )
 }

@@ -22,15 +22,12 @@ const ourFiles =
 /** What a file system, or the desktop, puts into any folder. */
 const nobodys = /^(lost\+found|\.DS_Store)$/
 /** A file that was being written, and one that did not parse. */
-export const leftoverName = /\.[0-9a-f]{12}\.tmp$/
+const leftoverName = /\.[0-9a-f]{12}\.tmp$/
 export const setAsideName = /\.corrupt-\d+$/
 
 /** Whether svc gives files of this name into the directory itself. */
 export const isOurFile = (name: string): boolean =>
   ourFiles.test(name) || leftoverName.test(name) || setAsideName.test(name)
-
-/** Whether it is no concern of ours. */
-export const isNobodys = (name: string): boolean => nobodys.test(name)
 
 /**
  * Looks at the directory.
@@ -46,7 +43,7 @@ export async function lookAround(dir: string, asSandbox = false): Promise<Place>
     return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: asSandbox }
   }
   const hasWorld = entries.some(entry => entry.isDirectory() && entry.name === 'sandbox')
-  const known = entries.filter(({ name }) => !isNobodys(name))
+  const known = entries.filter(({ name }) => !nobodys.test(name))
   if (known.length === 0) return { dir, state: 'empty', entries, isSandbox: asSandbox }
   const hasAccounts = await hasSession(dir, known)
   const isSandbox = hasWorld || (asSandbox && !hasAccounts && !known.some(({ name }) => showsUse(name)))

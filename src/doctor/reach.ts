@@ -1,6 +1,6 @@
 /** One server asked for one answer, and where it failed if it did: name, connection, certificate, answer. */
 import { lookup } from 'node:dns/promises'
-import { connect, isIP } from 'node:net'
+import { isIP } from 'node:net'
 import { systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { failureOf, isAboutCertificate } from './failure.ts'
@@ -25,8 +25,7 @@ export async function reach(
   options: { deadlineMs: number; proxied?: boolean },
 ): Promise<Reached> {
   const { deadlineMs, proxied = false } = options
-  const { hostname, protocol, port } = new URL(url)
-  const host = hostname.replace(/^\[|\]$/g, '')
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
   if (!proxied && isIP(host) === 0) {
     const code = await resolves(host, deadlineMs)
     if (code !== undefined) return { ok: false, step: 'name', code }
@@ -50,9 +49,7 @@ export async function reach(
       return { ok: false, step: 'connection', code }
     }
     if (code !== 'timeout' && isAboutCertificate(error)) return { ok: false, step: 'certificate', code }
-    if (code !== 'timeout' || proxied) return { ok: false, step: 'answer', code }
-    const connects = await connectsTo(host, Number(port || (protocol === 'https:' ? 443 : 80)), deadlineMs)
-    return { ok: false, step: connects ? 'answer' : 'connection', code }
+    return { ok: false, step: 'answer', code }
   }
 }
 
@@ -68,19 +65,4 @@ async function resolves(host: string, deadlineMs: number): Promise<string | unde
   } finally {
     waiting.abort()
   }
-}
-
-/** Whether a TCP connection comes about. */
-export function connectsTo(host: string, port: number, deadlineMs: number): Promise<boolean> {
-  return new Promise(resolve => {
-    const socket = connect({ host, port })
-    const done = (connected: boolean) => {
-      clearTimeout(timer)
-      socket.destroy()
-      resolve(connected)
-    }
-    const timer = setTimeout(() => done(false), deadlineMs)
-    socket.once('connect', () => done(true))
-    socket.once('error', () => done(false))
-  })
 }

@@ -1,22 +1,16 @@
-/** The sessions: which can be polled and sent from, and whose windows close next. */
+/** The sessions: which can be polled and sent from, and what to do about the others. */
 
 import { join } from 'node:path'
-import { rightToAnswer } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { StoreSight } from '../store/look.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import type { SessionSight } from './session-look.ts'
-import { counted, listed, moment, span, svcCommand, troubleOf } from './words.ts'
-
-/** A window that closes within this, or so few answers left, is worth a word. */
-const soonMs = 60 * 60_000
-const fewAnswers = 2
-const shownUsers = 3
+import { counted, moment, svcCommand, troubleOf } from './words.ts'
 
 /** Looks at every session's files. */
 export function examineSessions(patient: Patient, store: StoreSight | undefined): Found[] {
-  const { place, sessions: sight, config, clock } = patient
+  const { place, sessions: sight } = patient
   const { dir } = place
   const { sessions, lostDefault } = sight
   if (place.state === 'unreadable') return []
@@ -45,22 +39,8 @@ export function examineSessions(patient: Patient, store: StoreSight | undefined)
       ),
     )
   }
-  if (!place.isSandbox) {
-    const plain = sessions.filter(({ bot }) => bot && isPlainHttp(bot.base_url))
-    if (plain.length > 0 && !isPlainHttp(config.upstreamUrl)) {
-      found.push(
-        warning(
-          'address',
-          `${listed(plain.map(({ name }) => `"${name}"`))} ${plain.length === 1 ? 'talks' : 'talk'} to upstream without encryption: the bot token can be read on the way`,
-          svcCommand(`login ${shellWord(plain[0]!.name)} --force`, dir),
-        ),
-      )
-    }
-  }
-  return [...found, ...windowsOf(sessions, clock.now())]
+  return found
 }
-
-const isPlainHttp = (url: string) => /^http:\/\/(?!127\.|localhost|\[::1\])/i.test(url)
 
 function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight, dir: string): Found[] {
   const login = svcCommand(`login ${shellWord(name)}`, dir)
@@ -109,41 +89,4 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
     )
   }
   return found
-}
-
-/** The open windows that close next. */
-function windowsOf(sessions: readonly SessionSight[], now: number): Found[] {
-  const open = sessions
-    .filter(({ status }) => status === 'connected' || status === 'lapsed')
-    .flatMap(({ name, users }) =>
-      [...users].flatMap(([user, context]) => {
-        const { remaining, window_expires_at: end } = rightToAnswer(context)
-        return end !== undefined && end > now ? [{ name, user, remaining, leftMs: end - now }] : []
-      }),
-    )
-    .sort((a, b) => a.leftMs - b.leftMs)
-  if (open.length === 0) return []
-  const close = open.filter(({ leftMs, remaining }) => leftMs < soonMs || remaining <= fewAnswers)
-  if (close.length === 0) {
-    const { user, name, leftMs, remaining } = open[0]!
-    return [
-      ok(
-        'windows',
-        `${counted(open.length, 'user')} can be answered; the first window to close is that of ${user} ("${name}") in ${span(leftMs)}, with ${counted(remaining, 'answer')} left`,
-      ),
-    ]
-  }
-  const said = close
-    .slice(0, shownUsers)
-    .map(
-      ({ user, name, leftMs, remaining }) =>
-        `${user} ("${name}"): ${span(leftMs)}, ${counted(remaining, 'answer')}`,
-    )
-  return [
-    note(
-      'windows',
-      `about to close, or nearly used up: ${listed(said, shownUsers)}${close.length > shownUsers ? ` and ${close.length - shownUsers} more` : ''}`,
-      'Only the user can open the window again, by writing; send with when_closed "queue" what may wait.',
-    ),
-  ]
 }

@@ -7,10 +7,8 @@ import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { bytes, counted, listed, moment, newerFix, newerStore, span, svcCommand } from './words.ts'
+import { bytes, counted, moment, newerFix, newerStore, span, svcCommand } from './words.ts'
 
-/** journal_size_limit of the store: beyond it somebody keeps the file from being written back. */
-const largeWalBytes = 2 * 64 * 1024 * 1024
 const dayMs = 24 * 60 * 60_000
 /** A consumer that has not read for this long no longer counts as a reader, for retention too. */
 const liveMs = 30 * dayMs
@@ -47,15 +45,6 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
         'form',
         `messages.db is of an older form (${sight.form} of ${sight.newest})`,
         'It is brought up to date when svc starts next; an older version cannot read it then.',
-      ),
-    )
-  }
-  if (sight.walBytes > largeWalBytes) {
-    found.push(
-      warning(
-        'wal',
-        `messages.db-wal has grown to ${bytes(sight.walBytes)}: a reader that never ends keeps it from being written back`,
-        'Restart the programs that have messages.db open: lsof shows which.',
       ),
     )
   }
@@ -104,24 +93,16 @@ function lagOf(
   { maxCount, maxAgeDays, now }: { maxCount: number; maxAgeDays: number; now: number },
 ): Found[] {
   if (now - seenAt > liveMs || unread === 0) return []
-  const behind: string[] = []
-  if (maxCount > 0 && messages > maxCount * dangerShare) {
-    // Ids have no gaps: so many rows stand before the first unread one.
-    const before = Math.max(0, position + 1 - firstId)
-    if (before < maxCount * (1 - dangerShare)) behind.push('the count of messages that are kept')
-  }
-  if (
-    maxAgeDays > 0 &&
-    oldestUnreadAt !== undefined &&
-    now - oldestUnreadAt > maxAgeDays * dayMs * dangerShare
-  ) {
-    behind.push('the age up to which they are kept')
-  }
-  if (behind.length === 0) return []
+  // Ids have no gaps: so many rows stand before the first unread one.
+  const before = Math.max(0, position + 1 - firstId)
+  const byCount = maxCount > 0 && messages > maxCount * dangerShare && before < maxCount * (1 - dangerShare)
+  const byAge =
+    maxAgeDays > 0 && oldestUnreadAt !== undefined && now - oldestUnreadAt > maxAgeDays * dayMs * dangerShare
+  if (!byCount && !byAge) return []
   return [
     warning(
       'consumer',
-      `the consumer "${name}" has ${counted(unread, 'unread message')} and is nearly overtaken by ${listed(behind)}`,
+      `the consumer "${name}" has ${counted(unread, 'unread message')}, of which the oldest will soon be deleted`,
       'Let it read on, or keep more: --store-max-count, --store-max-age-days.',
     ),
   ]

@@ -1,11 +1,9 @@
 /** Whether a service that answers is one of a certain data directory: it names who polls, and the directory's lock does too. */
 
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Health } from '../gateway/face.ts'
 import { holdOf, lookAtLock } from '../platform/lock-look.ts'
 import { askHealth, type HealthAnswer } from './healthz.ts'
-import { svcCommand } from './words.ts'
 
 /** What answered, and whether that is surely a service of another directory. */
 export interface Identified {
@@ -29,16 +27,6 @@ export async function askHealthOf(dir: string, url: string, deadlineMs: number):
   )
   const isElsewhere = held !== 'unreadable' && servesElsewhere(answer.seen, held, [before, after])
   return { answer, isElsewhere }
-}
-
-/** What to do about a service of another directory: it may be the one that --sandbox has by itself. */
-export async function adviceElsewhere(url: string, deadlineMs: number, isSandbox: boolean): Promise<string> {
-  const usual = join(homedir(), '.svc-sandbox')
-  const { answer, isElsewhere } = await askHealthOf(usual, url, deadlineMs)
-  const isUsual = answer.kind === 'svc' && answer.seen.poll_id !== undefined && !isElsewhere
-  return isUsual && !isSandbox
-    ? `That one is of the pretend WeChat: ${svcCommand('doctor', usual, true)}. Else give this one a port of its own.`
-    : 'Name that one with --base-path, or give this one a port of its own.'
 }
 
 /** @param here who polls the directory, and just before; `held`: whether somebody surely does */

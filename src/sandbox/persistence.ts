@@ -11,8 +11,7 @@ import { formOf } from '../platform/sqlite-form.ts'
 
 const schemaVersion = 1
 const pathIn = (dir: string) => join(dir, 'world.db')
-/** Whether a newer version wrote the world in this folder, and nobody of this one may open it. */
-export const isNewerWorld = async (dir: string): Promise<boolean> => isNewer(pathIn(dir))
+/** Whether a newer version wrote the world, so that this one must not open it. */
 const isNewer = async (path: string) => ((await formOf(path)) ?? 0) > schemaVersion
 
 const schema = `

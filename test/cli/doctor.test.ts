@@ -281,16 +281,6 @@ describe('svc doctor', () => {
   })
 })
 
-test('without --sandbox beside the service of the pretend WeChat, doctor names it', async () => {
-  await using pretended = await startService({ dir: folder('.svc-sandbox'), env: { HOME: home } })
-  const there = new URL(pretended.url).port
-  const { stdout } = await svc(['doctor', '-p', there, ...upstream])
-  expect(stdout).toContain('for another data directory')
-  expect(stdout).toContain(`svc doctor --port ${there} --sandbox. Else give this one a port of its own.`)
-  const other = await svc(['doctor', '-p', port, ...upstream])
-  expect(other.stdout).toContain('Name that one with --base-path')
-})
-
 describe('svc status', () => {
   test('polled and connected is 0; for people a table, for programs one object', async () => {
     const shown = await svc(['status', '-d', service.dir])

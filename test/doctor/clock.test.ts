@@ -30,7 +30,7 @@ for (const { byMs, severity, what } of [
 }
 
 test('a file from the future: the clock was set back', async () => {
-  const path = join(ward.dir, 'work/token.json')
+  const path = join(ward.dir, '.poll.lock')
   const later = new Date(Date.now() + 3 * hour)
   utimesSync(path, later, later)
   const look = await ward.look()

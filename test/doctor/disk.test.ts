@@ -5,10 +5,9 @@ import { configOf } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
 import { canMount, smallDisk } from '../faults/support/mounts.ts'
 
-const findings = async (basePath: string, mediaRoot = join(basePath, 'media')) => {
+const findings = async (basePath: string) => {
   const config = configOf({
     basePath,
-    mediaRoot,
     port: 0,
     upstreamUrl: 'http://127.0.0.1:9',
     cdnUrl: 'http://127.0.0.1:9',
@@ -30,30 +29,13 @@ test.skipIf(!canMount)(
         const { bavail, bsize } = statfsSync(disk.dir)
         writeFileSync(join(disk.dir, name), Buffer.alloc(bavail * bsize - left))
       }
-      expect(await findings(dir)).toEqual(['space ok', 'filesystem note', 'uploads note'])
+      expect(await findings(dir)).toEqual(['space ok', 'filesystem note'])
       fill('much', 150_000_000)
-      expect(await findings(dir)).toEqual(['space warning', 'filesystem note', 'uploads note'])
+      expect(await findings(dir)).toEqual(['space warning', 'filesystem note'])
       fill('nearly all', 5_000_000)
-      expect(await findings(dir)).toEqual(['space error', 'filesystem note', 'uploads note'])
-      // The data directory elsewhere, with room: only uploads suffer.
-      expect(
-        (await findings(import.meta.dir, join(disk.dir, 'media'))).filter(
-          one => !one.startsWith('filesystem'),
-        ),
-      ).toEqual(['space ok', 'uploads note'])
+      expect(await findings(dir)).toEqual(['space error', 'filesystem note'])
     } finally {
       disk.unmount()
     }
   },
 )
-
-test.skipIf(!canMount)('a disk without inodes (skipped where mounting is forbidden)', async () => {
-  const disk = smallDisk('400m,nr_inodes=40')
-  try {
-    const dir = join(disk.dir, 'data')
-    mkdirSync(dir, { mode: 0o700 })
-    expect(await findings(dir)).toContain('inodes error')
-  } finally {
-    disk.unmount()
-  }
-})

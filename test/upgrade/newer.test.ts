@@ -124,10 +124,16 @@ test('the world of a newer sandbox is refused, and left as it is', async () => {
     // Its lock says who took it last, and what was in the folder meanwhile shows in the time of that.
     const told = () => contents(dir).filter(line => !/^sandbox(\/\.lock)? /.test(line))
     const before = told()
-    for (const args of [['openapi', '--no-banner', ...free], ['recv', '--timeout', '0'], ['doctor']]) {
-      const { status, stdout, stderr } = await run(dir, args)
-      const said = args[0] === 'doctor' ? stdout : stderr
-      expect([args, status, said]).toEqual([args, 1, expect.stringMatching(/world.* was written by a newer/)])
+    for (const args of [
+      ['openapi', '--no-banner', ...free],
+      ['recv', '--timeout', '0'],
+    ]) {
+      const { status, stderr } = await run(dir, args)
+      expect([args, status, stderr]).toEqual([
+        args,
+        1,
+        expect.stringMatching(/world.* was written by a newer/),
+      ])
     }
     expect(told()).toEqual(before)
   }
