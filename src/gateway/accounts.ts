@@ -139,11 +139,35 @@ export class Accounts {
     return { session, status: after ? standingOf(after) : 'disconnected', answered: verdict !== 'unanswered' }
   }
 
-  /** The connected sessions in routing order: the default one, then the oldest first. */
-  async connected(): Promise<ConnectedSession[]> {
-    return (await this.#ordered()).flatMap(({ name, bot }) =>
-      bot && bot.expired_at === undefined ? [{ name, bot }] : [],
-    )
+  /** The first connected session in routing order: the default one, then the oldest first. */
+  async first(): Promise<ConnectedSession | undefined> {
+    const { sessions } = this.#ports
+    const chosen = await sessions.defaultName()
+    const records = chosen === undefined ? [] : [await sessions.get(chosen)]
+    for (const record of [...records, ...(records.some(isConnected) ? [] : await this.#ordered())]) {
+      if (isConnected(record)) return record
+    }
+    return undefined
+  }
+
+  /**
+   * The sessions with credentials that have a context token for a user, in routing order; as their files stand now. Only
+   * those are looked at that may know the user, of which the store tells where it is shared with the process that polls.
+   */
+  async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
+    const { contexts, sessions, store } = this.#ports
+    const all = await sessions.list()
+    const holders = store.durable
+      ? new Set([...contexts.holders(user, all), ...store.writtenTo(user)])
+      : new Set(all.map(({ name }) => name))
+    const found = await Promise.all([...holders].map(name => sessions.get(name)))
+    const once = [
+      ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
+    ]
+    return (await this.#inOrder(once)).flatMap(({ name, bot }) => {
+      const context = contexts.known(name).get(user)
+      return bot && context?.token !== undefined ? [{ name, bot, context }] : []
+    })
   }
 
   /**
@@ -153,7 +177,9 @@ export class Accounts {
    */
   async named(name: string): Promise<SessionRecord> {
     const { sessions } = this.#ports
-    const wanted = name === '' ? ((await this.#ordered())[0]?.name ?? defaultSessionName) : sessionName(name)
+    const first = async () =>
+      (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
+    const wanted = name === '' ? await first() : sessionName(name)
     const record = await sessions.get(wanted)
     if (!record) throw new SvcError('session_not_found', `there is no session named "${wanted}"`)
     return record
@@ -224,8 +250,11 @@ export class Accounts {
   }
 
   async #ordered(): Promise<SessionRecord[]> {
-    const { sessions } = this.#ports
-    const [records, chosen] = await Promise.all([sessions.list(), sessions.defaultName()])
+    return this.#inOrder(await this.#ports.sessions.list())
+  }
+
+  async #inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+    const chosen = await this.#ports.sessions.defaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(
       (a, b) =>
@@ -243,6 +272,9 @@ function attempt<T>(work: () => T): T | undefined {
     return undefined
   }
 }
+
+const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
+  record?.bot !== undefined && record.bot.expired_at === undefined
 
 /** Who has written. */
 const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>

@@ -244,13 +244,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     }),
     async health(): Promise<Health> {
       // A directory that cannot be read is trouble to report, not a reason to fail.
-      const found = await Promise.all([accounts.connected(), sessions.list()]).catch(error => ({ error }))
-      const [listed, all] = 'error' in found ? [[], []] : found
+      const found = await sessions.list().catch(error => ({ error }))
+      const all = 'error' in found ? [] : found
+      const connected = all.filter(({ bot }) => bot && bot.expired_at === undefined).length
       const trouble =
         'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
       const pollId = await holdOf(join(config.basePath, '.poll.lock')).catch(() => undefined)
       const disk = (await space.isLow()) ? 'low' : 'ok'
-      const isWell = !trouble && !dispatcher.stalled && listed.length === all.length && disk === 'ok'
+      const isWell = !trouble && !dispatcher.stalled && connected === all.length && disk === 'ok'
       return {
         status: isWell ? 'ok' : 'degraded',
         version,
@@ -258,7 +259,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         stalled: dispatcher.stalled,
         ...(pollId !== undefined && { poll_id: pollId }),
         sessions: all.length,
-        connected: listed.length,
+        connected,
         ...(trouble
           ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
           : { store: 'ok' }),

@@ -10,6 +10,7 @@ import { type Claim, type Store, within } from '../store/store.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
 import { Answer, viewOf } from './view.ts'
+import { Waits, type Wanted } from './waits.ts'
 
 export interface InboxPorts {
   store: Store
@@ -39,14 +40,12 @@ const readCharacters = 1024 * 1024
 
 export class Inbox {
   readonly #ports: InboxPorts
-  /** Calls that wait; each ends when it is called. */
-  readonly #waits = new Set<() => void>()
+  readonly #waits: Waits
 
   constructor(ports: InboxPorts) {
     this.#ports = ports
-    ports.closing.addEventListener('abort', () => {
-      for (const end of [...this.#waits]) end()
-    })
+    this.#waits = new Waits(ports.store)
+    ports.closing.addEventListener('abort', () => this.#waits.end())
   }
 
   /**
@@ -64,13 +63,21 @@ export class Inbox {
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
     const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const wanted = {
+      ...(session !== undefined && { session }),
+      ...(request.after === undefined && { consumer: request.consumer }),
+    }
     for (;;) {
       // Taken before looking, so that a message stored between the look and the wait still wakes us.
       const seen = store.lastId()
       const messages = this.#read(request, session, call)
       const leftMs = deadline - clock.monotonic()
-      if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) return messages
-      await this.grown(call.signal, leftMs, seen)
+      if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
+        // Another call of the consumer may find what this one left.
+        this.#waits.pass(wanted)
+        return messages
+      }
+      await this.grown(call.signal, leftMs, seen, wanted)
       if (closing.aborted) return []
     }
   }
@@ -118,6 +125,7 @@ export class Inbox {
     const { clock, closing, log, store } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
     const where = session === undefined ? {} : { session }
+    const wanted = { ...where, ...(reading.consumer !== undefined && { consumer: reading.consumer }) }
     const over = () => signal.aborted || closing.aborted
     let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
     for (let failures = 0; !over(); ) {
@@ -136,12 +144,14 @@ export class Inbox {
         } else {
           const claim = store.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
+            this.#waits.pass(wanted)
             yield* this.#leased(claim)
             continue
           }
         }
         failures = 0
-        await this.grown(signal, lookEveryMs, seen)
+        await this.grown(signal, lookEveryMs, seen, wanted)
+        if (over()) this.#waits.pass(wanted)
       } catch (error) {
         if (over()) return
         if (!isSvcError(error, 'store_unavailable')) throw error
@@ -178,18 +188,9 @@ export class Inbox {
     }
   }
 
-  /** The log grew, the time is over, the caller left, or the service stops. */
-  async grown(signal: AbortSignal, leftMs: number, seen: number): Promise<void> {
-    const over = new AbortController()
-    const end = () => over.abort()
-    this.#waits.add(end)
-    signal.addEventListener('abort', end, { once: true })
-    try {
-      if (!signal.aborted) await this.#ports.store.waitForChange(over.signal, leftMs, seen)
-    } finally {
-      this.#waits.delete(end)
-      signal.removeEventListener('abort', end)
-    }
+  /** There may be more to read, the time is over, the caller left, or the service stops. */
+  async grown(signal: AbortSignal, leftMs: number, seen: number, wanted: Wanted = {}): Promise<void> {
+    if (!this.closed) await this.#waits.wait(signal, leftMs, seen, wanted)
   }
 
   /**

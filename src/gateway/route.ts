@@ -30,20 +30,15 @@ export async function routeTo(
       context: (await contexts.users(record.name)).get(to),
     }
   }
-  const connected = await accounts.connected()
-  const known = await Promise.all(
-    connected.map(async session => ({ session, context: (await contexts.users(session.name)).get(to) })),
-  )
+  const known = await accounts.knowing(to)
   const newest = known
-    .filter(route => route.context?.token !== undefined)
-    .sort((a, b) => (b.context!.received_at ?? 0) - (a.context!.received_at ?? 0))[0]
-  if (newest) return newest
-  for (const { name, status } of await accounts.list()) {
-    if (status === 'expired' && (await contexts.users(name)).get(to)?.token !== undefined) throw expired(name)
-  }
-  const first = known[0]
-  if (!first) {
+    .filter(({ bot }) => bot.expired_at === undefined)
+    .sort((a, b) => (b.context.received_at ?? 0) - (a.context.received_at ?? 0))[0]
+  if (newest) return { session: { name: newest.name, bot: newest.bot }, context: newest.context }
+  if (known[0]) throw expired(known[0].name)
+  const session = await accounts.first()
+  if (!session) {
     throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')
   }
-  return first
+  return { session, context: (await contexts.users(session.name)).get(to) }
 }

@@ -8,7 +8,7 @@ import { errorCodeOf, setAside, writeDurably } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
-import { type Sessions, serialized } from './sessions.ts'
+import { type SessionRecord, type Sessions, serialized } from './sessions.ts'
 import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
@@ -45,6 +45,9 @@ export class Contexts {
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TurnCache<Users>()
+  /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
+  readonly #holders = new Map<string, Set<string>>()
+  readonly #noted = new Map<string, string | undefined>()
 
   constructor(options: { sessions: Sessions; lock: FileLock; log: Log }) {
     this.#sessions = options.sessions
@@ -67,6 +70,27 @@ export class Contexts {
         return nobody
       }
     })
+  }
+
+  /**
+   * Those of the sessions that may know a user. Each file is read for this once; what another process writes into it
+   * later does not show here, and what this process writes does.
+   */
+  holders(user: string, sessions: readonly SessionRecord[]): ReadonlySet<string> {
+    for (const { name, bot } of sessions) {
+      if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) continue
+      this.#note(name, this.known(name).keys())
+      this.#noted.set(name, bot?.bot_id)
+    }
+    return this.#holders.get(user) ?? new Set()
+  }
+
+  #note(session: string, users: Iterable<string>): void {
+    for (const user of users) {
+      const holders = this.#holders.get(user)
+      if (holders) holders.add(session)
+      else this.#holders.set(user, new Set([session]))
+    }
   }
 
   /**
@@ -125,6 +149,10 @@ export class Contexts {
     now = Number.POSITIVE_INFINITY,
   ): Promise<string | undefined> {
     if (inbound.length === 0) return undefined
+    this.#note(
+      session,
+      inbound.map(({ user_id }) => user_id),
+    )
     const { users, others } = await this.#fresh(session)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
@@ -178,6 +206,7 @@ export class Contexts {
       const [context, result] = change(known)
       if (context && context !== known) {
         users.set(user, context)
+        this.#note(session, [user])
         try {
           await writeDurably(this.#sessions.contextsPath(session), textOf({ users, others }))
         } catch (error) {

@@ -20,6 +20,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Found, JsonFiles, type JsonObject } from './json-file.ts'
 import { FolderNames, SmallFile } from './listing.ts'
+import { Roll } from './roll.ts'
 import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
@@ -37,6 +38,8 @@ export interface TokenFile {
 }
 
 const defaultFile = '.default_session'
+/** Of so many the files are looked at with every look; of more once a second. */
+const fewFolders = 64
 /** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
 const mendMs = 200
 /** What may be the matter with a token.json, until it is mended. */
@@ -51,6 +54,7 @@ export class Sessions {
   readonly #files = new JsonFiles(parseToken)
   readonly #folders: FolderNames
   readonly #default: SmallFile
+  readonly #roll = new Roll(folder => this.#read(folder, false))
   readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TurnCache<Promise<string | undefined>>()
   /** Folders already complained about. */
@@ -64,9 +68,15 @@ export class Sessions {
     this.#log = options.log
   }
 
-  /** Every session on disk now, in the order of the folder. Takes no lock. */
+  /**
+   * Every session on disk now, in the order of the folder. Takes no lock. Of more than 64, what another process wrote
+   * into one's file shows within a second.
+   */
   list(): Promise<readonly SessionRecord[]> {
-    return this.#listed.get('', () => this.#list())
+    return this.#listed.get('', async () => {
+      const folders = this.#folders.read()
+      return folders.length > fewFolders ? this.#roll.list(folders) : this.#list()
+    })
   }
 
   /** The name in `.default_session`, if there is such a session. */
@@ -78,7 +88,6 @@ export class Sessions {
   async #list(locked = false): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
     for (const name of this.#folders.read()) {
-      if (name.startsWith('.') || name === 'media' || name === 'sandbox') continue
       const record = await this.#read(name, locked)
       if (record) records.push(record)
     }
@@ -107,8 +116,9 @@ export class Sessions {
 
   /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
   async save(name: string, bot: BotInfo): Promise<void> {
-    await this.#change(async () => {
+    await this.#change(async touched => {
       const folder = this.#folderOf(name) ?? sessionName(name)
+      touched.add(folder)
       const path = join(this.#dir, folder)
       const isNew = !(await statOf(path))
       await ensurePrivateDir(path, { parents: false })
@@ -137,7 +147,8 @@ export class Sessions {
 
   /** Sets marks (Unix ms) that do not stand yet and removes those given as undefined; not of another login. */
   async mark(name: string, token: string, wanted: Marks): Promise<void> {
-    await this.#change(async () => {
+    await this.#change(async touched => {
+      touched.add(name)
       const file = this.token(name)
       if (file?.bot.token !== token) return
       const fields: JsonObject = { ...file.fields, ...file.bot }
@@ -156,8 +167,9 @@ export class Sessions {
    * @throws SvcError `session_not_found`, `store_unavailable` when the credentials cannot be removed
    */
   async remove(name: string): Promise<void> {
-    await this.#change(async () => {
+    await this.#change(async touched => {
       const folder = this.#existing(name)
+      touched.add(folder)
       const wasDefault = (await this.#defaultName(true)) === folder
       await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
       if (!wasDefault) return
@@ -169,9 +181,10 @@ export class Sessions {
 
   /** @throws SvcError `session_not_found`, `session_exists` */
   async rename(oldName: string, newName: string): Promise<void> {
-    await this.#change(async () => {
+    await this.#change(async touched => {
       const from = this.#existing(oldName)
       const to = sessionName(newName)
+      for (const folder of [from, to]) touched.add(folder)
       if (from === to) return
       const taken = this.#folderOf(to)
       if (taken !== undefined && taken !== from) {
@@ -234,8 +247,9 @@ export class Sessions {
     })
   }
 
-  /** A file was replaced by this process: whoever looks now is to see it. */
-  written(): void {
+  /** A file was replaced by this process, that of `session` if one is named: whoever looks now is to see it. */
+  written(session?: string): void {
+    this.#roll.changed(session)
     this.#listed.forget()
     this.#defaults.forget()
   }
@@ -255,6 +269,7 @@ export class Sessions {
   }
 
   async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
+    if (folder.startsWith('.') || folder === 'media' || folder === 'sandbox') return undefined
     const path = this.tokenPath(folder)
     let found: Found<TokenFile>
     try {
@@ -332,11 +347,14 @@ export class Sessions {
   }
 
   /** A change under the data lock, seen by whoever looks after it. */
-  async #change(work: () => Promise<void>): Promise<void> {
+  async #change(work: (touched: Set<string>) => Promise<void>): Promise<void> {
+    const touched = new Set<string>()
     try {
-      await told(() => this.#lock.run(work))
+      await told(() => this.#lock.run(() => work(touched)))
     } finally {
-      this.written()
+      for (const folder of touched) this.#roll.changed(folder)
+      this.#listed.forget()
+      this.#defaults.forget()
     }
   }
 

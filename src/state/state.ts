@@ -62,7 +62,7 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
             else if (contextText !== undefined) await writeDurably(contextsFile.path, contextsFile.text)
             else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
           } finally {
-            sessions.written()
+            sessions.written(session)
             contexts.written()
           }
           return 'moved'

@@ -4,7 +4,7 @@
  * nothing is lost, and parallel calls of one consumer never get the same row.
  */
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/sqlite.ts'
+import type { Database, Row } from '../platform/sqlite.ts'
 import type { Fits, Messages, StoredMessage, Wanted } from './messages.ts'
 import type { Owner } from './owner.ts'
 
@@ -76,6 +76,12 @@ export class Consumers {
     return this.#db.prepare('SELECT 1 AS found FROM lease LIMIT 1').get() !== undefined
   }
 
+  /** Consumers with rows that were handed out, and are to be handed out again. */
+  lapsed(): ReadonlySet<string> {
+    const rows = this.#db.prepare('SELECT consumer, owner, expires_at FROM lease').all()
+    return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => String(consumer)))
+  }
+
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
     const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
     if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
@@ -110,16 +116,17 @@ export class Consumers {
   }
 
   #lapsedLeases(consumer: string): { id: number; ids: string }[] {
-    const now = this.#clock.now()
     return this.#db
       .prepare('SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ? ORDER BY id')
       .all(consumer)
-      .filter(({ expires_at, owner }) => {
-        const left = Number(expires_at) - now
-        // Far more than a whole lease is left when the clock was set back.
-        return left <= 0 || left > 2 * leaseMs || this.#owner.isDead(String(owner))
-      })
+      .filter(row => this.#hasLapsed(row))
       .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
+  }
+
+  #hasLapsed({ expires_at, owner }: Row): boolean {
+    const left = Number(expires_at) - this.#clock.now()
+    // Far more than a whole lease is left when the clock was set back.
+    return left <= 0 || left > 2 * leaseMs || this.#owner.isDead(String(owner))
   }
 
   /** Rows of lapsed leases, taken out of them. */

@@ -82,6 +82,8 @@ export class Messages {
   readonly #log: Log
   readonly #owner: Owner
   #sentChanges = 0
+  /** By folded name, as of that commit of another process. */
+  #keys: { version: number; byName: Map<string, number[]> } | undefined
 
   constructor(db: Database, clock: Clock, log: Log, owner: Owner) {
     this.#db = db
@@ -316,31 +318,46 @@ export class Messages {
   }
 
   renameSession(oldName: string, newName: string): void {
+    this.#keys = undefined
     this.#db.prepare('UPDATE session SET name = ? WHERE name = ?').run(newName, oldName)
   }
 
   /** Keys of the sessions that have, or had, that name; names are compared as everywhere, without case. */
   sessionKeys(name: string): number[] {
-    const wanted = sessionKey(name)
-    return this.#db
-      .prepare('SELECT key, name FROM session')
-      .all()
-      .filter(row => sessionKey(String(row.name)) === wanted)
-      .map(row => Number(row.key))
+    const version = Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
+    if (this.#keys?.version !== version) {
+      this.#keys = { version, byName: new Map() }
+      for (const { key, name } of this.#db.prepare('SELECT key, name FROM session').all()) {
+        const folded = sessionKey(String(name))
+        this.#keys.byName.set(folded, [...(this.#keys.byName.get(folded) ?? []), Number(key)])
+      }
+    }
+    return this.#keys.byName.get(sessionKey(name)) ?? []
   }
 
   /** The key under which a session's new rows stand. Inside a transaction. */
   keyOf(name: string): number {
-    return (
-      this.knownKey(name) ??
-      this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
-    )
+    const known = this.knownKey(name)
+    if (known !== undefined) return known
+    this.#keys = undefined
+    return this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
   }
 
   /** The same, of a session that has rows; undefined for another. */
   knownKey(name: string): number | undefined {
     const known = this.#db.prepare('SELECT max(key) AS key FROM session WHERE name = ?').get(name)?.key
     return known === null || known === undefined ? undefined : Number(known)
+  }
+
+  /** The sessions of the newest messages that a user wrote. */
+  writtenTo(peer: string): string[] {
+    const rows = this.#db
+      .prepare(
+        `SELECT DISTINCT name FROM (SELECT session AS key FROM message INDEXED BY message_peer
+         WHERE peer = ? AND sent = 0 ORDER BY id DESC LIMIT 10) JOIN session USING (key)`,
+      )
+      .all(peer)
+    return rows.map(row => String(row.name))
   }
 
   /** Makes a row's text findable. Inside a transaction. */

@@ -277,6 +277,11 @@ export class Store {
     this.#options.log.error('a stored message cannot be read', { session, id, message_id, error })
   }
 
+  /** The sessions of the newest messages that a user wrote. */
+  writtenTo(user: string): string[] {
+    return this.#guarded(() => this.#messages.writtenTo(user))
+  }
+
   byMessageId(messageId: string): StoredMessage | undefined {
     return this.#guarded(() => this.#messages.byMessageId(messageId))
   }
@@ -309,6 +314,11 @@ export class Store {
   /** The next received rows of a consumer, leased to the caller until `confirm` or `abandon`. */
   claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
     return this.#guarded(() => this.#relaxed(() => this.#consumers.claim(consumer, options)))
+  }
+
+  /** Consumers that `claim` gives something again, since a lease lapsed. */
+  lapsedConsumers(): ReadonlySet<string> {
+    return this.#guarded(() => this.#consumers.lapsed())
   }
 
   /** The rows of a lease have reached their reader. */
