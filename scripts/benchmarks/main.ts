@@ -2,8 +2,10 @@
 import { cpus, loadavg } from 'node:os'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { raiseFetchLimit } from '../../src/platform/process.ts'
 import { binary } from './binary.ts'
 import { delivery } from './delivery.ts'
+import { growth } from './growth.ts'
 import { history } from './history.ts'
 import { idle } from './idle.ts'
 import { ingest } from './ingest.ts'
@@ -13,7 +15,21 @@ import { panel } from './panel.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 
-const all: readonly Benchmark[] = [rest, ingest, delivery, media, history, ingestLarge, idle, binary, panel]
+const all: readonly Benchmark[] = [
+  rest,
+  ingest,
+  delivery,
+  media,
+  history,
+  ingestLarge,
+  idle,
+  binary,
+  panel,
+  growth,
+]
+
+// Thousands of calls wait at a time.
+raiseFetchLimit()
 
 const { values, positionals } = parseArgs({
   args: process.argv.slice(2),
