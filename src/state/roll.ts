@@ -3,24 +3,23 @@
  * else is served. Folders that come and go show at once, and so does what this process wrote; what another process
  * wrote into a session's file shows within a second, and at once to `Sessions.get`, which reads that file.
  */
-import type { SessionRecord } from './sessions.ts'
 
 /** A look at all files older than this is renewed in the background, and waited for when it is older than the second. */
 const [freshMs, staleMs] = [800, 1000]
 /** Files looked at in a row; then others have their turn. */
 const stride = 200
 
-export class Roll {
-  readonly #read: (folder: string) => Promise<SessionRecord | undefined>
+export class Roll<Known extends { bot?: unknown; damaged?: true }> {
+  readonly #read: (folder: string) => Promise<Known | undefined>
   /** By folder; undefined for one that is no session. */
-  readonly #known = new Map<string, SessionRecord | undefined>()
+  readonly #known = new Map<string, Known | undefined>()
   /** Folders to be read again. */
   readonly #changed = new Set<string>()
-  #listed: { folders: readonly string[]; records: readonly SessionRecord[] } | undefined
+  #listed: { folders: readonly string[]; records: readonly Known[] } | undefined
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | undefined
 
-  constructor(read: (folder: string) => Promise<SessionRecord | undefined>) {
+  constructor(read: (folder: string) => Promise<Known | undefined>) {
     this.#read = read
   }
 
@@ -31,7 +30,7 @@ export class Roll {
   }
 
   /** The sessions among these folders; the same array as before while nothing changed. */
-  async list(folders: readonly string[]): Promise<readonly SessionRecord[]> {
+  async list(folders: readonly string[]): Promise<readonly Known[]> {
     const ageMs = performance.now() - this.#lookedAt
     if (ageMs > freshMs) {
       this.#looking ??= this.#look(folders).finally(() => {
@@ -42,7 +41,7 @@ export class Roll {
       else this.#looking.catch(() => {})
     }
     if (this.#listed?.folders === folders && this.#changed.size === 0) return this.#listed.records
-    const records: SessionRecord[] = []
+    const records: Known[] = []
     for (const folder of folders) {
       const isKnown = this.#known.has(folder) && !this.#changed.delete(folder)
       const record = isKnown ? this.#known.get(folder) : await this.#renewed(folder)
@@ -65,7 +64,7 @@ export class Roll {
     this.#lookedAt = began
   }
 
-  async #renewed(folder: string): Promise<SessionRecord | undefined> {
+  async #renewed(folder: string): Promise<Known | undefined> {
     const record = await this.#read(folder)
     this.#known.set(folder, record)
     return record

@@ -54,7 +54,7 @@ export class Sessions {
   readonly #files = new JsonFiles(parseToken)
   readonly #folders: FolderNames
   readonly #default: SmallFile
-  readonly #roll = new Roll(folder => this.#read(folder, false))
+  readonly #roll = new Roll<SessionRecord>(folder => this.#read(folder, false))
   readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TurnCache<Promise<string | undefined>>()
   /** Folders already complained about. */
