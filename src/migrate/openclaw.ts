@@ -40,8 +40,8 @@ export async function readOpenClaw(from: string, now: number): Promise<Source | 
   for (const id of ids) {
     const account = new Account(join(folder, 'accounts'), id, findings)
     const name = nameOf(id, config, ids.length)
-    const users = await account.users()
     const session = await account.credentials(from, ids.length, now)
+    const users = await account.users(session?.user_id)
     if (session) {
       const cursor = await account.cursor(from, ids.length)
       sessions.push({ ...session, name, cursor, users })
@@ -185,7 +185,8 @@ class Account {
     return ''
   }
 
-  async users(): Promise<Map<string, UserContext>> {
+  /** @param scannedBy the account's own user, whose id is spelled as WeChat spells it */
+  async users(scannedBy: string | undefined): Promise<Map<string, UserContext>> {
     const users = new Map<string, UserContext>()
     const read = await this.#read('.context-tokens.json')
     if ('trouble' in read && read.absent) return users
@@ -199,10 +200,22 @@ class Account {
       })
       return users
     }
-    for (const [user, token] of Object.entries(tokens)) {
+    // NewFuture's fork (3.1 and later) writes ids in small letters; to WeChat those are other users.
+    const isLowered = Object.keys(tokens).every(user => user === user.toLowerCase())
+    for (const [key, token] of Object.entries(tokens)) {
       const known = filledOf(token)
+      const isOwn = isLowered && key === scannedBy?.toLowerCase()
+      const user = isOwn ? scannedBy! : key
       // When the user wrote is not known, nor how many answers were given since.
       if (known !== undefined && user !== '') users.set(user, { token: known, used: 0, first_seen: 0 })
+    }
+    const lowered = [...users.keys()].filter(user => isLowered && user !== scannedBy)
+    if (lowered.length > 0) {
+      this.#findings.push({
+        level: 'warning',
+        text: `account ${this.#id}: users under ids in small letters, as a fork of the plugin writes them: ${lowered.length}. WeChat knows them by their true ids alone`,
+        hint: 'Nothing to do: svc learns the true id with the first message of each; until then they cannot be written to.',
+      })
     }
     return users
   }

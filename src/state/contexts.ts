@@ -156,7 +156,7 @@ export class Contexts {
     const { users, others } = await this.#fresh(session)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
-      const before = users.get(user_id)
+      const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase())
       // A time in the future was noted by a clock that was set back since: it says nothing.
       const noted = before?.received_at
       const last = noted !== undefined && noted > now + aheadMs ? undefined : noted
@@ -234,6 +234,17 @@ export class Contexts {
     const { users, others } = found.kind === 'read' ? found.value : { users: nobody, others: {} }
     return { users: new Map(users), others }
   }
+}
+
+/**
+ * What was brought over from a program that writes ids in small letters (protocol notes 5.6): a token without a time. With
+ * the first message of its user it goes under the true id.
+ */
+function takenFrom(users: Map<string, UserContext>, lowered: string): UserContext | undefined {
+  const brought = users.get(lowered)
+  if (brought?.token === undefined || brought.received_at !== undefined) return undefined
+  users.delete(lowered)
+  return brought
 }
 
 const textOf = ({ users, others }: Content) => serialized({ ...others, ...Object.fromEntries(users) })

@@ -81,6 +81,27 @@ test('of two messages of one moment in a batch the later one counts', async () =
   expect((await t.contexts.users('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
 })
 
+test('what was brought over under an id in small letters goes under the true one at its first message', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'met@im.wechat', token: 'kept', received_at: 500 }])
+  const path = join(t.dir, 's', 'contexts.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(
+    path,
+    JSON.stringify({ ...fields, 'oab@im.wechat': { token: 'old', used: 0, first_seen: 0 } }),
+  )
+  await commit(t, [
+    { user_id: 'oAb@im.wechat', received_at: 1000 },
+    // One who has written under the other id is somebody else.
+    { user_id: 'Met@im.wechat', token: 'new', received_at: 1000 },
+  ])
+  expect(Object.fromEntries(await t.contexts.users('s'))).toEqual({
+    'met@im.wechat': { token: 'kept', received_at: 500, used: 0, first_seen: 500 },
+    'oAb@im.wechat': { token: 'old', received_at: 1000, used: 0, first_seen: 1000 },
+    'Met@im.wechat': { token: 'new', received_at: 1000, used: 0, first_seen: 1000 },
+  })
+})
+
 test('units are given back unless the user wrote meanwhile', async () => {
   await using t = await withSession()
   await commit(t, [{ user_id: 'u', received_at: 1000 }])
