@@ -2,6 +2,7 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { ErrorCode } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
+import { seen } from '../platform/seen.ts'
 import { toSvcError } from '../tools/index.ts'
 
 /** What the caller named wrongly; everything else is our trouble or WeChat's. */
@@ -23,4 +24,32 @@ export function protocolError(error: unknown, log: Log, signal?: AbortSignal): P
     `${message}. ${hint}`,
     { code, hint, ...(retryAfter !== undefined && { retry_after: retryAfter }) },
   )
+}
+
+/** What the library's validator found. */
+interface Issue {
+  path?: unknown[]
+  expected?: unknown
+  values?: unknown[]
+}
+
+const shownIssues = 5
+
+/** -32602 for parameters that the library refused, told field by field; undefined for any other error. */
+export function refusedParams(method: string, error: unknown): ProtocolError | undefined {
+  const message = error instanceof Error ? error.message : ''
+  const dump = message.startsWith('[') ? message : message.split(`Invalid ${method} request: `)[1]
+  if (dump === undefined) return undefined
+  let issues: Issue[]
+  try {
+    issues = JSON.parse(dump)
+  } catch {
+    return undefined
+  }
+  const told = issues.slice(0, shownIssues).map(({ path = [], expected, values }) => {
+    const field = seen(path.join('.').slice(0, 80)) || 'params'
+    if (values) return `${field}: expected ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`
+    return `${field}: expected ${expected === undefined ? 'another value' : `type ${expected}`}`
+  })
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, `${method}: ${told.join('; ')}`)
 }

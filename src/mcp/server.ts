@@ -1,11 +1,12 @@
 /** The one factory: what svc offers over MCP, the same on every transport and in both eras of the protocol. */
-import { McpServer } from '@modelcontextprotocol/server'
+import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { addAnnouncements } from './announcements.ts'
 import type { CallDoor } from './call.ts'
 import { addCompletions } from './completions.ts'
 import type { McpContext } from './context.ts'
 import { instructions } from './instructions.ts'
 import { addPrompts } from './prompts.ts'
+import { protocolError, refusedParams } from './protocol-error.ts'
 import { addResources } from './resources.ts'
 import { addTools } from './tools.ts'
 
@@ -33,5 +34,28 @@ export function createMcpServer(context: McpContext, door: CallDoor): McpServer 
   addPrompts(server, context)
   addCompletions(server, context)
   addAnnouncements(server, context)
+  answerInOurWords(server, context)
   return server
+}
+
+type Handler = (request: unknown, ctx: ServerContext) => unknown
+
+/**
+ * The library checks a request inside its handler and answers what it refuses with -32603 and a dump of its validator.
+ * It has no hook around every handler, so its list of them is taken (2.4.0; a test tells when that changes).
+ */
+function answerInOurWords({ server }: McpServer, { log }: McpContext): void {
+  const { _requestHandlers: handlers } = server as unknown as { _requestHandlers: Map<string, Handler> }
+  for (const [method, handler] of handlers)
+    handlers.set(method, async (request, ctx) => {
+      try {
+        return await handler(request, ctx)
+      } catch (error) {
+        const { code } = error as { code?: unknown }
+        const refused = refusedParams(method, error)
+        // Others that bear a code are the library's own answers.
+        if (refused) throw refused
+        throw Number.isSafeInteger(code) ? error : protocolError(error, log, ctx.mcpReq?.signal)
+      }
+    })
 }

@@ -53,6 +53,49 @@ const call = (id: number, name: string, input: object = {}) => ({
   params: { name, arguments: input },
 })
 
+test('parameters that no method takes are -32602, told by field', async () => {
+  const level = { method: 'logging/setLevel', params: { level: 'loud' } }
+  const bad = [
+    { method: 'initialize', params: {} },
+    { method: 'tools/call', params: {} },
+    { method: 'tools/call' },
+    { method: 'tools/call', params: { name: 'recv', arguments: [] } },
+    { method: 'tools/call', params: { name: 'nothing', arguments: {} } },
+    { method: 'tools/list', params: { cursor: 5 } },
+    { method: 'resources/read', params: { uri: 5 } },
+    { method: 'resources/read', params: { uri: 'no uri' } },
+    { method: 'resources/subscribe', params: {} },
+    { method: 'prompts/get', params: {} },
+    { method: 'prompts/get', params: { name: 'summarise_conversation', arguments: { user: 5 } } },
+    { method: 'completion/complete', params: { ref: { type: 'x' }, argument: {} } },
+    {
+      method: 'completion/complete',
+      params: { ref: { type: 'ref/prompt', name: 'answer_newest' }, argument: {} },
+    },
+    level,
+  ]
+  const clientInfo = { name: 'test', version: '1' }
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo }
+  await using svc = await spawned()
+  await svc.write({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  await svc.write({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  await svc.write(...bad.map((request, at) => ({ jsonrpc: '2.0', id: at + 1, ...request })))
+  await svc.child.stdin.end()
+  const { stdout } = await svc.ended()
+  const answers = stdout
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line))
+  for (const [at, { method }] of bad.entries()) {
+    const { error } = answers.find(({ id }) => id === at + 1)
+    expect({ method, code: error.code }).toEqual({ method, code: -32602 })
+    expect(error.message).not.toMatch(/[\n[{]|zod|invalid_/)
+  }
+  expect(answers.find(({ id }) => bad[id - 1] === level).error.message).toContain(
+    'level: expected one of debug',
+  )
+})
+
 describe('standard output', () => {
   test('carries protocol alone, whatever comes in and however much is logged', async () => {
     await using svc = await spawned(['--log-level', 'debug', '--sandbox', '--sandbox-port', '0'])
