@@ -11,6 +11,7 @@ import { backoffMs } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Slots } from '../platform/slots.ts'
 import { type BatchPorts, commitPolled, currentSession, type Polled, type PolledLogin } from './batch.ts'
+import { Greeting } from './greeting.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 import { linked } from './signals.ts'
 import { endingWith, type Wait } from './watchdog.ts'
@@ -53,8 +54,6 @@ const heldMs = 4000
 const acceptedMs = 3000
 /** Whether polling is ours is known so soon, when it is doubtful. */
 const tryAgainMs = 50
-/** A farewell may take this long: whoever stops the service waits for it. */
-const farewellMs = 1500
 /** Past its hold, a poll is overdue after this: its own deadlines, for the reply to begin and to end, are shorter. */
 const answerGraceMs = 60_000
 /** The same for pauses. */
@@ -84,9 +83,7 @@ export class Follower implements PolledLogin {
   #question?: number
   /** Ends the wait under way, be it a pause or a poll. */
   #wake = new AbortController()
-  /** Upstream has heard in this run that polling begins. */
-  #greeted = false
-  #greeting?: Promise<void>
+  #greeting?: Greeting
 
   constructor(ports: PollerPorts, run: PollRun, { name, bot }: { name: string; bot: BotInfo }) {
     this.#ports = ports
@@ -108,7 +105,7 @@ export class Follower implements PolledLogin {
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
-    const { clock, sessions, slots } = this.#ports
+    const { account, api, clock, sessions, slots } = this.#ports
     const { mayPoll, oneCycle } = this.#run
     const { signal } = this.stop
     const log = this.#log
@@ -116,6 +113,7 @@ export class Follower implements PolledLogin {
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
     this.#health = healthOf(bot)
+    this.#greeting = new Greeting({ api, clock, log }, account(bot), signal)
     let cursor = bot.cursor
     let holdMs = defaultHoldMs
     let failures = 0
@@ -134,8 +132,8 @@ export class Follower implements PolledLogin {
         using _slot = await slots.take(signal)
         if (!mayPoll()) continue
         // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
-        if (this.#health.standing === 'expired') await this.#sayStart(bot)
-        else if (!this.#greeted) this.#greet(bot)
+        if (this.#health.standing === 'expired') await this.#greeting.say()
+        else if (!this.#greeting.heard) this.#greet()
         if (signal.aborted) break
         askedAt = clock.monotonic()
         updates = await this.#ask(bot, cursor, holdMs)
@@ -144,7 +142,7 @@ export class Follower implements PolledLogin {
         if (error === asked) continue
         this.answered = true
         if (isILinkError(error, 'expired')) {
-          await this.#hear('refused', bot)
+          await this.#hear('refused')
           await this.#pause(retryAfterMs(this.#health.refusals))
           continue
         }
@@ -163,7 +161,7 @@ export class Follower implements PolledLogin {
       failures = 0
       failingSince = undefined
       const heard = heardIn(updates)
-      if (heard) await this.#hear(heard, bot)
+      if (heard) await this.#hear(heard)
       holdMs = updates.nextHoldMs ?? holdMs
 
       const before = cursor
@@ -180,7 +178,7 @@ export class Follower implements PolledLogin {
       brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
       if (brisk >= 3) await this.#pause(Math.min(briskMs * (brisk - 2), 10_000))
     }
-    await this.#farewell(bot)
+    await this.#farewell()
   }
 
   /** The same as `clock.sleep`, watched. */
@@ -209,7 +207,7 @@ export class Follower implements PolledLogin {
     const askedAt = clock.monotonic()
     this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
     const over = new AbortController()
-    if (this.#question !== undefined || this.#health.standing === 'expired') void this.#held(bot, over.signal)
+    if (this.#question !== undefined || this.#health.standing === 'expired') void this.#held(over.signal)
     try {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
       const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
@@ -241,13 +239,13 @@ export class Follower implements PolledLogin {
   }
 
   /** Notes that upstream lets the poll under way wait, unless it is over by then. */
-  async #held(bot: BotInfo, over: AbortSignal): Promise<void> {
+  async #held(over: AbortSignal): Promise<void> {
     await this.#ports.clock.sleep(acceptedMs, over)
-    if (!over.aborted) await this.#hear('held', bot)
+    if (!over.aborted) await this.#hear('held')
   }
 
   /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
-  async #hear(heard: Heard, bot: BotInfo): Promise<void> {
+  async #hear(heard: Heard): Promise<void> {
     const { clock, sessions } = this.#ports
     const log = this.#log
     const before = this.#health.standing
@@ -262,7 +260,7 @@ export class Follower implements PolledLogin {
         log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
       else {
         log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
-        this.#greet(bot)
+        this.#greet()
       }
     }
     const at = clock.now()
@@ -276,51 +274,22 @@ export class Follower implements PolledLogin {
     }
   }
 
-  /** Says that polling begins, again until upstream has heard it, and for as long as the session is lapsed. */
-  #greet(bot: BotInfo): void {
+  /** Says that polling begins, until upstream has heard it and for as long as the session is lapsed. */
+  #greet(): void {
     if (this.#run.oneCycle) return
-    const greet = async () => {
-      const { signal } = this.stop
-      for (let tries = 0; !signal.aborted; tries++) {
-        const isHeard = await this.#sayStart(bot)
-        if (isHeard && this.#health.standing !== 'lapsed') return
-        await this.#ports.clock.sleep(retryAfterMs(tries), signal)
-        // The probes of an expired session say it themselves.
-        if (this.#health.standing === 'expired') return
-      }
-    }
-    this.#greeting ??= greet().finally(() => {
-      this.#greeting = undefined
+    // The probes of an expired session say it themselves.
+    this.#greeting?.keepSaying(isHeard => {
+      const { standing } = this.#health
+      return standing === 'expired' || (isHeard && standing !== 'lapsed')
     })
   }
 
-  /** @returns whether upstream has heard it; never throws */
-  async #sayStart(bot: BotInfo): Promise<boolean> {
-    const { account, api } = this.#ports
-    try {
-      await api.notifyStart(account(bot), this.stop.signal)
-      this.#greeted = true
-      return true
-    } catch (error) {
-      // A -14 too: the poll beside it hears the same, if it is so.
-      this.#log.debug('notifystart failed', { error })
-      return false
-    }
-  }
-
-  /**
-   * Says that polling ends, and waits until upstream has heard it or the time is over. Not where polling goes on: one
-   * that comes late marks a bot offline that was started again meanwhile (protocol notes 5.6).
-   */
-  async #farewell(bot: BotInfo): Promise<void> {
-    const { account, api, clock } = this.#ports
-    const { signal } = this.stop
-    if (!this.#greeted || this.#run.oneCycle || this.#health.standing === 'expired') return
-    if (!signal.aborted || signal.reason === goesOn || !this.#run.mayPoll()) return
-    const soon = AbortSignal.timeout(farewellMs)
-    await endingWith(api.notifyStop(account(bot), soon), soon, clock, leaveAfterMs).catch(error =>
-      this.#log.debug('notifystop failed', { error }),
-    )
+  /** Not where polling goes on, here or in a process that has taken over. */
+  async #farewell(): Promise<void> {
+    const { mayPoll, oneCycle } = this.#run
+    const { aborted, reason } = this.stop.signal
+    if (oneCycle || !aborted || reason === goesOn || this.#health.standing === 'expired' || !mayPoll()) return
+    await this.#greeting?.farewell()
   }
 }
 

@@ -71,6 +71,14 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     ...(replay !== 'never' && { duplicate: 'same_id', duplicate_after_ms: 700 }),
   })
   const accounts = await logInSessions(fleet, sessions)
+  // WeChat refuses tokens that it takes again, and lapses, now and then; nothing may be lost or doubled for it.
+  for (const [endpoint, kind, rate] of [
+    ['sendmessage', 'expired', 0.05],
+    ['getupdates', 'expired', 0.002],
+    ['getupdates', 'lapsed', 0.02],
+  ] as const) {
+    await fleet.phone.post('faults', { endpoint, kind, rate, times: 0 })
+  }
   const violations: string[] = []
 
   const private_ = fleet.doors.map((_, place) => nothingReceived(`reader-${place}`))
