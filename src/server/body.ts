@@ -65,29 +65,31 @@ const smallBytes = 64 * 1024
  */
 export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   checkAnnounced(request.headers, maxBytes)
-  if (!request.body) return new Uint8Array()
   // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
   const announced = request.headers.get('content-length')
   if (announced !== null && Number(announced) <= smallBytes)
     return new Uint8Array(await arriving(request.arrayBuffer(), stalledMs))
+  if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
   for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
   return Buffer.concat(chunks)
 }
 
-/** What is awaited from the sender, if it comes in time. */
-async function arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_, reject) => {
-    const problem = `expected it to go on, and nothing came for ${withinMs / 1000} s`
-    timer = setTimeout(() => reject(invalid([{ field: 'body', problem }])), withinMs)
+/** What is awaited from the sender, if it comes in time. By hand: each small request passes here, and a race costs 10 µs. */
+const arriving = <T>(bytes: Promise<T>, withinMs: number): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      const problem = `expected it to go on, and nothing came for ${withinMs / 1000} s`
+      reject(invalid([{ field: 'body', problem }]))
+    }, withinMs)
+    const settled =
+      <V>(settle: (value: V) => void) =>
+      (value: V) => {
+        clearTimeout(timer)
+        settle(value)
+      }
+    bytes.then(settled(resolve), settled(reject))
   })
-  try {
-    return await Promise.race([bytes, late])
-  } finally {
-    clearTimeout(timer)
-  }
-}
 
 /** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
 export function checkAnnounced(headers: Headers, maxBytes: number): void {
