@@ -9,7 +9,7 @@ import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import { isOurFile, type Place, setAsideName } from './place.ts'
-import { counted, listed, svcCommand, troubleOf } from './words.ts'
+import { counted, listed, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at the directory itself and at what lies in it. */
 export async function examineDirectory({ config, place, sessions }: Patient): Promise<Found[]> {
@@ -45,9 +45,6 @@ export async function examineDirectory({ config, place, sessions }: Patient): Pr
     ...setAsideOf(dir, entries),
   ]
 }
-
-const takeOver = (dir: string) =>
-  `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod -R u+rwX ${shellWord(dir)}`
 
 async function missing({ dir, isSandbox }: Place): Promise<Found> {
   let parent = dirname(dir)

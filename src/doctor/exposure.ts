@@ -3,14 +3,13 @@
 import type { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
-import { shellWord } from '../platform/shell.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { addressIn } from './healthz.ts'
 import type { Patient } from './patient.ts'
 import { askHealthOf, type Identified } from './whose.ts'
-import { svcCommand, troubleOf } from './words.ts'
+import { svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at the port and at the token. */
 export async function examineExposure(patient: Patient): Promise<Found[]> {
@@ -98,11 +97,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found> {
     if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')
   } catch (error) {
     if (place.state === 'ours')
-      return bad(
-        'token',
-        `api_token cannot be read: ${troubleOf(error)}`,
-        `sudo chown "$(id -un)" ${shellWord(path)} && chmod 600 ${shellWord(path)}`,
-      )
+      return bad('token', `api_token cannot be read: ${troubleOf(error)}`, takeOver(path))
   }
   return isExposed(config)
     ? ok('token', 'a token is made and kept in api_token when svc starts')

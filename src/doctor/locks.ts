@@ -5,7 +5,7 @@ import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { moment, span, svcCommand, troubleOf } from './words.ts'
+import { moment, span, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at both lock files. */
 export async function examineLocks(patient: Patient): Promise<Found[]> {
@@ -16,12 +16,9 @@ export async function examineLocks(patient: Patient): Promise<Found[]> {
     return [...kindOf(dir, data, patient.polling?.lock), ...pollerOf(patient)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${troubleOf(error)}`
-    return [bad('kind', what, rightsFix(dir)), ...pollerOf(patient)]
+    return [bad('kind', what, takeOver(dir)), ...pollerOf(patient)]
   }
 }
-
-const rightsFix = (dir: string) =>
-  `sudo chown -R "$(id -un)" ${shellWord(dir)} && chmod -R u+rwX ${shellWord(dir)}`
 
 function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   const kinds = new Set(locks.flatMap(lock => lock?.kind ?? []))
@@ -49,7 +46,7 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
 
 function pollerOf({ place, polling, sessions, clock }: Patient): Found[] {
   const { dir } = place
-  if (!polling) return [bad('poller', '.poll.lock cannot be read', rightsFix(dir))]
+  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   if (!held) {

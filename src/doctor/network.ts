@@ -20,19 +20,19 @@ const mostServers = 6
 export async function examineNetwork(patient: Patient): Promise<NetworkSight> {
   if (patient.place.isSandbox) return { found: [await sandboxOf(patient)] }
   const { config, sessions, deadlineMs } = patient
-  const servers = new Map<string, string>([
-    [config.upstreamUrl, 'API'],
-    [config.cdnUrl, 'CDN'],
-  ])
+  const servers = [
+    { url: config.upstreamUrl, name: 'API' },
+    { url: config.cdnUrl, name: 'CDN' },
+  ]
   const origin = new URL(config.upstreamUrl).origin
   for (const { name, status, bot } of sessions.sessions) {
     if (status !== 'connected' || !bot || !URL.canParse(bot.base_url)) continue
     const own = new URL(bot.base_url).origin
-    if (own !== origin && !servers.has(own) && servers.size < mostServers)
-      servers.set(own, `API of "${name}"`)
+    if (own !== origin && servers.every(({ url }) => url !== own) && servers.length < mostServers)
+      servers.push({ url: own, name: `API of "${name}"` })
   }
   const answers = await Promise.all(
-    [...servers].map(async ([url, name]) => {
+    servers.map(async ({ url, name }) => {
       const proxy = proxyFor(new URL(url))
       const reached = await reach(url, { deadlineMs, proxied: proxy !== undefined })
       return { url, name, reached, ...(proxy && { proxy: proxy.host }) }

@@ -6,7 +6,7 @@ import type { StoreSight } from '../store/look.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
 import type { SessionSight } from './session-look.ts'
-import { counted, moment, svcCommand, troubleOf } from './words.ts'
+import { counted, moment, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at every session's files. */
 export function examineSessions(patient: Patient, store: StoreSight | undefined): Found[] {
@@ -46,14 +46,8 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
   const login = svcCommand(`login ${shellWord(name)}`, dir)
   const found: Found[] = []
   if (trouble?.kind === 'unreadable') {
-    const folder = shellWord(join(dir, name))
-    return [
-      bad(
-        'session',
-        `"${name}" cannot be read: ${troubleOf(trouble.error)}`,
-        `sudo chown -R "$(id -un)" ${folder} && chmod -R u+rwX ${folder}`,
-      ),
-    ]
+    const what = `"${name}" cannot be read: ${troubleOf(trouble.error)}`
+    return [bad('session', what, takeOver(join(dir, name)))]
   }
   if (status === 'disconnected') {
     found.push(bad('session', `"${name}" is disconnected: its token.json is damaged`, login))
@@ -81,10 +75,10 @@ function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight
     found.push(
       warning(
         'contexts',
-        `contexts.json of "${name}" ${contexts === 'damaged' ? 'is damaged' : 'cannot be read'}: nobody can be answered before he writes again`,
+        `contexts.json of "${name}" ${contexts === 'damaged' ? 'is damaged' : 'cannot be read'}: a user can be answered only after writing again`,
         contexts === 'damaged'
           ? 'Nothing to do: svc sets it aside at the next message.'
-          : `sudo chown "$(id -un)" ${shellWord(join(dir, name, 'contexts.json'))}`,
+          : takeOver(join(dir, name)),
       ),
     )
   }

@@ -7,7 +7,7 @@ import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import type { Patient } from './patient.ts'
-import { bytes, counted, moment, newerFix, newerStore, span, svcCommand } from './words.ts'
+import { bytes, counted, moment, newerFix, newerStore, span, svcCommand, takeOver } from './words.ts'
 
 const dayMs = 24 * 60 * 60_000
 /** A consumer that has not read for this long no longer counts as a reader, for retention too. */
@@ -68,8 +68,7 @@ function unreadable(error: unknown, dir: string): Found {
   }
   const told = unavailable(error, 'messages.db cannot be read')
   const what = told instanceof Error ? told.message : 'messages.db cannot be read'
-  const path = shellWord(join(dir, 'messages.db'))
-  return bad('integrity', what, `sudo chown "$(id -un)" ${path}* && chmod 600 ${path}*`)
+  return bad('integrity', what, takeOver(dir))
 }
 
 /** Beside the directory, since in it another folder would look like a session's. */

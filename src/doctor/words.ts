@@ -20,6 +20,10 @@ export function svcCommand(
   return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
 }
 
+/** The command that gives files which this user may not read back to this user. */
+export const takeOver = (path: string): string =>
+  `sudo chown -R "$(id -un)" ${shellWord(path)} && chmod -R u+rwX ${shellWord(path)}`
+
 /** What is wrong with a store of a form that this version does not know. */
 export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
   `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`

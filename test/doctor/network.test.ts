@@ -35,7 +35,7 @@ describe('upstream', () => {
 
   test('refused connections', async () => {
     const origin = `http://127.0.0.1:${freePort()}`
-    const look = await ward.look({ upstreamUrl: origin, cdnUrl: `${origin}/c2c` })
+    const look = await ward.look({ upstreamUrl: origin, cdnUrl: origin })
     expect(look.troubles).toEqual([idle, 'network/api error', 'network/cdn error'])
     expect(look.ok).toBe(false)
   })
