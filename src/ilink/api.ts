@@ -84,6 +84,8 @@ const createMs = 20_000
 const statusMs = 40_000
 const sendMs = 15_000
 const briefMs = 10_000
+/** A QR code holds 2,953 bytes at most; the links in them have about 80. */
+const qrcodeBytes = 2000
 
 export type Api = ReturnType<typeof createApi>
 
@@ -143,6 +145,8 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       const content = filledOf(fields.qrcode_img_content)
       if (qrcode === undefined || content === undefined)
         throw new ILinkError('malformed', 'WeChat answered without a QR code')
+      if (Buffer.byteLength(content) > qrcodeBytes)
+        throw new ILinkError('malformed', 'WeChat answered with more than a QR code holds')
       return { qrcode, qrcode_img_content: content }
     },
 

@@ -350,4 +350,6 @@ describe('sendMessage', () => {
 test('getBotQrcode without a code is malformed', async () => {
   await using server = recording({ ret: 0, qrcode: 'k' })
   expect(await failure(api.getBotQrcode(server.url, []))).toMatchObject({ kind: 'malformed' })
+  await using large = recording({ qrcode: 'q', qrcode_img_content: `https://${'a'.repeat(3000)}` })
+  expect(await failure(api.getBotQrcode(large.url, []))).toMatchObject({ kind: 'malformed' })
 })
