@@ -179,7 +179,15 @@ class Run implements AsyncDisposable {
     target.restore()
     const wrong = (await Promise.all(inputs.map(input => this.#sent(target, input)))).find(one => one)
     target.upstream.disarm()
-    if (wrong && !target.broken()) return wrong
+    if (wrong && !target.broken()) {
+      const said = target
+        .log()
+        .trimEnd()
+        .split('\n')
+        .filter(line => / ERROR /.test(line))
+      if (said.length > 0) wrong.message += `\nlog: ${said.at(-1)}`
+      return wrong
+    }
     const [astray] = target.upstream.ledAstray
     if (astray) return new Wrong('led astray', `the service asked ${astray}`)
     const lost =
