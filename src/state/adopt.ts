@@ -33,7 +33,7 @@ export async function adopt(state: State, lock: FileLock, adoption: Adoption): P
   const { sessions, contexts } = state
   const name = sessionName(adoption.name)
   return lock.run(async () => {
-    sessions.written()
+    sessions.written(name)
     contexts.written()
     const tokenPath = sessions.tokenPath(name)
     const contextsPath = sessions.contextsPath(name)
@@ -67,7 +67,7 @@ export async function adopt(state: State, lock: FileLock, adoption: Adoption): P
     try {
       await writeDurablyInOrder(files)
     } finally {
-      sessions.written()
+      sessions.written(name)
       contexts.written()
     }
     return { login, users: changed }

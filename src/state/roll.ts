@@ -15,7 +15,9 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
   readonly #known = new Map<string, Known | undefined>()
   /** Folders to be read again. */
   readonly #changed = new Set<string>()
-  #listed: { folders: readonly string[]; records: readonly Known[] } | undefined
+  #listed: { folders: readonly string[]; records: readonly Known[]; version: number } | undefined
+  /** Another one after each change: a list that was put together meanwhile is not kept. */
+  #version = 0
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | undefined
 
@@ -23,10 +25,10 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
     this.#read = read
   }
 
-  /** This process wrote into that folder, or into any. */
-  changed(folder?: string): void {
-    if (folder === undefined) this.#lookedAt = Number.NEGATIVE_INFINITY
-    else this.#changed.add(folder)
+  /** This process wrote into that folder. */
+  changed(folder: string): void {
+    this.#changed.add(folder)
+    this.#version++
   }
 
   /** The sessions among these folders; the same array as before while nothing changed. */
@@ -40,7 +42,8 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       if (ageMs > staleMs) await this.#looking
       else this.#looking.catch(() => {})
     }
-    if (this.#listed?.folders === folders && this.#changed.size === 0) return this.#listed.records
+    const version = this.#version
+    if (this.#listed?.folders === folders && this.#listed.version === version) return this.#listed.records
     const records: Known[] = []
     for (const folder of folders) {
       const isKnown = this.#known.has(folder) && !this.#changed.delete(folder)
@@ -48,7 +51,7 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       if (record) records.push(record)
     }
     if (this.#changed.size > 0) this.#forget(folders)
-    this.#listed = { folders, records }
+    this.#listed = { folders, records, version }
     return records
   }
 
@@ -58,7 +61,7 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       if (at % stride === stride - 1) await new Promise(resolve => setImmediate(resolve))
       const before = this.#known.get(folder)
       const record = await this.#renewed(folder)
-      if (record?.bot !== before?.bot || record?.damaged !== before?.damaged) this.#listed = undefined
+      if (record?.bot !== before?.bot || record?.damaged !== before?.damaged) this.#version++
     }
     this.#forget(folders)
     this.#lookedAt = began

@@ -249,7 +249,7 @@ export class Sessions {
 
   /** A file was replaced by this process, that of `session` if one is named: whoever looks now is to see it. */
   written(session?: string): void {
-    this.#roll.changed(session)
+    if (session !== undefined) this.#roll.changed(session)
     this.#listed.forget()
     this.#defaults.forget()
   }

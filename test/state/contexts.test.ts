@@ -234,3 +234,21 @@ test('ten thousand users are read and changed in milliseconds', async () => {
   // Some 35 ms each on the machine this was written on.
   expect(Math.min(...took)).toBeLessThan(500)
 })
+
+test('who may know a user: of files that were there, of what this process takes in, and after a login of another bot', async () => {
+  await using t = await withSession()
+  await t.sessions.save('other', bot('other'))
+  const { contexts } = t
+  await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+  const records = () => t.sessions.list()
+  expect([...contexts.holders('u', await records())]).toEqual(['s'])
+  expect([...contexts.holders('v', await records())]).toEqual([])
+  await commit(t, [{ user_id: 'v', token: 't', received_at: 1000 }])
+  expect([...contexts.holders('v', await records())]).toEqual(['s'])
+  // A file that came with another login is read for it.
+  const brought = JSON.stringify({ w: { token: 't', received_at: 1000 } })
+  await t.sessions.save('other', bot('another'))
+  await writeFile(join(t.dir, 'other', 'contexts.json'), brought)
+  contexts.written()
+  expect([...contexts.holders('w', await records())]).toEqual(['other'])
+})

@@ -1,0 +1,86 @@
+/** Session records kept between looks, with more sessions than are looked at each time; changed by another process too. */
+import { expect, spyOn, test } from 'bun:test'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Roll } from '../../src/state/roll.ts'
+import { until } from '../support/until.ts'
+import { bot, inOther, openTestState, type TestState } from './support.ts'
+
+async function withSeventy(): Promise<TestState> {
+  const t = await openTestState()
+  for (let i = 0; i < 70; i++) {
+    await mkdir(join(t.dir, `s${i}`), { mode: 0o700 })
+    await writeFile(join(t.dir, `s${i}`, 'token.json'), JSON.stringify(bot(`b${i}`)), { mode: 0o600 })
+  }
+  return t
+}
+
+const names = async (t: TestState) => (await t.sessions.list()).map(({ name }) => name).sort()
+const tokenOf = async (t: TestState, wanted: string) =>
+  (await t.sessions.list()).find(({ name }) => name === wanted)?.bot?.token
+
+/** What another process does; when this resolves it has exited. */
+async function elsewhere(t: TestState, body: string): Promise<void> {
+  expect(await inOther(t.dir, body).exited).toBe(0)
+}
+
+test('of 70 sessions, what another process logs in, renames and logs out is seen, and by name at once', async () => {
+  await using t = await withSeventy()
+  expect(await names(t)).toHaveLength(70)
+
+  const login = JSON.stringify(bot('new'))
+  await elsewhere(t, `await sessions.save('new', ${login})`)
+  expect((await t.sessions.get('new'))?.bot).toEqual(bot('new'))
+  await until('the new session is listed', 5000, async () => (await names(t)).includes('new'))
+
+  // The folder stays as it is: nothing but the file tells.
+  const again = bot('b7', { token: 'b7@im.bot:again' })
+  await elsewhere(t, `await sessions.save('s7', ${JSON.stringify(again)})`)
+  expect((await t.sessions.get('s7'))?.bot).toEqual(again)
+  await until('the new login is listed', 5000, async () => (await tokenOf(t, 's7')) === again.token)
+
+  await elsewhere(t, `await sessions.rename('s7', 'z7')`)
+  expect(await t.sessions.get('s7')).toBeUndefined()
+  expect(await names(t)).not.toContain('s7')
+  await until('the new name is listed', 5000, async () => (await tokenOf(t, 'z7')) === again.token)
+
+  // A file of somebody else keeps the folder, so that again only the session's own file tells.
+  await writeFile(join(t.dir, 's8', 'notes'), 'mine')
+  await elsewhere(t, `await sessions.remove('s8'); await sessions.remove('s9')`)
+  expect(await t.sessions.get('s8')).toBeUndefined()
+  expect(await names(t)).not.toContain('s9')
+  await until('the logged out one is gone', 5000, async () => !(await names(t)).includes('s8'))
+  expect(await names(t)).toHaveLength(69)
+}, 30_000)
+
+test('of 70 sessions, what this process changes is seen at once', async () => {
+  await using t = await withSeventy()
+  await names(t)
+  await t.sessions.save('s1', bot('b1', { token: 'b1@im.bot:again' }))
+  expect(await tokenOf(t, 's1')).toBe('b1@im.bot:again')
+  await t.sessions.rename('s1', 'z1')
+  expect(await tokenOf(t, 'z1')).toBe('b1@im.bot:again')
+  await t.sessions.remove('z1')
+  expect(await names(t)).toHaveLength(69)
+})
+
+test('what a look in the background finds is listed, also when a change of our own is read meanwhile', async () => {
+  const records = new Map([
+    ['a', { bot: 1 }],
+    ['b', { bot: 1 }],
+  ])
+  const roll = new Roll<{ bot: number }>(async folder => records.get(folder))
+  const folders = ['a', 'b']
+  const list = async () => (await roll.list(folders)).map(({ bot }) => bot)
+  let now = performance.now()
+  using _time = spyOn(performance, 'now').mockImplementation(() => now)
+  await list()
+  // Old enough for a look in the background, not yet for one that is waited for.
+  now += 900
+  records.set('a', { bot: 2 })
+  records.set('b', { bot: 2 })
+  roll.changed('b')
+  await list()
+  await new Promise(resolve => setImmediate(resolve))
+  expect(await list()).toEqual([2, 2])
+})
