@@ -83,13 +83,13 @@ export async function intended(
     ],
     dataDir: config.basePath,
     writes: liesIn(config.basePath, config.mediaRoot) ? [] : [config.mediaRoot],
-    ...(account && { account }),
+    account,
     lowPort: [config.port, config.adminPort, config.sandbox ? config.sandboxPort : 0].some(
       port => port !== undefined && port > 0 && port < 1024,
     ),
     notifies: manager.title === 'systemd' && canNotify,
     environment: { ...again.variables, ...network },
-    ...(config.token !== undefined && { token: config.token }),
+    token: config.token,
   }
   for (const word of [account?.name ?? '', ...plan.command, ...Object.values(plan.environment)])
     if (isUnspeakable(word))

@@ -142,10 +142,8 @@ export async function runServiceStatus(typed: object): Promise<0 | 1> {
       ...{ name: service.name, scope: service.scope, manager: manager.title, path: definitionOf(manager) },
       installed: found !== undefined,
       ...state,
-      ...(served && { base_path: served.config.basePath, program: served.program, url: served.url }),
-      ...(running !== undefined && { running_version: running }),
-      ...{ version, outdated },
-      ...(health && { health }),
+      ...{ base_path: served?.config.basePath, program: served?.program, url: served?.url },
+      ...{ running_version: running, version, outdated, health },
     }
     await writeOut(`${jsonLine(seen)}\n`)
   } else if (!state)

@@ -8,7 +8,7 @@ const plistMark = '<!-- Written by svc service install, which writes it anew eac
 /** The label by which launchd knows the service. */
 export const labelOf = (name: string): string => `local.${name}`
 
-type Value = string | number | boolean | readonly string[] | { readonly [Key in string]: Value }
+type Value = undefined | string | number | boolean | readonly string[] | { readonly [Key in string]: Value }
 
 /** The list. @param logPath where what the service logs is kept */
 export function plistText(plan: ServicePlan, logPath: string): string {
@@ -17,7 +17,7 @@ export function plistText(plan: ServicePlan, logPath: string): string {
     Label: labelOf(name),
     ProgramArguments: command,
     EnvironmentVariables: { BUN_CONFIG_MAX_HTTP_REQUESTS: '60000', ...environment },
-    ...(scope === 'system' && account && { UserName: account.name }),
+    UserName: scope === 'system' ? account?.name : undefined,
     WorkingDirectory: '/',
     RunAtLoad: true,
     KeepAlive: { SuccessfulExit: false },
@@ -55,7 +55,9 @@ function xml(value: Value, indent: string): string {
   if (typeof value === 'number') return `<integer>${value}</integer>`
   if (typeof value === 'boolean') return value ? '<true/>' : '<false/>'
   if (Array.isArray(value)) return `<array>\n${inside(value.map(one => xml(one, deeper)))}${indent}</array>`
-  const entries = Object.entries(value as Readonly<Record<string, Value>>)
+  const entries = Object.entries(value as Readonly<Record<string, Value>>).filter(
+    ([, one]) => one !== undefined,
+  )
   const pairs = entries.flatMap(([key, one]) => [`<key>${escaped(key)}</key>`, xml(one, deeper)])
   return `<dict>\n${inside(pairs)}${indent}</dict>`
 }

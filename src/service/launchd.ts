@@ -74,16 +74,14 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
     async state() {
       const { status, stdout } = await call('print', target)
       const field = (key: string) => new RegExp(`^\\s*${key} = (.+)$`, 'm').exec(stdout)?.[1]
-      const [pid, runs, exit] = [field('pid'), field('runs'), field('last exit code')]
-      const running = field('state') === 'running'
+      const [pid, runs, exit = ''] = [field('pid'), field('runs'), field('last exit code')]
+      const [loaded, running] = [status === 0, field('state') === 'running']
       return {
-        loaded: status === 0,
-        enabled: status === 0,
-        state: status === 0 ? (field('state') ?? 'unknown') : 'not loaded',
-        running,
-        ...(pid !== undefined && { pid: Number(pid) }),
-        ...(runs !== undefined && { restarts: Math.max(0, Number(runs) - 1) }),
-        ...(!running && /^-?[1-9]/.test(exit ?? '') && { ended: `status ${exit}` }),
+        ...{ loaded, enabled: loaded, running },
+        state: loaded ? (field('state') ?? 'unknown') : 'not loaded',
+        pid: pid === undefined ? undefined : Number(pid),
+        restarts: runs === undefined ? undefined : Math.max(0, Number(runs) - 1),
+        ended: !running && /^-?[1-9]/.test(exit) ? `status ${exit}` : undefined,
       }
     },
     async lastWords(since) {

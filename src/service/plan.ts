@@ -84,7 +84,7 @@ export interface ServiceState {
 
 /** The file that `--token-file` names, if the plan has a token. */
 export const tokenFile = ({ token, account }: ServicePlan, path: string): ServiceFile[] =>
-  token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, ...(account && { owner: account }) }]
+  token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, owner: account }]
 
 /** The files of one service. */
 export interface ServiceFiles {

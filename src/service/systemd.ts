@@ -68,7 +68,7 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       await call('daemon-reload')
       await call('reset-failed', unit)
     },
-    state: async () => stateOf(await properties(call, unit)),
+    state: () => stateOf(call, unit),
     async lastWords(since) {
       // What the service wrote itself, and not what systemd says of it.
       const args = ['-u', unit, '-t', name, '-n', '4', '--no-pager', '-o', 'cat']
@@ -95,14 +95,10 @@ interface UnitFiles {
 
 function filesOf(plan: ServicePlan, { path, tokenPath, environmentPath, lib }: UnitFiles): ServiceFile[] {
   const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
-  const text = unitText(plan, { lib, ...(lines.length > 0 && { environmentPath }) })
-  return [
-    ...tokenFile(plan, tokenPath),
-    ...(lines.length > 0
-      ? [{ path: environmentPath, text: `${lines.join('\n')}\n`, mode: 0o600 as const }]
-      : []),
-    { path, text, mode: 0o644 },
-  ]
+  const environment = { path: environmentPath, text: `${lines.join('\n')}\n`, mode: 0o600 as const }
+  const isSet = lines.length > 0
+  const text = unitText(plan, { lib, environmentPath: isSet ? environmentPath : undefined })
+  return [...tokenFile(plan, tokenPath), ...(isSet ? [environment] : []), { path, text, mode: 0o644 }]
 }
 
 const asked = [
@@ -110,41 +106,24 @@ const asked = [
   ...['ActiveEnterTimestamp', 'Result', 'ExecMainStatus'],
 ]
 
-async function properties(
-  call: (...args: string[]) => Promise<Ran>,
-  unit: string,
-): Promise<Readonly<Record<string, string>>> {
+async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string): Promise<ServiceState> {
   const { stdout } = await call('show', unit, `--property=${asked.join(',')}`)
-  return Object.fromEntries(
-    stdout
-      .split('\n')
-      .map(line => /^(\w+)=(.*)$/.exec(line))
-      .flatMap(found => (found ? [[found[1], found[2]]] : [])),
+  const of: Record<string, string | undefined> = Object.fromEntries(
+    [...stdout.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
   )
-}
-
-function stateOf(of: Readonly<Record<string, string>>): ServiceState {
-  const [pid, restarts] = [Number(of.MainPID), Number(of.NRestarts)]
+  const { ActiveState: active = 'unknown', SubState: sub, Result: result = 'success' } = of
+  const running = active === 'active'
   // As in `Sun 2026-11-22 00:38:53 UTC`: the zone was asked for.
-  const since = Date.parse(
-    (of.ActiveEnterTimestamp ?? '').replace(/^\w+ /, '').replace(' ', 'T').replace(' UTC', 'Z'),
-  )
-  const running = of.ActiveState === 'active'
-  const state = [
-    of.ActiveState ?? 'unknown',
-    ...(of.SubState && of.SubState !== of.ActiveState ? [`(${of.SubState})`] : []),
-  ]
+  const since = Date.parse((of.ActiveEnterTimestamp ?? '').replace(/^\w+ (\S+) (\S+) UTC$/, '$1T$2Z'))
   return {
     loaded: of.LoadState === 'loaded',
     enabled: /^enabled/.test(of.UnitFileState ?? ''),
-    state: state.join(' '),
+    state: sub && sub !== active ? `${active} (${sub})` : active,
     running,
-    ...(pid > 0 && { pid }),
-    ...(running && Number.isFinite(since) && { since }),
-    ...(Number.isInteger(restarts) && { restarts }),
-    ...(!running &&
-      of.Result !== undefined &&
-      of.Result !== 'success' && { ended: `${of.Result}, status ${of.ExecMainStatus ?? '?'}` }),
+    pid: Number(of.MainPID) || undefined,
+    since: running && Number.isFinite(since) ? since : undefined,
+    restarts: of.NRestarts === undefined ? undefined : Number(of.NRestarts),
+    ended: running || result === 'success' ? undefined : `${result}, status ${of.ExecMainStatus ?? '?'}`,
   }
 }
 
