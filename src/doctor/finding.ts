@@ -40,8 +40,7 @@ export interface Finding extends Found {
 
 export const ok = (check: string, what: string): Found => ({ check, severity: 'ok', what })
 export const note = (check: string, what: string, fix?: string): Found => ({
-  ...{ check, severity: 'note', what },
-  ...(fix !== undefined && { fix }),
+  ...{ check, severity: 'note', what, fix },
 })
 export const warning = (check: string, what: string, fix: string): Found => ({
   ...{ check, severity: 'warning', what, fix },

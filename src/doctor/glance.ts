@@ -76,12 +76,10 @@ export async function glance(options: {
     const { name, status, bot, users } = session
     return {
       ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
-      ...(bot && { bot_id: bot.bot_id, created_at: bot.created_at }),
-      ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
-      ...(bot?.expired_at !== undefined && { expired_at: bot.expired_at }),
-      ...(bot?.lapsed_at !== undefined && { lapsed_at: bot.lapsed_at }),
+      ...{ bot_id: bot?.bot_id, created_at: bot?.created_at, user_id: bot?.user_id },
+      ...{ expired_at: bot?.expired_at, lapsed_at: bot?.lapsed_at },
       user_count: users.size,
-      ...(store?.suspects.has(name) && { suspect_count: store.suspects.get(name)! }),
+      suspect_count: store?.suspects.get(name),
     }
   })
   const connected = sessions.filter(session => session.connected).length
@@ -91,8 +89,8 @@ export async function glance(options: {
     ok: polls.active && sessions.length > 0 && connected === sessions.length,
     ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
     ...{ session_count: sessions.length, connected_count: connected, sessions },
-    ...(store && { store: { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes } }),
-    outbox: { messages, users, ...(oldestAt !== undefined && { oldest_at: oldestAt }) },
+    store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
+    outbox: { messages, users, oldest_at: oldestAt },
     trouble,
   }
 }
@@ -100,9 +98,5 @@ export async function glance(options: {
 function polledBy(polling: Polling | undefined): Glance['polling'] {
   if (!polling?.held) return { active: false, stalled: false }
   const { stalled, pid, since } = polling
-  return {
-    ...{ active: !stalled, stalled },
-    ...(pid !== undefined && { pid }),
-    ...(since !== undefined && { since }),
-  }
+  return { active: !stalled, stalled, pid, since }
 }

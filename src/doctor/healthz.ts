@@ -34,10 +34,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
   const socket = url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
   const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
   try {
-    const response = await apiFetch(`${base}/healthz`, {
-      timeoutMs: deadlineMs,
-      ...(socket !== undefined && { socket }),
-    })
+    const response = await apiFetch(`${base}/healthz`, { timeoutMs: deadlineMs, socket })
     const seen = healthIn(await response.text())
     return seen === undefined
       ? { kind: 'stranger', status: response.status }

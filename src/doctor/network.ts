@@ -35,11 +35,11 @@ export async function examineNetwork(patient: Patient): Promise<NetworkSight> {
     servers.map(async ({ url, name }) => {
       const proxy = proxyFor(new URL(url))
       const reached = await reach(url, { deadlineMs, proxied: proxy !== undefined })
-      return { url, name, reached, ...(proxy && { proxy: proxy.host }) }
+      return { url, name, reached, proxy: proxy?.host }
     }),
   )
   const upstream = answers.find(({ name }) => name === 'API')?.reached
-  return { found: answers.map(answer => told(answer, deadlineMs)), ...(upstream && { upstream }) }
+  return { found: answers.map(answer => told(answer, deadlineMs)), upstream }
 }
 
 function told(

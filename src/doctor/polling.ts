@@ -39,7 +39,7 @@ export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling>
   const lock = await lookAtLock(path)
   if (!lock) return { held: false, stalled: false }
   const { held, pid, takenAt, touchedAt } = lock
-  const taken = { ...(pid !== undefined && { pid }), ...(takenAt !== undefined && { since: takenAt }) }
+  const taken = { pid, since: takenAt }
   if (!held || pid === undefined) return { held, ...taken, stalled: false, lock }
   const process = await processState(pid)
   const ageMs = clock.now() - touchedAt

@@ -40,7 +40,7 @@ export async function reach(
     return {
       ok: true,
       status: response.status,
-      ...(Number.isFinite(date) && { date }),
+      date: Number.isFinite(date) ? date : undefined,
       ...{ localAt: begunAt + tookMs / 2, tookMs },
     }
   } catch (error) {
