@@ -13,6 +13,7 @@ const steps: readonly (readonly string[])[] = [
   ['platform'],
   ['config'],
   ['ilink', 'state', 'store', 'setup', 'service'],
+  ['send'],
   ['gateway'],
   ['tools', 'migrate'],
   ['server', 'sandbox'],

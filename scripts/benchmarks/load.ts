@@ -1,20 +1,26 @@
 /**
  * Load from a process of its own: `load.ts <url> <path> <json body> <connections> <seconds>` over plain sockets, one
- * request at a time on each connection. Ends with a line `{requests, seconds}`. Sockets, because a `fetch` client
+ * request at a time on each connection, `%n` in the body being its number. Ends with a line
+ * `{requests, seconds, p50, p99}`, the last two in ms. Sockets, because a `fetch` client
  * costs several times what the servers measured here cost.
  */
 import process from 'node:process'
 
 const [url = '', path = '/', body = '{}', connections = '32', seconds = '3'] = process.argv.slice(2)
 const { hostname, port, host } = new URL(url)
-const request = Buffer.from(
-  `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-)
+const requestOf = (text: string) =>
+  Buffer.from(
+    `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+  )
+const took: number[] = []
 let requests = 0
 let running = true
 let failure: string | undefined
 
-async function connect(): Promise<void> {
+async function connect(nth: number): Promise<void> {
+  // Each connection may speak of something of its own.
+  const request = requestOf(body.replaceAll('%n', String(nth)))
+  let at = performance.now()
   const closed = Promise.withResolvers<void>()
   let seen = ''
   await Bun.connect({
@@ -35,6 +41,9 @@ async function connect(): Promise<void> {
         if (seen.length < head + 4 + length) return
         seen = seen.slice(head + 4 + length)
         requests++
+        const now = performance.now()
+        took.push(now - at)
+        at = now
         if (running) socket.write(request)
         else socket.end()
       },
@@ -47,11 +56,15 @@ async function connect(): Promise<void> {
 
 console.log('ready')
 const from = performance.now()
-const all = Array.from({ length: Number(connections) }, connect)
+const all = Array.from({ length: Number(connections) }, (_none, nth) => connect(nth))
 await Bun.sleep(Number(seconds) * 1000)
-const took = (performance.now() - from) / 1000
+const lasted = (performance.now() - from) / 1000
 const counted = requests
 running = false
 await Promise.all(all)
 if (failure !== undefined) throw new Error(`not answered with 200: ${failure}`)
-console.log(JSON.stringify({ requests: counted, seconds: took }))
+took.sort((a, b) => a - b)
+const percentile = (p: number) => took[Math.floor(took.length * p)]
+console.log(
+  JSON.stringify({ requests: counted, seconds: lasted, p50: percentile(0.5), p99: percentile(0.99) }),
+)

@@ -14,9 +14,11 @@ import { media } from './media.ts'
 import { panel } from './panel.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
+import { send } from './send.ts'
 
 const all: readonly Benchmark[] = [
   rest,
+  send,
   ingest,
   delivery,
   media,

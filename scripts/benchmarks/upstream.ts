@@ -29,6 +29,7 @@ let backlog: Backlog | undefined
 const parked = new Set<Parked>()
 let onParked = Promise.withResolvers<void>()
 let polls = 0
+let sent = Date.now()
 
 const json = { headers: { 'content-type': 'application/json' } }
 const empty = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
@@ -146,7 +147,7 @@ const server: Bun.Server<undefined> = Bun.serve({
     if (url.pathname === '/ilink/bot/getuploadurl') {
       return Response.json({ ret: 0, upload_full_url: `${server.url.origin}/c2c/upload` })
     }
-    return Response.json({ ret: 0, message_id: String(Date.now()) })
+    return Response.json({ ret: 0, message_id: String(++sent) })
   },
 })
 console.log(`ready ${server.url.origin}`)

@@ -3,6 +3,7 @@
 import { isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
+  countNow,
   defaultSessionName,
   hasWritten,
   rightToAnswer,
@@ -113,16 +114,19 @@ export class Accounts {
   }
 
   #usersOf(session: string): SessionUser[] {
-    return writersIn(this.#ports.contexts.known(session))
-      .map(
-        ([user_id, context]): SessionUser => ({
+    const { clock, contexts, store } = this.#ports
+    const counters = store.outbox.counters(session)
+    return writersIn(contexts.known(session))
+      .map(([user_id, context]): SessionUser => {
+        const count = countNow(context, counters.get(user_id), clock.now())
+        return {
           user_id,
           ...(context.first_seen > 0 && { first_seen: context.first_seen }),
           ...(context.received_at !== undefined && { last_received: context.received_at }),
-          ...(context.last_sent_at !== undefined && { last_sent: context.last_sent_at }),
-          ...rightToAnswer(context),
-        }),
-      )
+          ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
+          ...rightToAnswer(count),
+        }
+      })
       .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
   }
 

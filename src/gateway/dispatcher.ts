@@ -6,9 +6,9 @@ import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import { linked } from '../platform/signals.ts'
 import type { Heartbeat } from './heartbeat.ts'
 import type { Poller } from './poller.ts'
-import { linked } from './signals.ts'
 
 /** A watcher tries the lock this often. */
 const tryEveryMs = 1000

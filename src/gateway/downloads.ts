@@ -17,6 +17,7 @@ import {
   sweep,
 } from '../platform/files.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
+import { linked } from '../platform/signals.ts'
 import type { Store } from '../store/store.ts'
 import type { Call } from './call.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
@@ -24,7 +25,6 @@ import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
 import type { Downloaded, DownloadRequest, OpenedMedia } from './face.ts'
 import { allowedPath, type Folders } from './own-files.ts'
 import { counted } from './progress.ts'
-import { linked } from './signals.ts'
 import { viewOf } from './view.ts'
 
 export interface DownloadPorts {

@@ -4,10 +4,15 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 import type { Conversation, Hour } from '../model/conversation.ts'
-import type { MediaContent, MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
+import type { MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session, SessionCheck, SessionUser, SessionWithUsers } from '../model/session.ts'
+import type { Cancelled } from '../send/outbox.ts'
+import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
 import type { Call } from './call.ts'
+
+export type { Cancelled } from '../send/outbox.ts'
+export type { SendRequest } from '../send/plan.ts'
 
 export interface RecvRequest {
   /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
@@ -21,17 +26,6 @@ export interface RecvRequest {
   beside?: readonly Message[]
   /** Read on from the consumer's position also where another process polls and this one follows nothing. */
   onward?: boolean
-}
-
-export interface SendRequest {
-  to: string
-  text?: string
-  media: MediaContent[]
-  session?: string
-  /** What to do when the window is closed or the answers are used up; 'fail' by default. */
-  when_closed?: 'fail' | 'queue'
-  /** The first call's result answers every later one with the same key and content for 24 h. */
-  idempotency_key?: string
 }
 
 export interface DownloadRequest {
@@ -110,14 +104,6 @@ export interface Health {
   disk: 'ok' | 'low'
   /** Of a store that is unavailable: what is wrong and what to do; names no paths. */
   trouble?: { message: string; hint: string }
-}
-
-export interface Cancelled {
-  /** Whether anything was left to cancel. */
-  success: boolean
-  outbox_id: string
-  /** Messages that will not be sent any more. */
-  cancelled: number
 }
 
 export interface Gateway {

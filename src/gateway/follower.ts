@@ -9,11 +9,11 @@ import { isILinkError } from '../ilink/http.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { type BatchPorts, commitPolled, currentSession, type Polled, type PolledLogin } from './batch.ts'
 import { Greeting } from './greeting.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
-import { linked } from './signals.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {

@@ -7,7 +7,7 @@ import { type Account, createApi } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import type { BotInfo } from '../model/session.ts'
+import { type BotInfo, quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
@@ -16,6 +16,9 @@ import { openLock } from '../platform/lock.ts'
 import { holdOf } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
+import { Outbox } from '../send/outbox.ts'
+import { Sender } from '../send/send.ts'
+import { Worker } from '../send/worker.ts'
 import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
 import { Accounts } from './accounts.ts'
@@ -24,7 +27,6 @@ import { CommitsUnderWay } from './commits-under-way.ts'
 import { Conversations } from './conversations.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { Health, PanelGateway } from './face.ts'
-import { HandOver } from './hand-over.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
@@ -34,11 +36,9 @@ import { Logins } from './logins.ts'
 import { Media } from './media.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 import { OneShot } from './one-shot.ts'
-import { Outbox } from './outbox.ts'
-import { Turnstile } from './pace.ts'
 import { Poller } from './poller.ts'
-import { pretendedFetch } from './pretended.ts'
-import { Sender } from './sender.ts'
+import { pretendedFetch, SandboxClock } from './pretended.ts'
+import { routeTo } from './route.ts'
 
 export type { Gateway, PanelGateway } from './face.ts'
 
@@ -52,7 +52,7 @@ export interface GatewayOptions {
   store?: string | false
   /** Whether recv polls by itself as long as `start` was not called; otherwise it waits for others to poll. */
   oneShot?: boolean
-  /** The system's by default. */
+  /** The system's by default, in the sandbox its own. */
   clock?: Clock
 }
 
@@ -76,6 +76,8 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
 const memoryRows = 10_000
 /** Logins may be under way at a time, where the runtime's limit of requests has room for them. */
 const maxPendingLogins = 2000
+/** A send waits at most this long for its slot. */
+const sendPatienceMs = 30_000
 /** Requests that hand messages over may take this long when the service stops, and all its work that long. */
 const sendGraceMs = 1500
 const closeMs = 3500
@@ -87,7 +89,8 @@ const closeMs = 3500
  */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { config, log, version, sandboxUrl } = options
-  const clock = options.clock ?? systemClock
+  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock)
+  const clock = options.clock ?? sandboxClock ?? systemClock
   await ensurePrivateDir(config.basePath)
   // Private when made here; a folder that the user named keeps its rights.
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
@@ -117,7 +120,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const trustedHosts = new Set([new URL(upstreamUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
   const account = (bot: BotInfo): Account => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token })
-  const fetch = sandboxUrl === undefined ? apiFetch : pretendedFetch(apiFetch, sandboxUrl, log)
+  const fetch = sandboxUrl === undefined ? apiFetch : pretendedFetch(apiFetch, sandboxUrl, log, sandboxClock)
   const api = createApi({ fetch, channelVersion: config.channelVersion, version, slots })
   const cdn = createCdn({ fetch: apiFetch, trusted, slots: slots.media })
 
@@ -198,19 +201,39 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     trusted,
     closing: stop.signal,
   })
-  const pace = new Turnstile(config.pace, store, clock, sandboxUrl !== undefined)
-  const handOver = new HandOver({ api, judge, account, clock, log: log.child('sender') })
+  const sending = {
+    ...{ api, account, sessions, judge, contexts, store, clock },
+    media: {
+      look: media.sources.look.bind(media.sources),
+      stage: media.sources.bring.bind(media.sources),
+      upload: media.upload.bind(media),
+      keep: media.kept.keep.bind(media.kept),
+      open: media.kept.open.bind(media.kept),
+      discard: media.kept.discard.bind(media.kept),
+    },
+    rules: { quota: quotaPerInbound, windowMs, pace: config.pace, patienceMs: sendPatienceMs },
+    sandboxed: sandboxUrl !== undefined,
+    log: log.child('send'),
+    closing: stop.signal,
+  }
+  const worker = new Worker(sending)
+  const polls = () => dispatcher.role === 'poller'
   const outbox: Outbox = new Outbox({
-    ...{ sessions, contexts, store, media, pace, handOver, judge, account, clock },
-    polls: () => dispatcher.role === 'poller',
+    ...{ store, worker, media: sending.media, polls, clock },
     log: log.child('outbox'),
     closing: stop.signal,
   })
   const sender = new Sender({
-    ...{ api, accounts, sessions, contexts, store, media, outbox, pace, handOver, judge, account, clock },
-    commits,
-    log: log.child('sender'),
-    closing: stop.signal,
+    ...sending,
+    worker,
+    async route(to, session) {
+      // The message that is answered may have come this moment.
+      await commits.ended()
+      return (await routeTo({ accounts, contexts }, to, session)).session
+    },
+    wake: () => {
+      if (polls()) outbox.wake()
+    },
   })
 
   const housekeeping = new Housekeeping({
@@ -286,7 +309,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
         const patience = new AbortController()
         await Promise.race([
-          Promise.all([dispatcher.stop(), oneShot?.halt(), sender.close(sendGraceMs), housekeeping.closed()]),
+          Promise.all([
+            dispatcher.stop(),
+            oneShot?.halt(),
+            sender.close(sendGraceMs),
+            outbox.closed(),
+            housekeeping.closed(),
+          ]),
           clock.sleep(closeMs, patience.signal),
         ])
         patience.abort()

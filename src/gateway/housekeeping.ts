@@ -2,10 +2,10 @@
 
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Outbox } from '../send/outbox.ts'
 import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { Media } from './media.ts'
-import type { Outbox } from './outbox.ts'
 
 export interface HousekeepingPorts {
   sessions: Sessions

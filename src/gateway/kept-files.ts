@@ -78,7 +78,7 @@ export class KeptFiles {
   /** Removes files that no waiting message names: what a crash left between file and row, or between row and removal. */
   async sweep(): Promise<void> {
     const { clock, mediaRoot, store } = this.#ports
-    const needed = store.outbox(outbox => outbox.files())
+    const needed = new Set(await store.outbox.files())
     const kept = { test: (name: string) => keptName.test(name) && !needed.has(name) }
     await sweep(join(mediaRoot, 'outbox'), kept, clock.now() - staleMs)
   }

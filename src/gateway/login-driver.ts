@@ -6,8 +6,8 @@ import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/
 import type { LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { linked } from '../platform/signals.ts'
 import type { LoginNotice } from './face.ts'
-import { linked } from './signals.ts'
 
 export interface DriverPorts {
   api: Api

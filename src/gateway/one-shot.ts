@@ -6,13 +6,13 @@ import type { Message } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import { type Linked, linked } from '../platform/signals.ts'
 import { troubled } from '../state/trouble.ts'
 import type { Call } from './call.ts'
 import type { RecvRequest } from './face.ts'
 import type { Heartbeat } from './heartbeat.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
-import { type Linked, linked } from './signals.ts'
 
 export interface OneShotPorts {
   inbox: Inbox

@@ -1,12 +1,43 @@
-/** Requests to the sandbox: it lives in one process and is used by others, which outlive it. */
+/** Requests to the sandbox, and its clock: it lives in one process and is used by others, which outlive it. */
 import { type Fetch, type FetchInit, networkError } from '../ilink/http.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+
+/** Says in each answer by how many milliseconds the phone has moved the time of the sandbox ahead. */
+export const sandboxClockHeader = 'svc-sandbox-ahead-ms'
+
+/** The sandbox's clock, as its last answer told it: what a day later is there is so for the service too. */
+export class SandboxClock implements Clock {
+  readonly #clock: Clock
+  #aheadMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Takes what an answer says. */
+  follow(response: Response): void {
+    this.#aheadMs = Number(response.headers.get(sandboxClockHeader) ?? this.#aheadMs)
+  }
+
+  now(): number {
+    return this.#clock.now() + this.#aheadMs
+  }
+
+  monotonic(): number {
+    return this.#clock.monotonic()
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.#clock.sleep(ms, signal)
+  }
+}
 
 /**
  * `fetch` to the pretend WeChat at `url`, whose failures name it as what it is. That it is gone is told once, until it is
- * there again.
+ * there again. `clock` follows the one there.
  */
-export function pretendedFetch(fetch: Fetch, url: string, log: Log): Fetch {
+export function pretendedFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   // Whoever uses it goes on asking at this address: another port would help nobody.
   const { port } = new URL(url)
   const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
@@ -16,6 +47,7 @@ export function pretendedFetch(fetch: Fetch, url: string, log: Log): Fetch {
     try {
       const response = await fetch(url, init)
       told = false
+      clock?.follow(response)
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error

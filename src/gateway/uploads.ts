@@ -8,10 +8,10 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
+import { linked } from '../platform/signals.ts'
 import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from './disk.ts'
 import type { AcceptedUpload, GivenUpload } from './face.ts'
 import { type HomeFile, homeFile, openRegular } from './home-file.ts'
-import { linked } from './signals.ts'
 import { UploadQuota } from './upload-quota.ts'
 
 export interface UploadPorts {

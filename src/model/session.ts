@@ -96,9 +96,9 @@ export interface UserContext {
   token?: string
   /** Unix ms when the newest inbound message was received: the window counts from here. */
   received_at?: number
-  /** Sends reserved or spent since then. */
+  /** Answers used since then; the store counts them, a file of version 0.1 says where it begins. */
   used: number
-  /** Unix ms of the last send. */
+  /** Unix ms of the last send, counted likewise. */
   last_sent_at?: number
   /** Unix ms. */
   first_seen: number
@@ -108,6 +108,31 @@ export interface UserContext {
 export const hasWritten = ({ received_at, token }: UserContext): boolean =>
   received_at !== undefined || token !== undefined
 
+/** Answers to a user, as the store counts them: those after the message of `received_at`. */
+export interface Counter {
+  received_at?: number
+  used: number
+  last_sent_at?: number
+}
+
+/** Clocks of processes and machines differ by as much. */
+export const clockSkewMs = 60_000
+
+/** The count that holds now: a newer message of the user begins a new one. `now` in Unix ms. */
+export function countNow(context: Counter, counter: Counter | undefined, now: number): Counter {
+  const { received_at, used } = context
+  const counted = counter?.received_at
+  // Whoever asks has not heard of the newest message yet. A count of the future was made by a clock that was set back.
+  const newer = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
+  const current = counter && (newer || counted === received_at) ? counter : { received_at, used }
+  const last_sent_at = counter?.last_sent_at ?? context.last_sent_at
+  return {
+    ...(current.received_at !== undefined && { received_at: current.received_at }),
+    used: current.used,
+    ...(last_sent_at !== undefined && { last_sent_at }),
+  }
+}
+
 /** Upstream accepts answers for about this long after a user's last message (protocol notes 5.1). */
 export const windowMs = 24 * 60 * 60 * 1000
 /** Upstream accepts about this many sends per inbound message (protocol notes 5.1). */
@@ -115,7 +140,7 @@ export const quotaPerInbound = 10
 
 /** What is left of the right to answer a user, by our own counters; somebody unknown never wrote to this session. */
 export const rightToAnswer = (
-  context: UserContext | undefined,
+  context: Counter | undefined,
 ): { remaining: number; window_expires_at?: number } => ({
   remaining: Math.max(0, quotaPerInbound - (context?.used ?? 0)),
   ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),

@@ -92,6 +92,11 @@ export class Core {
     return this.clock.now() + this.#offsetMs
   }
 
+  /** Milliseconds by which that is ahead of the clock. */
+  get aheadMs(): number {
+    return this.#offsetMs
+  }
+
   /** Moves the world's time forward; holds look again, QR codes and windows may have run out. */
   advance(ms: number): number {
     this.#offsetMs += ms

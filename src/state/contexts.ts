@@ -1,15 +1,13 @@
 /**
- * The right to answer: per session and user the newest context token, when the user last wrote, and how much of the
- * quota is used. Kept in `<session>/contexts.json`, merged per user under the data lock, never overwritten blind.
+ * The right to answer: per session and user the newest context token, and when the user last wrote. Kept in
+ * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
+ * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
  */
-import { SvcError } from '../model/error.ts'
-import type { UserContext } from '../model/session.ts'
-import { errorCodeOf, setAside, writeDurably } from '../platform/files.ts'
-import type { FileLock } from '../platform/lock.ts'
+import { clockSkewMs, type UserContext } from '../model/session.ts'
+import { setAside, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import { type SessionRecord, type Sessions, serialized } from './sessions.ts'
-import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
@@ -22,14 +20,6 @@ export interface Inbound {
   again?: true
 }
 
-/** Whether units were set apart; `context` is the user's state after (or, refused, as it is). */
-export type Reservation =
-  | { ok: true; context: UserContext }
-  | { ok: false; why: 'window_closed' | 'quota_exhausted'; context: UserContext }
-
-/** Clocks of processes and machines differ by as much. */
-const aheadMs = 60_000
-
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
 
@@ -41,7 +31,6 @@ interface Content<U extends Users = Users> {
 
 export class Contexts {
   readonly #sessions: Sessions
-  readonly #lock: FileLock
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TurnCache<Users>()
@@ -49,9 +38,8 @@ export class Contexts {
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
-  constructor(options: { sessions: Sessions; lock: FileLock; log: Log }) {
+  constructor(options: { sessions: Sessions; log: Log }) {
     this.#sessions = options.sessions
-    this.#lock = options.lock
     this.#log = options.log
   }
 
@@ -94,49 +82,6 @@ export class Contexts {
   }
 
   /**
-   * Sets `count` units of the quota apart, before anything is sent: a crash between costs units, the other order could
-   * cost a double send.
-   *
-   * @throws SvcError `session_not_found` when the session was logged out meanwhile, `store_unavailable` when the file
-   *   cannot be written
-   */
-  async reserve(
-    session: string,
-    user: string,
-    count: number,
-    rules: { limit: number; windowMs: number; now: number },
-  ): Promise<Reservation> {
-    return this.#change<Reservation>(session, user, known => {
-      const before = known ?? { used: 0, first_seen: rules.now }
-      if (before.received_at !== undefined && rules.now - before.received_at >= rules.windowMs) {
-        return [known, { ok: false, why: 'window_closed', context: before }]
-      }
-      if (before.used + count > rules.limit) {
-        return [known, { ok: false, why: 'quota_exhausted', context: before }]
-      }
-      const context = { ...before, used: before.used + count }
-      return [context, { ok: true, context }]
-    })
-  }
-
-  /** Returns units that certainly were not spent, unless the user wrote meanwhile (which set the count back anyway). */
-  async giveBack(
-    session: string,
-    user: string,
-    count: number,
-    reservedAt: number | undefined,
-  ): Promise<void> {
-    await this.#change(session, user, known => {
-      if (!known || known.received_at !== reservedAt) return [known, undefined]
-      return [{ ...known, used: Math.max(0, known.used - count) }, undefined]
-    })
-  }
-
-  async markSent(session: string, user: string, at: number): Promise<void> {
-    await this.#change(session, user, known => [known && { ...known, last_sent_at: at }, undefined])
-  }
-
-  /**
    * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
    * data lock and replaces it together with the cursor. The same messages again, after a crash or from upstream,
    * change nothing: a window opens and a quota begins anew only with a message later than all before.
@@ -159,7 +104,7 @@ export class Contexts {
       const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase())
       // A time in the future was noted by a clock that was set back since: it says nothing.
       const noted = before?.received_at
-      const last = noted !== undefined && noted > now + aheadMs ? undefined : noted
+      const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
       if (last !== undefined && last > received_at) continue
       const same = last !== undefined && (again || last === received_at)
       const kept = token ?? before?.token
@@ -188,36 +133,6 @@ export class Contexts {
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
     await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
     this.written()
-  }
-
-  /** One user's context replaced by what `change` makes of it; the file is left alone when that is the same. */
-  async #change<T>(
-    session: string,
-    user: string,
-    change: (known: UserContext | undefined) => [UserContext | undefined, T],
-  ): Promise<T> {
-    const gone = (cause?: unknown) =>
-      new SvcError('session_not_found', `session "${session}" was logged out meanwhile`, { cause })
-    const write = async () => {
-      // What a logout left of the folder must not get a file of its own again.
-      if (!this.#sessions.token(session)) throw gone()
-      const { users, others } = await this.#fresh(session)
-      const known = users.get(user)
-      const [context, result] = change(known)
-      if (context && context !== known) {
-        users.set(user, context)
-        this.#note(session, [user])
-        try {
-          await writeDurably(this.#sessions.contextsPath(session), textOf({ users, others }))
-        } catch (error) {
-          throw errorCodeOf(error) === 'ENOENT' ? gone(error) : error
-        } finally {
-          this.written()
-        }
-      }
-      return result
-    }
-    return told(() => this.#lock.run(write))
   }
 
   /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */

@@ -36,7 +36,7 @@ export interface State {
 export function openState(options: { dir: string; lock: FileLock; log: Log }): State {
   const { lock } = options
   const sessions = new Sessions(options)
-  const contexts = new Contexts({ sessions, lock, log: options.log })
+  const contexts = new Contexts({ sessions, log: options.log })
   sessions.onNewBot = name => contexts.forget(name)
 
   return {

@@ -94,7 +94,8 @@ export class Conversations {
     return this.#db
       .prepare(
         `SELECT m.id, m.status FROM (
-           SELECT message FROM in_flight UNION SELECT message FROM outbox_part WHERE status = 'queued'
+           SELECT message FROM outbox_part WHERE status = 'sending'
+           UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
            ORDER BY message DESC LIMIT 1000
          ) AS waiting CROSS JOIN message m ON m.id = waiting.message`,
       )

@@ -1,26 +1,30 @@
 /**
- * Lanes of the outbox: what waits for one user of one session, in order. One process at a time works on a lane; it holds
- * the lane by a lease that lapses when the process dies.
+ * Lanes: what is known of sending to one user of one session. A row holds the counter of used answers, a hold after
+ * refusals, and who sends what waits there: one process at a time, by a lease that lapses when it dies.
  */
+import type { Hold } from '../model/admission.ts'
+import type { Counter } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/sqlite.ts'
+import type { Database, Row } from '../platform/sqlite.ts'
 import type { Messages } from './messages.ts'
 import type { Owner } from './owner.ts'
 
-/** What waits for one user of one session. */
 export interface Lane {
   id: number
   session: string
   user: string
-  /** When the user had last written as upstream refused: nothing goes before they write later than that. */
-  held_at?: number
-  /** Unix ms. */
+  counter: Counter
+  hold?: Hold
+  /** Unix ms: after trouble on the way, what waits is not tried before. */
   not_before: number
   failures: number
 }
 
 /** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
 export const laneLeaseMs = 60_000
+
+const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
+  l.not_before, l.failures FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 export class Lanes {
   readonly #db: Database
@@ -35,56 +39,82 @@ export class Lanes {
     this.#owner = owner
   }
 
-  /** Whether anything waits for that user, or is being sent to them out of here. */
-  waits(session: string, user: string): boolean {
-    return this.#messages
-      .sessionKeys(session)
-      .some(
-        key =>
-          this.#db
-            .prepare('SELECT 1 AS found FROM outbox_lane WHERE session = ? AND peer = ?')
-            .get(key, user) !== undefined,
-      )
-  }
-
-  /** Every lane with something in it. */
-  list(): Lane[] {
+  /** Every lane in which a queued send waits. */
+  waiting(): Lane[] {
     return this.#db
       .prepare(
-        `SELECT l.id, s.name, l.peer, l.held_at, l.not_before, l.failures
-         FROM outbox_lane l JOIN session s ON s.key = l.session ORDER BY l.id`,
+        `SELECT ${columns} WHERE l.id IN
+           (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`,
       )
       .all()
-      .map(row => ({
-        id: Number(row.id),
-        session: String(row.name),
-        user: String(row.peer),
-        ...(row.held_at !== null && { held_at: Number(row.held_at) }),
-        not_before: Number(row.not_before),
-        failures: Number(row.failures),
-      }))
+      .map(laneOf)
+  }
+
+  /** The lane of that user, made when there is none. Inside a transaction. */
+  of(session: number, user: string): Lane {
+    const found = this.find(session, user)
+    if (found) return found
+    this.#db.prepare('INSERT INTO outbox_lane (session, peer) VALUES (?, ?)').run(session, user)
+    return this.find(session, user)!
+  }
+
+  find(session: number, user: string): Lane | undefined {
+    const row = this.#db.prepare(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`).get(session, user)
+    return row && laneOf(row)
+  }
+
+  get(id: number): Lane | undefined {
+    const row = this.#db.prepare(`SELECT ${columns} WHERE l.id = ?`).get(id)
+    return row && laneOf(row)
+  }
+
+  /** What is counted of the users of a session, or of one of them. */
+  counters(session: string, user?: string): Map<string, Counter> {
+    const key = this.#messages.knownKey(session)
+    if (key === undefined) return new Map()
+    const one = user === undefined ? '' : ' AND peer = ?'
+    return new Map(
+      this.#db
+        .prepare(`SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`)
+        .all(key, ...(user === undefined ? [] : [user]))
+        .map(row => [String(row.peer), counterOf(row)]),
+    )
+  }
+
+  count(id: number, { received_at, used, last_sent_at }: Counter): void {
+    this.#db
+      .prepare('UPDATE outbox_lane SET received_at = ?, used = ?, last_sent_at = ? WHERE id = ?')
+      .run(received_at ?? null, used, last_sent_at ?? null, id)
+  }
+
+  /** An answer was sent. @returns the count */
+  sent(id: number, at: number): Counter | undefined {
+    const row = this.#db
+      .prepare(
+        'UPDATE outbox_lane SET last_sent_at = ? WHERE id = ? RETURNING received_at, used, last_sent_at',
+      )
+      .get(at, id)
+    return row && counterOf(row)
   }
 
   /** Takes a lane, or keeps it. @returns false while another process has it */
   claim(lane: number): boolean {
-    return this.#db.transaction(() => {
-      const row = this.#db.prepare('SELECT owner, lease_until FROM outbox_lane WHERE id = ?').get(lane)
-      if (!row) return false
-      const now = this.#clock.now()
-      const leftMs = Number(row.lease_until) - now
-      const free =
-        row.owner === null ||
-        row.owner === this.#owner.name ||
-        leftMs <= 0 ||
-        // Far more than a whole lease is left when the clock was set back.
-        leftMs > 2 * laneLeaseMs ||
-        this.#owner.isDead(String(row.owner))
-      if (!free) return false
-      this.#db
-        .prepare('UPDATE outbox_lane SET owner = ?, lease_until = ? WHERE id = ?')
-        .run(this.#owner.name, now + laneLeaseMs, lane)
-      return true
-    })
+    const row = this.#db.prepare('SELECT owner, lease_until FROM outbox_lane WHERE id = ?').get(lane)
+    if (!row) return false
+    const now = this.#clock.now()
+    const leftMs = Number(row.lease_until) - now
+    const free =
+      row.owner === null ||
+      row.owner === this.#owner.name ||
+      leftMs <= 0 ||
+      // Far more than a whole lease is left when the clock was set back.
+      leftMs > 2 * laneLeaseMs ||
+      this.#owner.isDead(String(row.owner))
+    if (!free) return false
+    this.#db
+      .prepare('UPDATE outbox_lane SET owner = ?, lease_until = ? WHERE id = ?')
+      .run(this.#owner.name, now + laneLeaseMs, lane)
+    return true
   }
 
   release(lane: number): void {
@@ -93,33 +123,37 @@ export class Lanes {
       .run(lane, this.#owner.name)
   }
 
-  /** Nothing of the lane goes out for now; without arguments it may again. */
-  hold(lane: number, until: { heldAt?: number; notBefore?: number; failures?: number } = {}): void {
+  /** Nothing goes before the hold is over, or the user writes; undefined ends it. */
+  hold(lane: number, hold: Hold | undefined): void {
     this.#db
-      .prepare('UPDATE outbox_lane SET held_at = ?, not_before = ?, failures = ? WHERE id = ?')
-      .run(until.heldAt ?? null, until.notBefore ?? 0, until.failures ?? 0, lane)
+      .prepare('UPDATE outbox_lane SET held_at = ?, held_until = ?, holds = ? WHERE id = ?')
+      .run(hold?.since ?? null, hold?.until ?? null, hold?.count ?? 0, lane)
   }
 
-  /** The lane of that user, made when there is none. Inside a transaction. */
-  of(session: number, user: string): number {
-    const found = this.#db
-      .prepare('SELECT id FROM outbox_lane WHERE session = ? AND peer = ?')
-      .get(session, user)
-    if (found) return Number(found.id)
-    return this.#db.prepare('INSERT INTO outbox_lane (session, peer) VALUES (?, ?)').run(session, user)
-      .lastInsertRowid
-  }
-
-  /** The session's key of a lane that is ours; undefined for any other. */
-  sessionOfOwn(lane: number): number | undefined {
-    const row = this.#db.prepare('SELECT session, owner FROM outbox_lane WHERE id = ?').get(lane)
-    return row?.owner === this.#owner.name ? Number(row.session) : undefined
-  }
-
-  /** A lane in which nothing waits goes. */
-  closeIfEmpty(lane: number): void {
+  /** What waits is not tried before `notBefore` (Unix ms). */
+  later(lane: number, notBefore: number, failures: number): void {
     this.#db
-      .prepare('DELETE FROM outbox_lane WHERE id = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE lane = ?)')
-      .run(lane, lane)
+      .prepare('UPDATE outbox_lane SET not_before = ?, failures = ? WHERE id = ?')
+      .run(notBefore, failures, lane)
   }
 }
+
+function laneOf(row: Row): Lane {
+  return {
+    id: Number(row.id),
+    session: String(row.name),
+    user: String(row.peer),
+    counter: counterOf(row),
+    ...(row.held_until !== null && {
+      hold: { since: Number(row.held_at), until: Number(row.held_until), count: Number(row.holds) },
+    }),
+    not_before: Number(row.not_before),
+    failures: Number(row.failures),
+  }
+}
+
+const counterOf = (row: Row): Counter => ({
+  ...(row.received_at !== null && { received_at: Number(row.received_at) }),
+  used: Number(row.used),
+  ...(row.last_sent_at !== null && { last_sent_at: Number(row.last_sent_at) }),
+})

@@ -143,7 +143,8 @@ function outboxOf(db: Database): StoreSight['outbox'] {
     .prepare(
       `SELECT count(*) AS messages, count(DISTINCT part.lane) AS users, min(outbox.created_at) AS oldest,
         min(outbox.expires_at) AS expiry
-       FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry WHERE part.status = 'queued'`,
+       FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
+       WHERE part.status = 'queued' AND part.message IS NOT NULL`,
     )
     .get()
   const oldest = numberOf(waiting, 'oldest')

@@ -6,7 +6,6 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
 import { gramsOf, searchable } from './grams.ts'
-import type { Owner } from './owner.ts'
 import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
 
 export type { ReceivedMessage } from './repeats.ts'
@@ -80,16 +79,14 @@ export class Messages {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
-  readonly #owner: Owner
   #sentChanges = 0
   /** By folded name, as of that commit of another process. */
   #keys: { version: number; byName: Map<string, number[]> } | undefined
 
-  constructor(db: Database, clock: Clock, log: Log, owner: Owner) {
+  constructor(db: Database, clock: Clock, log: Log) {
     this.#db = db
     this.#clock = clock
     this.#log = log
-    this.#owner = owner
   }
 
   /** Counts what was done here to rows of sent messages. */
@@ -148,14 +145,6 @@ export class Messages {
     return lastInsertRowid
   }
 
-  insertSent(session: string, botId: string, message: SentMessage): number {
-    return this.#db.transaction(() => {
-      const id = this.insertOut(this.keyOf(session), botId, message, 'sending')
-      this.takeOff(id)
-      return id
-    })
-  }
-
   /** A row of a message from the bot. Inside a transaction. */
   insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
     const text = searchable(message.text)
@@ -200,43 +189,29 @@ export class Messages {
     return true
   }
 
-  /** From here on the message may have gone out. Inside a transaction. */
-  takeOff(id: number): void {
-    this.#db
-      .prepare('INSERT OR REPLACE INTO in_flight (message, owner, began_at) VALUES (?, ?, ?)')
-      .run(id, this.#owner.name, this.#clock.now())
+  /** It certainly did not go out, and waits again. Inside a transaction. */
+  rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
+    const row = this.#db.prepare('SELECT bot_id, peer, msg_type FROM message WHERE id = ?').get(id)
+    if (!row) return
+    const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type as MessageKind }
+    this.rewrite(id, String(row.bot_id), whole, 'queued')
   }
 
   settleSent(id: number, { status, messageId, reason }: Settled): void {
     this.#sentChanges += 1
-    this.#db.transaction(() => {
-      this.#db
-        .prepare('UPDATE message SET status = ?, reason = ? WHERE id = ?')
-        .run(status, reason ?? null, id)
-      this.#db.prepare('DELETE FROM in_flight WHERE message = ?').run(id)
-      // An id that a received row has already is not ours to take; the local one stays.
-      if (messageId !== undefined)
-        this.#db.prepare('UPDATE OR IGNORE message SET message_id = ? WHERE id = ?').run(messageId, id)
-    })
-  }
-
-  /** It certainly did not go out. Inside a transaction. */
-  landed(id: number): void {
-    this.#db.prepare('DELETE FROM in_flight WHERE message = ?').run(id)
+    if (messageId !== undefined) {
+      // An id that another row has already is not ours to take; the local one stays.
+      const { changes } = this.#db
+        .prepare('UPDATE OR IGNORE message SET status = ?, reason = ?, message_id = ? WHERE id = ?')
+        .run(status, reason ?? null, messageId, id)
+      if (changes > 0) return
+    }
+    this.#db.prepare('UPDATE message SET status = ?, reason = ? WHERE id = ?').run(status, reason ?? null, id)
   }
 
   /** A message went out joined to that one. */
   noteCarrier(id: number, messageId: string): void {
     this.#db.prepare('UPDATE message SET sent_with = ? WHERE id = ?').run(messageId, id)
-  }
-
-  /** Rows whose sender died in the middle, or has been at it since before `before`. */
-  abandoned(before: number): number[] {
-    return this.#db
-      .prepare('SELECT message, owner, began_at FROM in_flight')
-      .all()
-      .filter(({ owner, began_at }) => Number(began_at) < before || this.#owner.isDead(String(owner)))
-      .map(({ message }) => Number(message))
   }
 
   after(id: number, { limit, direction, session, fits }: Wanted): StoredMessage[] {
@@ -353,8 +328,8 @@ export class Messages {
   writtenTo(peer: string): string[] {
     const rows = this.#db
       .prepare(
-        `SELECT DISTINCT name FROM (SELECT session AS key FROM message INDEXED BY message_peer
-         WHERE peer = ? AND sent = 0 ORDER BY id DESC LIMIT 10) JOIN session USING (key)`,
+        `SELECT DISTINCT name FROM (SELECT session AS key, sent FROM message INDEXED BY message_peer
+         WHERE peer = ? ORDER BY id DESC LIMIT 100) JOIN session USING (key) WHERE sent = 0`,
       )
       .all(peer)
     return rows.map(row => String(row.name))

@@ -8,6 +8,7 @@ import { SvcError } from '../model/error.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { formOf } from '../platform/sqlite-form.ts'
 import { createGramTable } from './grams.ts'
+import { intoOneOutbox } from './one-outbox.ts'
 
 const steps: readonly ((db: Database) => void)[] = [
   db => {
@@ -156,6 +157,7 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
     `)
   },
+  intoOneOutbox,
 ]
 
 /** The form that this version writes. */

@@ -1,315 +1,507 @@
 /**
- * Sends that wait until their user writes: whole, in order, one lane per user of a session.
+ * Calls of send, from the first word on disk to the last: each is an entry, whether it goes at once or waits for its
+ * user.
  *
- * A part is in the log from the start, as `queued`, and what becomes of it is told there. One process at a time works on
- * a lane (`lanes.ts`). What it has begun to hand over is in flight
- * like any other send: when it dies then, that part is unknown and is never begun again.
+ * An entry of mode `fail` belongs to the process that its caller waits in: nobody else sends it, and it ends with its
+ * owner. One of mode `queue` goes out from whichever process holds its lane. A part is `sending` before the network
+ * hears of it; when its sender dies then, it is unknown and never begun again.
+ *
+ * Every method that writes is to be called inside a transaction.
  */
+import {
+  admit,
+  type Closed,
+  type Hold,
+  isDue,
+  type SendFacts,
+  type SendRules,
+  type Verdict,
+} from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
-import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
+import type { SentStatus } from '../model/message.ts'
+import { type Counter, countNow } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database, Row } from '../platform/sqlite.ts'
-import { Lanes } from './lanes.ts'
-import type { Messages, SentMessage, Settled } from './messages.ts'
+import type { Database } from '../platform/sqlite.ts'
+import type { Calendar } from './calendar.ts'
+import {
+  type EndReason,
+  Entries,
+  type Entry,
+  type EntryPart,
+  type KeptFile,
+  partOf,
+  type SendMode,
+} from './entries.ts'
+import { type Lane, Lanes } from './lanes.ts'
+import type { Messages, SentMessage } from './messages.ts'
 import type { Owner } from './owner.ts'
+import { Slots } from './slots.ts'
 
-/** A file of ours that a part is sent from. */
-export interface KeptFile {
-  /** Its name in the folder of kept files. */
-  name: string
-  file_name: string
-  size: number
-  /** Lower-case hex. */
-  md5: string
-}
-
-/** One message to queue. */
-export interface NewPart {
-  kind: 'text' | MediaKind
-  file?: KeptFile
-  /** As the log shows it while it waits. */
-  message: SentMessage
-  /** Its row, when it is in the log already: one that upstream refused. */
-  row?: number
-}
-
-export interface OutboxPart {
-  id: number
-  entry: number
-  kind: 'text' | MediaKind
-  msg_type: MessageKind
-  status: SentStatus
-  /** How often upstream has refused it. */
-  tries: number
-  /** Row id in the log. */
-  message: number
-  text: string
-  file?: KeptFile
-  raw: string
-}
-
-/** One queued call of send. */
-export interface OutboxEntry {
-  id: number
+export interface NewEntry {
   session: string
-  to_user: string
-  /** Unix ms. */
-  created_at: number
-  expires_at: number
-  parts: OutboxPart[]
+  bot_id: string
+  user: string
+  mode: SendMode
+  key?: string
+  content?: string
+  parts: readonly NewPart[]
 }
 
+/** One message of a new entry. */
+export interface NewPart {
+  kind: EntryPart['kind']
+  /** Of one that may wait: all that its sender, whoever that is, needs. */
+  waiting?: { file?: KeptFile; message: SentMessage }
+}
+
+/** The right to answer a user as its sender knows it, and the rules it keeps. */
+export interface Terms {
+  context: Counter
+  rules: SendRules
+}
+
+/** A message that may be out from now on. */
+export interface Begun {
+  lane: number
+  /** Ids of the parts that go as this message. */
+  parts: number[]
+  /** Row id in the log. */
+  row: number
+  /** With this message counted. */
+  counter: Counter
+  hold?: Hold
+  tries: number
+  slot?: number
+}
+
+export type Enqueued =
+  /** `behind`: others wait for that user already. */
+  | { state: 'new'; entry: Entry; lane: number; verdict: Verdict | 'behind'; begun?: Begun }
+  /** Nothing was written. */
+  | { state: 'closed'; verdict: Closed }
+  /** An earlier call has the key. */
+  | { state: 'known'; entry: Entry }
+
+/** `gone`: not ours to send any more, since it ended or another process has the lane. */
+export type Began = { go: 'begun'; begun: Begun } | { go: 'gone' } | Exclude<Verdict, { go: 'now' }>
+
+/** What became of a message that was begun. */
+export interface Settlement {
+  /** `queued`: it certainly did not go out, and waits again. */
+  status: SentStatus
+  message_id?: string
+  error?: EndReason
+  /** Whether it may have cost an answer. */
+  spent: boolean
+  /** WeChat saw nothing of it. */
+  unseen?: boolean
+  /** The other parts of its entry end so. */
+  rest?: EndReason
+  /** The lane's hold from now on; null ends it. */
+  hold?: Hold | null
+}
+
+/** What waits has waited long enough after this. */
+const queueLifeMs = 7 * 24 * 60 * 60_000
+/** A call that has shown no progress for so long is over, where its process cannot be asked. */
+const callLifeMs = 10 * 60_000
+/** A key is known for this long after its call. */
+const keyLifeMs = 24 * 60 * 60_000
 /** Messages that may wait for one user. */
 const laneLimit = 1000
 /** Parts looked at for one message to send. */
 const lookahead = 100
 
+const stoppedBefore: EndReason = { code: 'shutting_down', detail: 'svc was stopped before it was sent' }
+const stoppedWhile: EndReason = {
+  code: 'upstream_error',
+  detail: 'svc was stopped while it was sent; it may have arrived',
+  hint: 'Do not send it again before you know: ask the user, or look at the phone.',
+}
+
+interface Tools {
+  messages: Messages
+  clock: Clock
+  owner: Owner
+  calendar: Calendar
+}
+
 export class Outbox {
-  readonly #db: Database
-  readonly #messages: Messages
-  readonly #clock: Clock
-  /** Who of all processes works for which user. */
   readonly lanes: Lanes
+  readonly entries: Entries
+  readonly #db: Database
+  readonly #tools: Tools
+  readonly #slots: Slots
 
-  constructor(db: Database, messages: Messages, clock: Clock, owner: Owner) {
+  constructor(db: Database, tools: Tools) {
+    const { clock, messages, owner } = tools
     this.#db = db
-    this.#messages = messages
-    this.#clock = clock
+    this.#tools = tools
+    this.#slots = new Slots(db, clock)
     this.lanes = new Lanes(db, messages, clock, owner)
+    this.entries = new Entries(db, clock, messages, this.lanes, this.#slots)
   }
 
   /**
-   * Puts a send at the end of its user's lane.
+   * Writes a call down, unless its key is taken or, with mode `fail`, admission says no. Where it may go now its first
+   * part begins as `first`, if that is given.
    *
-   * @throws SvcError `quota_exhausted` when too much waits there already
+   * @throws SvcError `quota_exhausted` when too much waits for that user already
    */
-  add(entry: { session: string; bot_id: string; user: string; lifeMs: number; parts: readonly NewPart[] }): {
-    id: number
-    messages: number[]
-  } {
-    return this.#db.transaction(() => {
-      const session = this.#messages.keyOf(entry.session)
-      const lane = this.lanes.of(session, entry.user)
-      const waiting = this.#count(
-        "SELECT count(*) AS n FROM outbox_part WHERE lane = ? AND status = 'queued'",
-        lane,
-      )
-      if (waiting + entry.parts.length > laneLimit) {
-        throw new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
-          hint: 'Stop sending; wait until the user writes, or cancel some: GET /outbox shows them.',
-        })
-      }
-      const now = this.#clock.now()
-      const { lastInsertRowid: id } = this.#db
-        .prepare('INSERT INTO outbox (lane, created_at, expires_at) VALUES (?, ?, ?)')
-        .run(lane, now, now + entry.lifeMs)
-      const messages = entry.parts.map(({ kind, file, message, row }) => {
-        const known = row !== undefined && this.#messages.rewrite(row, entry.bot_id, message, 'queued')
-        const at = known ? row : this.#messages.insertOut(session, entry.bot_id, message, 'queued')
-        this.#db
-          .prepare(
-            `INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message, file, text, raw)
-             VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
-          )
-          .run(
-            ...[id, lane, kind, message.msg_type, at, file ? JSON.stringify(file) : null],
-            // As JSON: SQLite keeps neither NUL nor lone surrogates.
-            ...[JSON.stringify(message.text), message.raw],
-          )
-        return at
-      })
-      return { id, messages }
+  enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Enqueued {
+    const { messages } = this.#tools
+    const { mode, parts } = entry
+    const known = entry.key === undefined ? undefined : this.keyed(entry.key)
+    if (known) return { state: 'known', entry: known }
+    const session = messages.keyOf(entry.session)
+    const lane = this.lanes.of(session, entry.user)
+    const behind = mode === 'queue' ? this.entries.unsent(lane.id) : 0
+    if (behind + parts.length > laneLimit) throw tooMany(behind)
+    const facts = this.#facts(lane, session, terms, this.#ahead(lane.id))
+    const verdict: Verdict | 'behind' = behind > 0 ? 'behind' : admit(facts, parts.length, terms.rules)
+    if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
+    const written = this.#insert(entry, session, lane)
+    const result = { state: 'new' as const, entry: written, lane: lane.id, verdict }
+    if (first === undefined || verdict === 'behind' || verdict.go !== 'now') return result
+    if (verdict.slot !== undefined) this.#slots.take(session, lane.user, verdict.slot, terms.rules)
+    const begun = this.#begin(lane, session, written.parts.slice(0, 1), {
+      ...{ botId: entry.bot_id, terms, message: first },
+      ...(verdict.slot !== undefined && { slot: verdict.slot }),
     })
+    return { ...result, begun }
   }
 
-  /** What waits in a lane, in its order, as far as one message may need to look. */
-  next(lane: number): OutboxPart[] {
-    return this.#db
-      .prepare(`SELECT * FROM outbox_part WHERE lane = ? AND status = 'queued' ORDER BY id LIMIT ?`)
-      .all(lane, lookahead)
-      .map(partOf)
-  }
-
-  /**
-   * From here on these parts may have gone out, as one message.
-   *
-   * @returns false when that is not ours to do any more: the lane was taken over, or a part was cancelled
-   */
-  begin(lane: number, parts: readonly OutboxPart[], botId: string, message: SentMessage): boolean {
-    return this.#db.transaction(() => {
-      const session = this.lanes.sessionOfOwn(lane)
-      if (session === undefined || !this.lanes.claim(lane)) return false
-      const queued = this.#db.prepare(`SELECT 1 AS found FROM outbox_part WHERE id = ? AND status = 'queued'`)
-      if (!parts.every(part => queued.get(part.id))) return false
-      for (const [nth, part] of parts.entries()) {
-        // The first one's row becomes the message as it goes out; the others say which one that is.
-        const own: SentMessage =
-          nth === 0
-            ? message
-            : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
-        if (!this.#messages.rewrite(part.message, botId, own, 'sending')) {
-          // Retention took the row.
-          part.message = this.#messages.insertOut(session, botId, own, 'sending')
-        }
-        if (nth > 0) this.#messages.noteCarrier(part.message, `local:${message.client_id}`)
-        this.#messages.takeOff(part.message)
-        this.#db
-          .prepare(`UPDATE outbox_part SET status = 'sending', message = ? WHERE id = ?`)
-          .run(part.message, part.id)
-      }
-      return true
-    })
-  }
-
-  /** What became of parts that went out, or of such as never will. @returns their files, which nobody needs any more */
-  settle(parts: readonly OutboxPart[], settled: Settled): KeptFile[] {
-    return this.#db.transaction(() => {
-      const { messageId, ...rest } = settled
-      for (const [nth, part] of parts.entries()) {
-        this.#messages.settleSent(part.message, nth === 0 ? settled : rest)
-        if (nth > 0 && messageId !== undefined) this.#messages.noteCarrier(part.message, messageId)
-        this.#db.prepare('UPDATE outbox_part SET status = ? WHERE id = ?').run(settled.status, part.id)
-      }
-      this.#tidy(parts)
-      return filesOf(parts)
-    })
-  }
-
-  /** Parts that certainly did not go out wait again, at their place. */
-  requeue(parts: readonly OutboxPart[], botId: string, to: string, refused: boolean): void {
-    this.#db.transaction(() => {
-      for (const part of parts) {
-        const known = this.#db.prepare('SELECT status FROM outbox_part WHERE id = ?').get(part.id)
-        // Taken for abandoned meanwhile: it stays unknown.
-        if (known?.status !== 'sending' && known?.status !== 'queued') continue
-        const message = {
-          client_id: `queued-${part.id}`,
-          to_user: to,
-          msg_type: part.msg_type,
-          text: part.text,
-          timestamp: this.#clock.now(),
-          raw: part.raw,
-        }
-        this.#messages.rewrite(part.message, botId, message, 'queued')
-        this.#messages.landed(part.message)
-        this.#db
-          .prepare(`UPDATE outbox_part SET status = 'queued', tries = tries + ? WHERE id = ?`)
-          .run(refused ? 1 : 0, part.id)
-      }
-    })
-  }
-
-  /** What waits, oldest first. */
-  list(filter: { user_id?: string; session?: string } = {}): OutboxEntry[] {
-    const keys = filter.session === undefined ? undefined : this.#messages.sessionKeys(filter.session)
-    return this.#db
+  #insert({ bot_id, mode, key, content = '', parts }: NewEntry, session: number, lane: Lane): Entry {
+    const { clock, messages, owner } = this.#tools
+    const created_at = clock.now()
+    const expires_at = created_at + (mode === 'fail' ? callLifeMs : queueLifeMs)
+    const { lastInsertRowid: id } = this.#db
       .prepare(
-        `SELECT o.id, o.created_at, o.expires_at, l.session, l.peer, s.name FROM outbox o
-         JOIN outbox_lane l ON l.id = o.lane JOIN session s ON s.key = l.session ORDER BY o.id`,
+        'INSERT INTO outbox (lane, mode, owner, key, content, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
       )
-      .all()
-      .filter(row => filter.user_id === undefined || row.peer === filter.user_id)
-      .filter(row => keys === undefined || keys.includes(Number(row.session)))
-      .map(row => ({
-        id: Number(row.id),
-        session: String(row.name),
-        to_user: String(row.peer),
-        created_at: Number(row.created_at),
-        expires_at: Number(row.expires_at),
-        parts: this.#parts(Number(row.id)),
-      }))
+      .run(
+        ...[lane.id, mode, mode === 'fail' ? owner.name : null, key ?? null, content],
+        ...[created_at, expires_at],
+      )
+    const written = parts.map(({ kind, waiting }): EntryPart => {
+      const message = waiting && messages.insertOut(session, bot_id, waiting.message, 'queued')
+      const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
+      const { lastInsertRowid } = this.#db
+        .prepare(
+          `INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message, file, text, raw)
+           VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
+        )
+        .run(
+          ...[id, lane.id, kind, msg_type, message ?? null],
+          waiting?.file ? JSON.stringify(waiting.file) : null,
+          // As JSON: SQLite keeps neither NUL nor lone surrogates.
+          ...[JSON.stringify(text), raw],
+        )
+      return {
+        ...{ id: lastInsertRowid, entry: id, lane: lane.id, kind, msg_type, status: 'queued', tries: 0 },
+        ...{ text, raw },
+        ...(message !== undefined && { message }),
+        ...(waiting?.file && { file: waiting.file }),
+      }
+    })
+    const { session: name, user } = lane
+    return {
+      ...{ id, session: name, user, mode, content, created_at, expires_at, ended: false },
+      parts: written,
+    }
+  }
+
+  /** Whether a message to that user may go now; nothing is taken, and nothing written. */
+  verdict(session: string, user: string, count: number, terms: Terms): Verdict {
+    const { messages } = this.#tools
+    const key = messages.knownKey(session)
+    const lane = key === undefined ? undefined : this.lanes.find(key, user)
+    const ahead = lane ? this.#ahead(lane.id) : nobody
+    return admit(this.#facts(lane ?? { user }, key, terms, ahead), count, terms.rules)
+  }
+
+  /** From here on these parts may have gone out, as one message; if admission says so. `later`: the slot is taken. */
+  begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Began {
+    const { messages, owner } = this.#tools
+    const parts = ids.flatMap(id => this.entries.part(id) ?? [])
+    const entry =
+      parts[0] && this.#db.prepare('SELECT mode, owner FROM outbox WHERE id = ?').get(parts[0].entry)
+    const lane = parts[0] && this.lanes.get(parts[0].lane)
+    const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
+    if (!entry || !lane || !waits) return { go: 'gone' }
+    if (entry.mode === 'fail' ? entry.owner !== owner.name : !this.lanes.claim(lane.id)) return { go: 'gone' }
+    const session = messages.keyOf(lane.session)
+    const slot = parts[0]!.slot
+    const due = slot !== undefined && isDue(slot, this.#tools.clock.now())
+    // A slot that was missed is in nobody's way.
+    if (slot !== undefined && !due) this.#slots.giveBack(session, lane.user, slot)
+    const verdict = admit(this.#facts(lane, session, terms, nobody, slot), 1, terms.rules)
+    const kept = due && verdict.go === 'now'
+    if (due && !kept) this.#slots.giveBack(session, lane.user, slot)
+    if (verdict.go === 'no') return verdict
+    if (verdict.slot !== undefined && !kept) this.#slots.take(session, lane.user, verdict.slot, terms.rules)
+    if (verdict.go === 'later') {
+      this.#db.prepare('UPDATE outbox_part SET slot = ? WHERE id = ?').run(verdict.slot, ids[0]!)
+      return verdict
+    }
+    const how = { botId, terms, message, ...(verdict.slot !== undefined && { slot: verdict.slot }) }
+    return { go: 'begun', begun: this.#begin(lane, session, parts, how) }
+  }
+
+  #begin(
+    lane: Lane,
+    session: number,
+    parts: readonly EntryPart[],
+    { botId, terms, message, slot }: { botId: string; terms: Terms; message: SentMessage; slot?: number },
+  ): Begun {
+    const { clock, messages, owner } = this.#tools
+    const now = clock.now()
+    const before = countNow(terms.context, lane.counter, now)
+    const counter = { ...before, used: before.used + 1 }
+    this.lanes.count(lane.id, counter)
+    const rows = parts.map((part, nth) => {
+      // The first one's row becomes the message as it goes out; the others say which one that is.
+      const own: SentMessage =
+        nth === 0
+          ? message
+          : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
+      // Retention may have taken the row.
+      const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
+      const row = known ? part.message! : messages.insertOut(session, botId, own, 'sending')
+      if (nth > 0) messages.noteCarrier(row, `local:${message.client_id}`)
+      this.#db
+        .prepare(
+          `UPDATE outbox_part SET status = 'sending', message = ?, slot = ?, owner = ?, began_at = ? WHERE id = ?`,
+        )
+        .run(row, nth === 0 ? (slot ?? null) : null, owner.name, now, part.id)
+      return row
+    })
+    return {
+      ...{ lane: lane.id, parts: parts.map(({ id }) => id), row: rows[0]!, counter },
+      ...(lane.hold && { hold: lane.hold }),
+      tries: parts[0]!.tries,
+      ...(slot !== undefined && { slot }),
+    }
+  }
+
+  /** @returns the entries of the message's parts as they stand then, and files that nobody needs any more */
+  settle(begun: Begun, settlement: Settlement): Settled {
+    const { messages } = this.#tools
+    const { status, message_id, error, rest, hold } = settlement
+    const found = begun.parts.flatMap(id => this.entries.part(id) ?? [])
+    // Taken for abandoned meanwhile: the caller has been told so.
+    const parts = found.filter(part => part.status === 'sending')
+    if (status !== 'queued') {
+      const settled = { status, ...(error && { reason: error.detail }) }
+      messages.settleSent(begun.row, {
+        ...settled,
+        ...(message_id !== undefined && { messageId: message_id }),
+      })
+      for (const part of parts.slice(1)) {
+        messages.settleSent(part.message!, settled)
+        if (message_id !== undefined) messages.noteCarrier(part.message!, message_id)
+      }
+    }
+    for (const part of parts) {
+      if (status === 'queued') this.#requeue(part, settlement)
+      else this.entries.endPart(part.id, status, error, message_id)
+    }
+    const counter = this.#settleLane(begun, settlement)
+    if (hold !== undefined) this.lanes.hold(begun.lane, hold ?? undefined)
+    const files = status === 'queued' ? [] : filesOf(parts)
+    if (rest && found[0]) files.push(...filesOf(this.entries.endWaiting(found[0].entry, rest)))
+    const ids = [...new Set(found.map(part => part.entry))]
+    return { entries: ids.flatMap(id => this.entries.close(id, counter) ?? []), files }
+  }
+
+  #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
+    const { clock, messages } = this.#tools
+    if (spent) return this.lanes.sent(begun.lane, clock.now())
+    const lane = this.lanes.get(begun.lane)
+    if (!lane) return undefined
+    if (unseen && begun.slot !== undefined)
+      this.#slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)
+    // The user wrote meanwhile, which began a new count.
+    if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
+    const counter = { ...lane.counter, used: Math.max(0, lane.counter.used - 1) }
+    this.lanes.count(lane.id, counter)
+    return counter
+  }
+
+  #requeue(part: EntryPart, { spent, error }: Settlement): void {
+    const { clock, messages } = this.#tools
+    messages.rewind(part.message!, {
+      ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: clock.now(), raw: part.raw },
+    })
+    this.#db
+      .prepare(
+        `UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL, tries = tries + ?, error = ? WHERE id = ?`,
+      )
+      .run(spent ? 1 : 0, error ? JSON.stringify(error) : null, part.id)
+  }
+
+  /** Parts that wait were refused before they were on their way. */
+  refuse(ids: readonly number[], lane: number, hold: Hold): void {
+    for (const id of ids) this.#db.prepare('UPDATE outbox_part SET tries = tries + 1 WHERE id = ?').run(id)
+    this.lanes.hold(lane, hold)
   }
 
   /**
-   * Ends what waits of an entry; what is being handed over right now goes its way.
+   * Ends what waits of an entry; what is on its way goes its way.
    *
-   * @returns how many messages that were and their files; undefined when there is no such entry
+   * @param only an entry of another mode is no such entry
+   * @returns the entry as it stands then, how many messages that were and their files; undefined when there is no such
+   *   entry
    */
-  cancel(id: number, reason: string): { cancelled: number; files: KeptFile[] } | undefined {
-    return this.#db.transaction(() => {
-      const parts = this.#parts(id)
-      if (parts.length === 0) return undefined
-      const waiting = parts.filter(part => part.status === 'queued')
-      return { cancelled: waiting.length, files: this.settle(waiting, { status: 'refused', reason }) }
-    })
+  end(id: number, reason: EndReason, only?: SendMode): EndedEntry | undefined {
+    const found = this.entries.get(id)
+    if (!found || (only !== undefined && (found.mode !== only || found.ended))) return undefined
+    const ended = this.entries.endWaiting(id, reason)
+    return { entry: this.entries.close(id)!, ended: ended.length, files: filesOf(ended) }
   }
 
   /** Ends what has waited too long. */
-  expire(reason: string): { entry: number; user: string; messages: number; files: KeptFile[] }[] {
-    const now = this.#clock.now()
-    const over = this.#db
+  expire(reason: EndReason): EndedEntry[] {
+    return this.#db
       .prepare(
-        'SELECT o.id, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane WHERE o.expires_at <= ? ORDER BY o.id',
+        `SELECT id FROM outbox WHERE expires_at <= ? AND mode = 'queue' AND ended_at IS NULL ORDER BY id`,
       )
-      .all(now)
-    return over.flatMap(({ id, peer }) => {
-      const ended = this.cancel(Number(id), reason)
-      if (!ended || ended.cancelled === 0) return []
-      return { entry: Number(id), user: String(peer), messages: ended.cancelled, files: ended.files }
-    })
+      .all(this.#tools.clock.now())
+      .flatMap(({ id }) => this.end(Number(id), reason) ?? [])
+      .filter(({ ended }) => ended > 0)
   }
 
-  /** Parts in flight whose sender died are unknown, as their rows in the log are. Inside a transaction. */
-  abandoned(messages: readonly number[]): void {
-    for (const message of messages) {
-      const parts = this.#db
-        .prepare(`SELECT * FROM outbox_part WHERE message = ? AND status = 'sending'`)
-        .all(message)
-        .map(partOf)
-      for (const part of parts) {
-        this.#db.prepare(`UPDATE outbox_part SET status = 'unknown' WHERE id = ?`).run(part.id)
-      }
-      this.#tidy(parts)
+  /** What waits for the user of a lane and may go as one message, and what is behind it. */
+  next(lane: number): EntryPart[] {
+    return this.entries.waiting(lane, lookahead)
+  }
+
+  /** The call still makes progress. */
+  renew(id: number): void {
+    this.#db
+      .prepare(`UPDATE outbox SET expires_at = ? WHERE id = ? AND mode = 'fail'`)
+      .run(this.#tools.clock.now() + callLifeMs, id)
+  }
+
+  hasKey(key: string): boolean {
+    return this.#db.prepare('SELECT 1 AS found FROM outbox WHERE key = ?').get(key) !== undefined
+  }
+
+  /** The entry that answers for a key. A call that died is told of first; a key whose day is over is free. */
+  keyed(key: string): Entry | undefined {
+    const { calendar, clock, owner } = this.#tools
+    const find = () => this.#db.prepare('SELECT * FROM outbox WHERE key = ?').get(key)
+    let row = find()
+    if (!row) return undefined
+    // A clock that was set ahead must not make a call that is repeated send twice.
+    const now = calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
+    if (row.mode === 'fail' && row.ended_at === null) {
+      const over = Number(row.expires_at) <= now || owner.isDead(String(row.owner))
+      if (over) this.#die(Number(row.id))
+      row = over ? find() : row
     }
+    if (!row) return undefined
+    const id = Number(row.id)
+    const called = row.mode === 'fail' ? row.ended_at : row.created_at
+    if (called === null || now - Number(called) < keyLifeMs) return this.entries.get(id)
+    if (row.ended_at === null) this.#db.prepare('UPDATE outbox SET key = NULL WHERE id = ?').run(id)
+    else this.entries.remove(id)
+    return undefined
   }
 
-  /** Names of the kept files that are still needed. */
-  files(): ReadonlySet<string> {
-    return new Set(
-      this.#db
-        .prepare(`SELECT file FROM outbox_part WHERE file IS NOT NULL AND status IN ('queued', 'sending')`)
+  /** Removes what answers for nothing any more. */
+  prune(): void {
+    const before = this.#tools.clock.now() - keyLifeMs
+    this.#db.prepare(`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ?`).run(before)
+    const over = this.#db
+      .prepare('SELECT id FROM outbox WHERE ended_at IS NOT NULL AND (key IS NULL OR ended_at <= ?)')
+      .all(before)
+    for (const { id } of over) this.entries.remove(Number(id))
+  }
+
+  /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls of such a process. */
+  orphans(before: number): { parts: EntryPart[]; calls: number[] } {
+    const { owner } = this.#tools
+    const isDead = (row: { owner?: unknown }) => owner.isDead(String(row.owner))
+    return {
+      parts: this.#db
+        .prepare(`SELECT * FROM outbox_part WHERE status = 'sending'`)
         .all()
-        .map(row => (JSON.parse(String(row.file)) as KeptFile).name),
-    )
-  }
-
-  #parts(entry: number): OutboxPart[] {
-    return this.#db.prepare('SELECT * FROM outbox_part WHERE entry = ? ORDER BY id').all(entry).map(partOf)
-  }
-
-  /** Entries of which nothing waits go, and so do empty lanes. */
-  #tidy(parts: readonly OutboxPart[]): void {
-    for (const entry of new Set(parts.map(part => part.entry))) {
-      const open = this.#count(
-        `SELECT count(*) AS n FROM outbox_part WHERE entry = ? AND status IN ('queued', 'sending')`,
-        entry,
-      )
-      if (open > 0) continue
-      const lane = Number(this.#db.prepare('SELECT lane FROM outbox WHERE id = ?').get(entry)?.lane ?? 0)
-      this.#db.prepare('DELETE FROM outbox_part WHERE entry = ?').run(entry)
-      this.#db.prepare('DELETE FROM outbox WHERE id = ?').run(entry)
-      this.lanes.closeIfEmpty(lane)
+        .filter(row => Number(row.began_at) < before || isDead(row))
+        .map(partOf),
+      calls: this.#db
+        .prepare(`SELECT id, owner FROM outbox WHERE mode = 'fail' AND ended_at IS NULL`)
+        .all()
+        .filter(isDead)
+        .map(({ id }) => Number(id)),
     }
   }
 
-  #count(sql: string, param: number): number {
-    return Number(this.#db.prepare(sql).get(param)?.n)
+  /** Tells the fate of those. @returns how many messages are unknown now */
+  reap(before: number): number {
+    const { parts, calls } = this.orphans(before)
+    for (const part of parts) this.#unknown(part)
+    for (const id of new Set(parts.map(({ entry }) => entry))) this.entries.close(id)
+    for (const id of calls) this.#die(id)
+    return parts.length
+  }
+
+  #unknown(part: EntryPart): void {
+    this.#tools.messages.settleSent(part.message!, { status: 'unknown', reason: stoppedWhile.detail })
+    this.entries.endPart(part.id, 'unknown', stoppedWhile)
+  }
+
+  /** A call of mode `fail` whose process is gone: what it was sending is unknown, the rest is never sent. */
+  #die(id: number): void {
+    for (const part of this.entries.get(id)?.parts ?? []) if (part.status === 'sending') this.#unknown(part)
+    this.entries.endWaiting(id, stoppedBefore)
+    this.entries.close(id)
+  }
+
+  /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
+  #ahead(lane: number): SendFacts['ahead'] {
+    const rows = this.#db
+      .prepare(
+        `SELECT o.id, o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
+         WHERE p.lane = ? AND p.status = 'queued' AND o.mode = 'fail'`,
+      )
+      .all(lane)
+      .filter(row => !this.#tools.owner.isDead(String(row.owner)))
+    return { messages: rows.length, unslotted: rows.filter(row => row.slot === null).length }
+  }
+
+  #facts(
+    lane: Partial<Lane> & { user: string },
+    session: number | undefined,
+    { context, rules }: Terms,
+    ahead: SendFacts['ahead'],
+    slot?: number,
+  ): SendFacts {
+    const now = this.#tools.clock.now()
+    const { received_at, used } = countNow(context, lane.counter, now)
+    const slots = this.#slots.taken(session, lane.user, rules)
+    return { now, receivedAt: received_at, used, ahead, hold: lane.hold, slots, slot }
   }
 }
 
-const filesOf = (parts: readonly OutboxPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
-
-function partOf(row: Row): OutboxPart {
-  return {
-    id: Number(row.id),
-    entry: Number(row.entry),
-    kind: row.kind as OutboxPart['kind'],
-    msg_type: row.msg_type as MessageKind,
-    status: row.status as SentStatus,
-    tries: Number(row.tries),
-    message: Number(row.message),
-    text: JSON.parse(String(row.text)) as string,
-    ...(row.file !== null && { file: JSON.parse(String(row.file)) as KeptFile }),
-    raw: String(row.raw),
-  }
+export interface Settled {
+  entries: Entry[]
+  files: KeptFile[]
 }
+
+export interface EndedEntry {
+  entry: Entry
+  /** How many messages were ended. */
+  ended: number
+  /** Nobody needs these any more. */
+  files: KeptFile[]
+}
+
+const nobody = { messages: 0, unslotted: 0 }
+
+const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
+
+const tooMany = (waiting: number) =>
+  new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
+    hint: 'Stop sending; wait until the user writes, or cancel some: GET /outbox shows them.',
+  })

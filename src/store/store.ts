@@ -6,48 +6,34 @@
  */
 import { chmodSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
-import type { SentStatus } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { Calendar } from './calendar.ts'
+import { CommitQueue } from './commit-queue.ts'
 import { Commits } from './commits.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
-import { Idempotency } from './idempotency.ts'
-import {
-  type Fits,
-  Messages,
-  type ReceivedMessage,
-  type SentMessage,
-  type StoredMessage,
-  type Wanted,
-} from './messages.ts'
+import { type Fits, Messages, type ReceivedMessage, type StoredMessage, type Wanted } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
+import { OutboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { Past } from './past.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
-import { Turns } from './turns.ts'
 import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
+export type { EndReason, Entry, EntryPart, KeptFile, SendMode } from './entries.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
-export type { KeyedCall } from './idempotency.ts'
 export type { Lane } from './lanes.ts'
-export {
-  type ReceivedMessage,
-  type SentMessage,
-  type Settled,
-  type StoredMessage,
-  within,
-} from './messages.ts'
-export type { KeptFile, NewPart, OutboxEntry, OutboxPart } from './outbox.ts'
+export { type ReceivedMessage, type SentMessage, type StoredMessage, within } from './messages.ts'
+export type { Begun, Enqueued, NewPart, Settlement, Terms } from './outbox.ts'
+export type { OutboxVerbs } from './outbox-verbs.ts'
 export type { PastMessage } from './past.ts'
-export type { TurnRules, TurnsTaken } from './turns.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -76,10 +62,10 @@ export class Store {
   readonly #consumers: Consumers
   readonly #history: History
   readonly #conversations: Conversations
-  readonly #outbox: Outbox
+  /** Calls of send, and what is counted of the users they go to. */
+  readonly outbox: OutboxVerbs
   readonly #past: Past
-  readonly #keys: Idempotency
-  readonly #turns: Turns
+  readonly #writes: CommitQueue
   readonly #options: StoreOptions
   readonly #calendar: Calendar
   readonly #file: OpenedFile
@@ -98,15 +84,20 @@ export class Store {
     this.#file = new OpenedFile(options.path, options.clock)
     this.#commits = new Commits(db, options.log, () => this.#file.lost)
     const owner = new Owner()
-    this.#messages = new Messages(db, options.clock, options.log, owner)
-    this.#consumers = new Consumers(db, this.#messages, options.clock, owner)
-    this.#history = new History(db, this.#messages, options.clock)
+    const { clock } = options
+    this.#messages = new Messages(db, clock, options.log)
+    this.#consumers = new Consumers(db, this.#messages, clock, owner)
+    this.#history = new History(db, this.#messages, clock)
     this.#conversations = new Conversations(db, this.#messages)
-    this.#outbox = new Outbox(db, this.#messages, options.clock, owner)
-    this.#past = new Past(db, this.#messages, options.clock)
-    this.#calendar = new Calendar(options.clock, lastSign(db, options.clock.now()))
-    this.#keys = new Idempotency(db, options.clock, owner, this.#calendar)
-    this.#turns = new Turns(db, this.#messages, options.clock)
+    this.#past = new Past(db, this.#messages, clock)
+    this.#calendar = new Calendar(clock, lastSign(db, clock.now()))
+    this.#writes = new CommitQueue(db)
+    const outbox = new Outbox(db, { messages: this.#messages, clock, owner, calendar: this.#calendar })
+    this.outbox = new OutboxVerbs(outbox, {
+      read: work => this.#guarded(work),
+      light: work => this.#told(() => this.#relaxed(() => db.transaction(work))),
+      write: work => this.#write(work),
+    })
   }
 
   /**
@@ -160,85 +151,12 @@ export class Store {
     return results
   }
 
-  /**
-   * Records that a message is about to be sent, as `local:<client_id>` with status `sending`.
-   *
-   * @param key of the call that sends it
-   * @returns its row id
-   */
-  insertSent(session: string, botId: string, message: SentMessage, key?: string): number {
-    return this.#told(() => {
-      this.#file.refuseLostNow()
-      return this.#db.transaction(() => {
-        const id = this.#messages.insertSent(session, botId, message)
-        if (key !== undefined) this.#keys.handedOver(key, id)
-        return id
-      })
-    })
-  }
-
-  /** Records what became of a send. */
-  settleSent(id: number, status: SentStatus, messageId?: string, reason?: string): void {
-    this.#told(() =>
-      this.#messages.settleSent(id, {
-        status,
-        ...(messageId !== undefined && { messageId }),
-        ...(reason !== undefined && { reason }),
-      }),
-    )
-  }
-
-  /**
-   * Sends whose process died in the middle, and such as began before `before` (Unix ms) and never ended: their fate is
-   * unknown. @returns how many there were
-   */
-  settleAbandoned(before: number): number {
-    return this.#told(() => {
-      // Looking takes no write lock: there are hardly ever any.
-      if (this.#messages.abandoned(before).length === 0) return 0
-      return this.#db.transaction(() => {
-        const rows = this.#messages.abandoned(before)
-        for (const row of rows) {
-          this.#messages.settleSent(row, { status: 'unknown', reason: 'svc was stopped while it was sent' })
-        }
-        this.#outbox.abandoned(rows)
-        return rows.length
-      })
-    })
-  }
-
-  /** Queues a send, and notes so for the key of its call. */
-  enqueue(entry: Parameters<Outbox['add']>[0], key?: string): ReturnType<Outbox['add']> {
-    return this.#told(() =>
-      this.#db.transaction(() => {
-        const added = this.#outbox.add(entry)
-        if (key !== undefined) this.#keys.queued(key, added.id)
-        return added
-      }),
-    )
-  }
-
-  /** What waits for users to write. */
-  outbox<T>(work: (outbox: Outbox) => T): T {
-    return this.#told(() => work(this.#outbox))
-  }
-
   /** What other programs received and sent before: history that no reader is given. */
   past<T>(work: (past: Past) => T): T {
     return this.#guarded(() => {
       this.#file.refuseLostNow()
       return work(this.#past)
     })
-  }
-
-  /** Calls that bear a key. */
-  keys<T>(work: (keys: Idempotency) => T): T {
-    return this.#guarded(() => work(this.#keys))
-  }
-
-  /** Turns of those who send. A booking does not wait for the disk: what a power cut takes is the pace of minutes. */
-  turns<T>(work: (turns: Turns) => T): T {
-    return this.#guarded(() => this.#relaxed(() => work(this.#turns)))
   }
 
   /** Whether what is stored outlives this process. */
@@ -358,7 +276,7 @@ export class Store {
     const { clock, log, maxAgeDays, maxCount } = this.#options
     const trusted = this.trustsClock
     const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
-    if (trusted) this.#guarded(() => this.#keys.prune())
+    if (trusted) await this.outbox.prune()
     else if (!this.#doubted)
       log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
     this.#doubted = !trusted
@@ -397,6 +315,7 @@ export class Store {
 
   /** Ends waits and closes the file; every later call throws `shutting_down`. */
   close(): void {
+    this.#writes.flush()
     this.#closed = true
     this.#commits.wake()
     this.#db.close()
@@ -413,6 +332,19 @@ export class Store {
       return work()
     } finally {
       this.#db.exec('PRAGMA synchronous = FULL')
+    }
+  }
+
+  /** In the next transaction, which is on the disk when this resolves. */
+  async #write<T>(work: () => T): Promise<T> {
+    const before = this.#messages.sentChanges
+    this.#guarded(() => this.#file.refuseLostNow())
+    try {
+      return await this.#writes.write(work)
+    } catch (error) {
+      throw this.#errorOf(error)
+    } finally {
+      if (this.#messages.sentChanges !== before) this.#commits.wake()
     }
   }
 

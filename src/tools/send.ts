@@ -68,7 +68,7 @@ const Input = Type.Object(
         enum: ['fail', 'queue'],
         default: 'fail',
         description:
-          'What to do when the answer window is closed or the answers are used up: fail, or queue: keep the message, at most 7 days, and send it when the user writes again.',
+          'What to do when the message may not go now (window closed, answers used up, too fast, WeChat refuses): fail, or queue: keep it, at most 7 days, and send it as soon as it may go.',
       }),
     ),
   },

@@ -6,8 +6,7 @@ import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 const hourMs = 60 * 60_000
-const context = async (t: TestGateway) =>
-  (await t.other.contexts.users('default')).get([...t.bots.values()][0]!.user_id)
+const context = (t: TestGateway) => t.right()
 
 /** A gateway whose user has written. */
 async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
@@ -85,9 +84,28 @@ test('a call that certainly sent nothing may be made again', async () => {
   await t.send({ text: 'uses it up' })
   expect(await failure(t.send({ text: 'a', ...key }))).toMatchObject({ code: 'rate_limited' })
   await t.sandbox.switches({ quota: 10 })
+  t.clock.advance(30 * 60_000)
   expect((await t.send({ text: 'a', ...key })).status).toBe('accepted')
   await failure(t.send({ idempotency_key: 'l', media: [{ kind: 'file', path: 'nowhere' }] }))
   expect((await t.send({ idempotency_key: 'l', text: 'other' })).status).toBe('accepted')
+})
+
+test('the bytes decide: uploaded again, or given as data, they are the same; written anew they are not', async () => {
+  await using t = await withTalk()
+  const upload = async () => {
+    const body = new Blob(['bytes']).stream()
+    return (await t.gateway.media.accept({ body, file_name: 'x' }, new AbortController().signal)).upload_id
+  }
+  const send = (media: object) => t.send({ media: [{ kind: 'file', ...media }], ...key })
+  const first = await send({ upload_id: await upload() })
+  expect(await send({ upload_id: await upload() })).toEqual(first)
+  expect(await send({ data: Buffer.from('bytes').toString('base64'), file_name: 'x' })).toEqual(first)
+  const path = join(t.mediaRoot, 'x')
+  await writeFile(path, 'bytes')
+  expect(await send({ path })).toEqual(first)
+  await writeFile(path, 'other')
+  expect(await failure(send({ path }))).toMatchObject({ code: 'idempotency_conflict' })
+  expect(t.requests('sendmessage')).toBe(1)
 })
 
 test('one without a clear answer is unknown again, not sent again', async () => {

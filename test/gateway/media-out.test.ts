@@ -48,8 +48,7 @@ async function seen(t: TestGateway) {
   return { ...item, bytes: await t.sandbox.mediaBytes(item.media_id!) }
 }
 
-const used = async (t: TestGateway) =>
-  (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)!.used
+const used = async (t: TestGateway) => (await t.right())!.used
 
 describe('what is sent arrives, byte for byte', () => {
   for (const upload_method of ['post', 'put'] as const) {

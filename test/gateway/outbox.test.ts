@@ -14,8 +14,7 @@ const queue = { when_closed: 'queue' } as const
 const sent = async (t: TestGateway): Promise<Message[]> =>
   (await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })).messages.reverse()
 const states = async (t: TestGateway) => (await sent(t)).map(({ text, status }) => [text, status])
-const context = async (t: TestGateway) =>
-  (await t.other.contexts.users('default')).get([...t.bots.values()][0]!.user_id)
+const context = (t: TestGateway) => t.right()
 const seen = async (t: TestGateway) =>
   (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
 const keptFiles = async (t: TestGateway) => {
@@ -248,6 +247,24 @@ describe('a quota used up', () => {
   })
 })
 
+describe('the pace', () => {
+  test('an ordinary chat of twelve quick rounds: what the pace keeps back waits, and arrives', async () => {
+    await using t = await withGateway({
+      config: { pace: { perSecond: 1000, perWindow: 10, windowMs: 300_000 } },
+    })
+    const texts = Array.from({ length: 12 }, (_, i) => `${i}`)
+    const results: string[] = []
+    for (const text of texts) {
+      await write(t)
+      results.push((await t.send({ text, ...queue })).status)
+    }
+    expect(results).toEqual([...Array(10).fill('accepted'), 'queued', 'queued'])
+    await pass(t, 300_000)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual([...texts.slice(0, 10), '10\n\n11'])
+  })
+})
+
 describe('a refusal of upstream', () => {
   test('a user who has never written: the message waits for the first one', async () => {
     await using t = await withGateway()
@@ -277,34 +294,62 @@ describe('a refusal of upstream', () => {
     expect((await seen(t)).slice(8)).toEqual(['goes', 'file'])
   })
 
-  test('one that our counters do not explain is not queued', async () => {
+  test('one that our counters do not explain: it waits until the user writes, or for half an hour, and sends are told', async () => {
     await using t = await withGateway({ switches: { quota: 1 } })
     await write(t)
     await t.send({ text: 'a' })
-    expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'rate_limited' })
-    expect(await t.gateway.outbox.list()).toEqual([])
-    expect((await sent(t))[1]).toMatchObject({
-      status: 'refused',
-      reason: expect.stringContaining('refused'),
-    })
+    expect(await t.send({ text: 'b', ...queue })).toMatchObject({ status: 'queued', success: false })
+    expect(await states(t)).toEqual([
+      ['a', 'accepted'],
+      ['b', 'queued'],
+    ])
+    expect(await failure(t.send({ text: 'no' }))).toMatchObject({ code: 'rate_limited', retryAfter: 1800 })
+    await pass(t, 29 * 60_000)
+    expect(t.requests('sendmessage')).toBe(2)
+    await t.sandbox.switches({ quota: 10 })
+    await pass(t, 61_000)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['a', 'b'])
   })
 
-  test('of what waited is not repeated before the user writes again, and ends after three windows', async () => {
-    await using t = await withClosed()
-    await t.send({ text: 'a', ...queue })
-    await t.sandbox.switches({ window_ms: 0 })
-    for (const tries of [1, 2]) {
-      await write(t)
-      await t.until('refused', () => t.requests('sendmessage') === tries)
+  test('one that comes a day early for us, and again: half an hour, an hour, two; the user writes, and it goes', async () => {
+    await using t = await withGateway()
+    await write(t)
+    // The day is over for WeChat alone.
+    await t.sandbox.advance(dayMs)
+    expect((await t.send({ text: 'a', ...queue })).status).toBe('queued')
+    for (const [nth, minutes] of [30, 60, 120].entries()) {
+      expect(t.requests('sendmessage')).toBe(nth + 1)
+      await pass(t, minutes * 60_000 - 1000)
+      expect((await t.gateway.outbox.list()).length).toBe(1)
+      expect(t.requests('sendmessage')).toBe(nth + 1)
+      await pass(t, 2000)
+      await t.until('tried once more', () => t.requests('sendmessage') === nth + 2)
       await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
-      await pass(t, hourMs)
-      await t.until('looked at', async () => (await t.gateway.outbox.list()).length === 1)
-      expect(t.requests('sendmessage')).toBe(tries)
     }
     await write(t)
-    await t.until('given up', async () => (await sent(t))[0]!.status === 'refused')
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([['a', 'accepted']])
+  })
+
+  test('again right after the user wrote: that one is refused, and the next goes on', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', ...queue })
+    await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
+    await write(t)
+    await t.until('refused', () => t.requests('sendmessage') === 1)
+    await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    await pass(t, 29 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await write(t)
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([
+      ['a', 'refused'],
+      ['b', 'accepted'],
+    ])
     expect((await sent(t))[0]!.reason).toContain('refused')
-    expect(await t.gateway.outbox.list()).toEqual([])
+    expect(t.requests('sendmessage')).toBe(3)
   })
 
   test('of the login: what waits stays, and goes when the session works again', async () => {
@@ -332,14 +377,14 @@ describe('a refusal of upstream', () => {
     await t.send({ media: [file], ...queue })
     await t.send({ text: 'behind', ...queue })
     await t.sandbox.fail('getuploadurl', 'ret', { times: 0, delay_ms: 1 })
-    for (const tries of [1, 2, 3]) {
+    for (const tries of [1, 2]) {
       await write(t)
       await t.until('asked', () => t.requests('getuploadurl') === tries)
       await pass(t, 10 * 60_000)
     }
     await nothingWaits(t)
     expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'accepted'])
-    expect(t.requests('getuploadurl')).toBe(3)
+    expect(t.requests('getuploadurl')).toBe(2)
     await t.until('no file left', async () => (await keptFiles(t)).length === 0)
   })
 

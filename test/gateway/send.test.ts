@@ -8,8 +8,7 @@ import { stopwatch } from '../support/stopwatch.ts'
 const hourMs = 60 * 60_000
 const history = async (t: TestGateway) =>
   (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
-const context = async (t: TestGateway, session = 'default') =>
-  (await t.other.contexts.users(session)).get([...t.bots.values()][0]!.user_id)
+const context = (t: TestGateway, session?: string) => t.right(session)
 
 /** A gateway whose user has written: the window is open, the quota whole. */
 async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
@@ -144,27 +143,35 @@ describe('what may be sent', () => {
     await using t = await withTalk()
     const to = 'nobody@im.wechat'
     expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'invalid_arguments' })
-    await t.until('given back', async () => (await t.other.contexts.users('default')).get(to)?.used === 0)
     // Who never wrote is no user of this session.
     expect((await t.gateway.accounts.list())[0]?.user_count).toBe(1)
   })
 })
 
 describe('what became of it', () => {
-  test('-2 is told by our own counters and never repeated', async () => {
+  test('-2 that our counters do not explain is believed for half an hour, longer each time, or until the user writes', async () => {
     await using t = await withTalk()
-    await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
-    expect(await failure(t.send({ text: 'first' }))).toMatchObject({ code: 'upstream_error' })
-    await t.until('refused', () => t.requests('sendmessage') === 1)
-    await t.send({ text: 'y' }).catch(() => {})
+    await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 0 })
+    let asked = 0
+    for (const minutes of [30, 60, 120, 240, 360, 360]) {
+      const held = { code: 'rate_limited', retryAfter: minutes * 60 }
+      expect(await failure(t.send({ text: 'refused' }))).toMatchObject(held)
+      expect(await failure(t.send({ text: 'not tried' }))).toMatchObject({ code: 'rate_limited' })
+      await t.until('asked once', () => t.requests('sendmessage') === asked + 1)
+      asked += 1
+      t.clock.advance(minutes * 60_000)
+    }
     await t.sandbox.mend()
-    await t.send({ text: 'good' })
+    const write = async () => {
+      const before = (await context(t))!.received_at!
+      await t.sandbox.say('hi')
+      await t.until('written', async () => (await context(t))!.received_at! > before)
+    }
     await t.sandbox.fail('sendmessage', 'errcode', { code: -2, delay_ms: 0 })
-    expect(await failure(t.send({ text: 'soon after' }))).toMatchObject({
-      code: 'rate_limited',
-      retryAfter: 300,
-    })
-    await t.until('four requests', () => t.requests('sendmessage') === 4)
+    await write()
+    expect(await failure(t.send({ text: 'refused' }))).toMatchObject({ retryAfter: 1800 })
+    await write()
+    expect((await t.send({ text: 'good' })).status).toBe('accepted')
   })
 
   test('-2 for the tenth answer means the quota, and not before', async () => {
@@ -290,7 +297,7 @@ describe('what became of it', () => {
     const sending = t.send({ text: 'slowly' })
     await t.until('asked', () => t.requests('sendmessage') === 1)
     using watch = stopwatch()
-    await t.other.contexts.markSent('default', 'somebody', 1)
+    await t.other.sessions.setDefault('default')
     expect(watch.ms).toBeLessThan(2000)
     expect((await sending).status).toBe('accepted')
   })

@@ -4,7 +4,7 @@ import { silentLog } from '../../src/platform/log.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import { type Claim, Store } from '../../src/store/store.ts'
 import { stopwatch } from '../support/stopwatch.ts'
-import { inOtherProcess, message, openStore, startOther } from './support.ts'
+import { inOtherProcess, message, openStore, sending, startOther } from './support.ts'
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
 const add = (store: Store, count: number, session = 's') =>
@@ -39,9 +39,9 @@ test('what was confirmed does not come again, in this process or the next', asyn
 test('a bot never hears itself', async () => {
   await using t = await openStore()
   const out = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-  t.store.insertSent('s', 'b', { ...out, client_id: '1' })
+  await sending(t.store, 's', 'b', { ...out, client_id: '1' })
   add(t.store, 1)
-  t.store.insertSent('s', 'b', { ...out, client_id: '2' })
+  await sending(t.store, 's', 'b', { ...out, client_id: '2' })
   expect(ids(t.store.claim('default', { limit: 10 }))).toEqual([2])
   expect(t.store.claim('default', { limit: 10 })).toBeUndefined()
   expect(t.store.claim('default', { limit: 10, session: 's' })).toBeUndefined()
@@ -240,16 +240,16 @@ test('what another process commits between a look and the wait that follows ends
     ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
   })
   try {
-    const own = t.store.insertSent('s', 'b', {
+    const own = await sending(t.store, 's', 'b', {
       ...{ client_id: 'svc:1', to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' },
     })
     for (const status of ['unknown', 'accepted'] as const) {
       const seen = t.store.lastId()
-      other.settleSent(own, status)
+      await other.outbox.settle(own, { status, spent: true })
       using watch = stopwatch()
       await t.store.waitForChange(never(), 20_000, seen)
       expect(watch.ms).toBeLessThan(10_000)
-      expect(t.store.byId(own)?.status).toBe(status)
+      expect(t.store.byId(own.row)?.status).toBe(status)
     }
   } finally {
     other.close()

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../src/model/message.ts'
 import type { HistoryFilter, Store } from '../../src/store/store.ts'
 import { failure } from '../support/failure.ts'
-import { message, openStore, type TestStore } from './support.ts'
+import { message, openStore, sending, type TestStore } from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
   (await store.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
@@ -161,7 +161,7 @@ describe('text_contains', () => {
 
   test('finds what was sent, too', async () => {
     await using t = await openStore()
-    t.store.insertSent('s', 'b', {
+    await sending(t.store, 's', 'b', {
       client_id: '1',
       to_user: 'u',
       msg_type: 'TEXT',
@@ -185,7 +185,7 @@ interface Row {
 }
 
 /** Rows of all kinds, mixed; times neither unique nor in the order of ids. */
-function mixed(store: Store, count: number): Row[] {
+async function mixed(store: Store, count: number): Promise<Row[]> {
   const rows: Row[] = []
   const kinds: MessageKind[] = ['TEXT', 'IMAGE', 'VOICE']
   for (let i = 0; i < count; i++) {
@@ -203,7 +203,7 @@ function mixed(store: Store, count: number): Row[] {
   for (const row of rows) {
     const { text, peer, session, bot, kind, at, sent } = row
     if (sent) {
-      store.insertSent(session, bot, {
+      await sending(store, session, bot, {
         ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
       })
     } else {
@@ -215,7 +215,7 @@ function mixed(store: Store, count: number): Row[] {
 
 test('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async () => {
   await using t = await openStore()
-  const rows = mixed(t.store, 900)
+  const rows = await mixed(t.store, 900)
   const parts: [Partial<HistoryFilter>, (row: Row) => boolean][] = [
     [{ user_id: 'u1' }, row => row.peer === 'u1'],
     [{ bot_id: 'b1' }, row => row.bot === 'b1'],
@@ -254,7 +254,7 @@ test('a filter that nothing has, an unknown session, an empty store', async () =
   await using t = await openStore()
   const nothing = { rows: [], total: 0, total_is_lower_bound: false }
   expect(await t.store.history({ limit: 5, offset: 0 })).toEqual(nothing)
-  mixed(t.store, 20)
+  await mixed(t.store, 20)
   expect(await t.store.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
   expect(await t.store.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 })).toEqual(
     nothing,

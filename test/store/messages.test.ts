@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import { inOtherProcess, message, nameless, openStore } from './support.ts'
+import { inOtherProcess, message, nameless, openStore, sending } from './support.ts'
 
 const all = (store: { after: (id: number, options: { limit: number }) => { raw: string }[] }) =>
   store.after(0, { limit: 10_000 })
@@ -55,8 +55,8 @@ test('a received message is not lost because a sent one has its id', async () =>
     timestamp: 1,
     raw: '{}',
   } as const
-  const row = t.store.insertSent('s', 'bot', sent)
-  t.store.settleSent(row, 'accepted', '77')
+  const begun = await sending(t.store, 's', 'bot', sent)
+  await t.store.outbox.settle(begun, { status: 'accepted', spent: true, message_id: '77' })
   expect(t.store.insertReceived('s', 'bot', [message('in', { message_id: '77' })])).toEqual([2])
   expect(t.store.byMessageId('bot:77')?.text).toBe('in')
 })
@@ -249,28 +249,29 @@ test('an id with a lone surrogate or NUL is stored once and blocks nobody', asyn
 test('a sent message is local until upstream names it, and keeps its local id when the name is taken', async () => {
   await using t = await openStore()
   const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-  const a = t.store.insertSent('s', 'bot', { ...sent, client_id: 'c1' })
-  const b = t.store.insertSent('s', 'bot', { ...sent, client_id: 'c2' })
+  const a = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
+  const b = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c2' })
   expect(t.store.byMessageId('local:c1')).toMatchObject({
     direction: 'sent',
     status: 'sending',
     from_user: 'bot',
   })
-  t.store.settleSent(a, 'accepted', '5')
-  t.store.settleSent(b, 'accepted', '5')
-  expect(t.store.byMessageId('5')?.id).toBe(a)
-  expect(t.store.byMessageId('local:c2')).toMatchObject({ id: b, status: 'accepted' })
+  const accepted = { status: 'accepted', spent: true, message_id: '5' } as const
+  await t.store.outbox.settle(a, accepted)
+  await t.store.outbox.settle(b, accepted)
+  expect(t.store.byMessageId('5')?.id).toBe(a.row)
+  expect(t.store.byMessageId('local:c2')).toMatchObject({ id: b.row, status: 'accepted' })
 })
 
 test('a send that never ended becomes unknown, a later answer still counts', async () => {
   await using t = await openStore()
   const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
-  const row = t.store.insertSent('s', 'bot', { ...sent, client_id: 'c1' })
-  t.store.settleAbandoned(t.clock.at)
+  const begun = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
+  await t.store.outbox.reap(t.clock.at)
   expect(t.store.byMessageId('local:c1')?.status).toBe('sending')
-  t.store.settleAbandoned(t.clock.at + 1)
+  await t.store.outbox.reap(t.clock.at + 1)
   expect(t.store.byMessageId('local:c1')?.status).toBe('unknown')
-  t.store.settleSent(row, 'accepted')
+  await t.store.outbox.settle(begun, { status: 'accepted', spent: true })
   expect(t.store.byMessageId('local:c1')?.status).toBe('accepted')
 })
 

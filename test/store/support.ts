@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { createLog, type Log } from '../../src/platform/log.ts'
-import { type ReceivedMessage, Store, type StoreOptions } from '../../src/store/store.ts'
+import {
+  type Begun,
+  type ReceivedMessage,
+  type SentMessage,
+  Store,
+  type StoreOptions,
+  type Terms,
+} from '../../src/store/store.ts'
 
 export interface TestStore extends AsyncDisposable {
   store: Store
@@ -49,6 +56,28 @@ export async function openStore(options: Partial<StoreOptions> = {}): Promise<Te
     },
   }
   return test
+}
+
+/** Everything may go. */
+export const open: Terms = {
+  context: { used: 0 },
+  rules: { quota: 1e9, windowMs: 1e15, pace: 'off', patienceMs: 30_000 },
+}
+
+/** A call of send whose message is on its way. */
+export async function sending(
+  store: Store,
+  session: string,
+  bot_id: string,
+  message: SentMessage,
+  more: { key?: string; terms?: Terms } = {},
+): Promise<Begun> {
+  const { terms = open, key } = more
+  const entry = { session, bot_id, user: message.to_user, mode: 'fail', parts: [{ kind: 'text' }] } as const
+  const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, terms, message)
+  if (enqueued.state !== 'new' || !enqueued.begun)
+    throw new Error(`not on its way: ${JSON.stringify(enqueued)}`)
+  return enqueued.begun
 }
 
 let count = 0

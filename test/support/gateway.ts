@@ -1,5 +1,6 @@
 /** A real gateway on a temporary folder against the pretend WeChat, for one test. */
 
+import { Database } from 'bun:sqlite'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { type Call, directCall } from '../../src/gateway/call.ts'
 import type { RecvRequest, SendRequest } from '../../src/gateway/face.ts'
 import { openGateway, type RunningGateway } from '../../src/gateway/gateway.ts'
 import type { Message, SendResult } from '../../src/model/message.ts'
+import { type Counter, countNow, type UserContext } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { openState, type State } from '../../src/state/state.ts'
@@ -51,7 +53,9 @@ export interface TestGateway extends AsyncDisposable {
   send(request: Partial<SendRequest>, call?: Partial<Call>): Promise<SendResult>
   /** Waits until `look` gives something; it is asked again at every line of the log and every few milliseconds. */
   until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>
-  /** Waits until `used` answers to the first user are set apart, and whoever did that has gone on to wait for a turn. */
+  /** What is known of the user whom a session was connected with: the answers used, as the store counts them. */
+  right(session?: string): Promise<UserContext | undefined>
+  /** Waits until `used` messages to the first user went out or wait for their slot, and the first of these has one. */
   setApart(used: number): Promise<void>
   /** Requests of this endpoint so far. */
   requests(endpoint: string): number
@@ -65,6 +69,34 @@ export interface TestBot {
 }
 
 const withinMs = 30_000
+
+/** The answers to a user, as the store counts them. */
+function countOf(dir: string, session: string, user: string): Counter | undefined {
+  using db = new Database(join(dir, 'messages.db'), { readonly: true })
+  const row = db
+    .query<{ received_at: number | null; used: number }, [string, string]>(
+      `SELECT received_at, used FROM outbox_lane JOIN session ON session.key = outbox_lane.session
+       WHERE name = ? AND peer = ?`,
+    )
+    .get(session, user)
+  return row
+    ? { used: row.used, ...(row.received_at !== null && { received_at: row.received_at }) }
+    : undefined
+}
+
+/** How many messages have a slot and wait for it. */
+export const slotsIn = (dir: string): number => outboxOf(dir).filter(({ slot }) => slot !== null).length
+
+/** Messages of calls under way that have not gone out, and such as wait for their slot. */
+function outboxOf(dir: string): { slot: number | null }[] {
+  using db = new Database(join(dir, 'messages.db'), { readonly: true })
+  return db
+    .query<{ slot: number | null }, []>(
+      `SELECT slot FROM outbox_part JOIN outbox ON outbox.id = entry
+       WHERE status = 'queued' AND (mode = 'fail' OR slot IS NOT NULL) ORDER BY outbox_part.id`,
+    )
+    .all()
+}
 
 export async function withGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const sandbox =
@@ -123,14 +155,17 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         { ...directCall(), ...call },
       ),
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
+    async right(session = [...bots.keys()][0] ?? 'default') {
+      const user = bots.get(session)?.user_id ?? ''
+      const context = (await other.contexts.users(session)).get(user)
+      return context && { ...context, used: countNow(context, countOf(dir, session, user), clock.now()).used }
+    },
     async setApart(used) {
-      const [[session, { user_id }]] = [...bots] as [[string, TestBot]]
-      await test.until(
-        `${used} set apart`,
-        async () => (await other.contexts.users(session)).get(user_id)?.used === used,
-      )
-      // The file shows it before the disk has confirmed it: until then its writer has the lock.
-      await lock.run(async () => {})
+      await test.until(`${used} set apart`, async () => {
+        const waits = outboxOf(dir)
+        const first = waits.every(({ slot }, nth) => nth > 0 || slot !== null)
+        return first && ((await test.right())?.used ?? 0) + waits.length === used
+      })
       await new Promise(resolve => setImmediate(resolve))
     },
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,

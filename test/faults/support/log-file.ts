@@ -86,6 +86,19 @@ export function cursorsIn(dir: string): Map<string, number> {
   return cursors
 }
 
+/** The answers used to a user of the only session: those after the message that contexts.json knows. */
+export function usedIn(dir: string, user: string): number {
+  const [path] = sessionFiles(dir, 'contexts.json')
+  const context = path === undefined ? undefined : JSON.parse(readFileSync(path, 'utf8'))[user]
+  using db = new Database(join(dir, 'messages.db'), { readonly: true })
+  const row = db
+    .query<{ received_at: number | null; used: number }, [string]>(
+      'SELECT received_at, used FROM outbox_lane WHERE peer = ?',
+    )
+    .get(user)
+  return row && row.received_at === (context?.received_at ?? null) ? row.used : 0
+}
+
 /** Paths of that file in every session's folder. */
 export function sessionFiles(dir: string, name: string): string[] {
   return readdirSync(dir, { withFileTypes: true })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import fc from 'fast-check'
-import { splitText as splitAtMost, textLimitBytes } from '../../src/gateway/split.ts'
+import { splitText as splitAtMost, textLimitBytes } from '../../src/send/split.ts'
 
 const splitText = (text: string, limit = textLimitBytes, most = 1000) => splitAtMost(text, limit, most)!
 const bytes = (text: string) => Buffer.byteLength(text)

@@ -1,0 +1,126 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startBenchService, startChild, startUpstream, temporaryFolder, writeSession } from './process.ts'
+import { type Benchmark, inTurns, median, number, type Row, speedRow, spread } from './report.ts'
+
+const path = '/tools/default/send'
+const callers = 16
+
+interface Taken {
+  requests: number
+  seconds: number
+  p50: number
+  p99: number
+}
+
+/** A session whose users have all written; the answers to them never end. */
+function writeTalk(dir: string, name: string, upstream: string, users: number): void {
+  writeSession(dir, name, upstream)
+  const context = {
+    token: 'A'.repeat(120),
+    received_at: Date.now(),
+    used: -1_000_000,
+    first_seen: Date.now(),
+  }
+  const all = Array.from({ length: users }, (_none, nth) => [`user${nth}@im.wechat`, context] as const)
+  writeFileSync(join(dir, name, 'contexts.json'), JSON.stringify(Object.fromEntries(all), null, 2), {
+    mode: 0o600,
+  })
+}
+
+async function load(url: string, connections: number, seconds: number): Promise<Taken> {
+  const body = JSON.stringify({ to: 'user%n@im.wechat', text: 'an answer' })
+  await using child = await startChild('load.ts', [url, path, body, String(connections), String(seconds)])
+  if ((await child.exited) !== 0) throw new Error('the load process failed')
+  return JSON.parse((await child.output()).trim().split('\n').at(-1) ?? '') as Taken
+}
+
+async function bare(upstream: string, connections: number, seconds: number): Promise<number> {
+  using folder = temporaryFolder()
+  await using child = await startChild('bare-send.ts', [
+    folder.path,
+    upstream,
+    String(connections),
+    String(seconds),
+  ])
+  if ((await child.exited) !== 0) throw new Error('the bare loop failed')
+  const { requests, seconds: took } = JSON.parse(
+    (await child.output()).trim().split('\n').at(-1) ?? '',
+  ) as Taken
+  return requests / took
+}
+
+/** ms of a send at p50 by one caller, with so many users, or accounts. */
+async function alone(users: number, accounts: number, seconds: number): Promise<number> {
+  using folder = temporaryFolder()
+  await using upstream = await startUpstream()
+  writeTalk(folder.path, 'shop', upstream.ready, users)
+  for (let nth = 1; nth < accounts; nth++) writeTalk(folder.path, `other${nth}`, upstream.ready, 0)
+  await using service = await startBenchService(folder.path, upstream.ready)
+  await load(service.url, 1, 1)
+  return (await load(service.url, 1, seconds)).p50
+}
+
+export const send: Benchmark = {
+  name: 'send',
+  compares:
+    'sends/s of POST /tools/default/send to 16 users, pace off, against a bare loop of as many callers: a durable row of intent, the POST, a durable result. p99 against p50 with 16 callers. And ms of a send at p50, by one caller, by how many users a session knows and how many accounts there are.',
+  async run({ quick, rounds }) {
+    const seconds = quick ? 1 : 3
+    const rows: Row[] = []
+    {
+      using folder = temporaryFolder()
+      await using upstream = await startUpstream()
+      writeTalk(folder.path, 'shop', upstream.ready, callers)
+      await using service = await startBenchService(folder.path, upstream.ready)
+      const taken: Taken[] = []
+      for (const connections of [1, callers]) {
+        await load(service.url, connections, 1)
+        const paired = await inTurns(
+          rounds,
+          () => bare(upstream.ready, connections, seconds),
+          async () => {
+            const found = await load(service.url, connections, seconds)
+            if (connections === callers) taken.push(found)
+            return found.requests / found.seconds
+          },
+        )
+        const what = `${connections} caller${connections > 1 ? 's' : ''}`
+        rows.push(speedRow(paired, { name: 'send', what, unit: 'send/s', goal: 0.5 }))
+      }
+      const ratios = taken.map(({ p50, p99 }) => p99 / p50)
+      rows.push({
+        ...{ name: 'send', what: `${callers} callers: p99 / p50` },
+        ours: `${number(median(taken.map(({ p99 }) => p99)), 1)} ms`,
+        baseline: `${number(median(taken.map(({ p50 }) => p50)), 1)} ms`,
+        result: median(ratios).toFixed(1),
+        goal: '≤ 4',
+        met: median(ratios) <= 4,
+        spread: spread(ratios),
+      })
+    }
+    const against = async (what: string, few: [number, number], many: [number, number]) => {
+      const found = await inTurns(
+        Math.min(rounds, 3),
+        () => alone(...few, seconds),
+        () => alone(...many, seconds),
+      )
+      const ratio = median(found.ours) / median(found.baseline)
+      rows.push({
+        ...{ name: 'send', what },
+        ours: `${number(median(found.ours), 2)} ms`,
+        baseline: `${number(median(found.baseline), 2)} ms`,
+        result: ratio.toFixed(2),
+        goal: '≤ 1.5',
+        met: ratio <= 1.5,
+        spread: spread(
+          found.ours.map((ms, nth) => ms / (found.baseline[nth] ?? Number.NaN)),
+          2,
+        ),
+      })
+    }
+    await against('20,000 users against 10', [10, 1], [20_000, 1])
+    await against('1,500 accounts against 1', [callers, 1], [callers, 1500])
+    return rows
+  },
+}

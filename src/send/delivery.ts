@@ -1,0 +1,129 @@
+/**
+ * One request that hands a message over, and what its answer means. A refusal is never repeated here, and a request that
+ * got no clear answer is unknown for good: repeating it blindly could send it twice.
+ */
+import { newClientId, outgoingMessage } from '../ilink/encode.ts'
+import { type ILinkError, isILinkError } from '../ilink/http.ts'
+import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
+import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { Begun, SentMessage } from '../store/store.ts'
+import { neverWrote, throttled } from './problems.ts'
+
+/** What became of one message. */
+export interface DeliveryResult {
+  status: 'accepted' | 'suspect' | 'refused' | 'unknown'
+  message_id?: string
+  error?: SvcError
+  /** Whether it may have cost an answer. */
+  spent: boolean
+  /** WeChat saw nothing of it. */
+  unseen?: boolean
+  /** Refused for a reason that our counters do not explain. */
+  hold?: Hold
+  /** What waits is better not tried before. */
+  pause?: Hold
+  /** It was refused again right after the user wrote: it is not to be tried any more. */
+  giveUp?: boolean
+}
+
+/** A message as it goes out, and as the log keeps it. */
+export interface Letter {
+  wire: WeixinMessage
+  row: SentMessage
+}
+
+export function letter(to: string, item: WireItem, token: string | undefined, now: number): Letter {
+  const clientId = newClientId(now)
+  const wire = outgoingMessage({ to, item, clientId, ...(token && { contextToken: token }) })
+  const row = { client_id: clientId, to_user: to, timestamp: now, raw: JSON.stringify(wire) }
+  return { wire, row: { ...row, ...described(item) } }
+}
+
+/** Hands a message over by `post`. Never throws for what upstream or the network does. */
+export async function deliver(
+  post: () => Promise<{ message_id?: string }>,
+  to: string,
+  begun: Begun,
+  { rules, now }: { rules: SendRules; now(): number },
+): Promise<DeliveryResult> {
+  try {
+    const { message_id } = await post()
+    return message_id === undefined
+      ? { status: 'suspect', spent: true }
+      : { status: 'accepted', spent: true, message_id }
+  } catch (error) {
+    if (!isILinkError(error)) {
+      // A -14 that stands.
+      const stands = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
+      if (!stands) return unclear(error)
+      const facts = { now: now(), receivedAt: begun.counter.received_at }
+      return {
+        ...{ status: 'refused', spent: false, error },
+        // It often heals with the user's next message (protocol notes 5.4).
+        ...(isRefusedAlone(error) && { pause: untilWritten(facts) }),
+      }
+    }
+    if (error.kind === 'refused') return refused(error, to, begun, rules, now())
+    if (!error.neverSent) return unclear(error)
+    return {
+      ...{ status: 'refused', spent: false, unseen: true },
+      error: new SvcError('upstream_error', 'WeChat cannot be reached', { cause: error }),
+    }
+  }
+}
+
+/** Whether WeChat refuses this with -14 although getupdates takes the token. */
+export const isRefusedAlone = (error: unknown): boolean =>
+  error instanceof SvcError && isILinkError(error.cause, 'expired')
+
+/** What got no clear answer. */
+const unclear = (cause: unknown): DeliveryResult => ({
+  ...{ status: 'unknown', spent: true },
+  error: new SvcError(
+    isILinkError(cause, 'timeout') ? 'upstream_timeout' : 'upstream_error',
+    'no clear answer came from WeChat; the message may have arrived',
+    { cause, hint: 'Do not send it again before you know: ask the user, or look at the phone.' },
+  ),
+})
+
+function refused(
+  error: ILinkError,
+  to: string,
+  { counter, hold, tries }: Begun,
+  rules: SendRules,
+  now: number,
+): DeliveryResult {
+  const { ret, errcode } = error
+  if (ret === -3 || errcode === -3) {
+    // That costs nothing; any other refusal may have counted.
+    const hint = 'Copy the user id exactly as received; it is case-sensitive.'
+    const unknown = new SvcError('invalid_arguments', `WeChat knows no user "${to}"`, { cause: error, hint })
+    return { status: 'refused', spent: false, error: unknown, giveUp: true }
+  }
+  const facts = { now, receivedAt: counter.received_at, used: counter.used, hold }
+  const result = { status: 'refused', spent: true } as const
+  if (ret !== -2 && errcode !== -2) {
+    const { giveUp, hold: pause } = afterRefusal(facts, tries)
+    const other = new SvcError('upstream_error', 'WeChat refused the message', { cause: error })
+    return { ...result, error: other, giveUp, pause }
+  }
+  switch (reasonOf(facts, rules)) {
+    case 'window':
+      return { ...result, error: new SvcError('window_closed', 'WeChat refused: the window is shut') }
+    case 'quota':
+      return { ...result, error: new SvcError('quota_exhausted', 'WeChat refused: the answers are used up') }
+    case 'never_wrote':
+      return { ...result, error: neverWrote(), ...afterRefusal(facts, tries) }
+    case 'unexplained': {
+      const after = afterRefusal(facts, tries)
+      return { ...result, error: throttled(after.hold.until - now), ...after }
+    }
+  }
+}
+
+/** The index columns of one item. */
+export function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
+  if (item.text_item) return { msg_type: 'TEXT', text: item.text_item.text ?? '' }
+  return { msg_type: item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE', text: '' }
+}

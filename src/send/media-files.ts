@@ -1,0 +1,47 @@
+/** What a send needs of media; the gateway gives it. */
+import type { Account } from '../ilink/api.ts'
+import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
+import type { KeptFile } from '../store/store.ts'
+
+/** What sends for whom: the door's part of a call. */
+export interface Caller {
+  /** Aborts when the caller is gone. */
+  readonly signal: AbortSignal
+  /** Which files the caller may name. */
+  readonly local: boolean | readonly string[]
+  progress?(step: { what: string; done: number; total?: number }): void
+}
+
+/** A source of media that lies here now: a readable file of known size and digest. */
+export interface StagedFile {
+  kind: MediaKind
+  file_name: string
+  size: number
+  /** Lower-case hex. */
+  md5: string
+  /** The bytes from the beginning. A block is valid until the next one is asked for. */
+  read(): AsyncGenerator<Uint8Array>
+  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was staged */
+  unchanged(): Promise<void>
+  /** Closes the file; one that was made for this send alone is removed. */
+  release(): Promise<void>
+}
+
+export interface MediaFiles {
+  /** Whether a source that lies here can be staged, as far as that costs nothing. @throws SvcError as `stage` */
+  look(content: MediaContent, caller: Caller): Promise<void>
+  stage(content: MediaContent, caller: Caller): Promise<StagedFile>
+  /** @throws SvcError or ILinkError; nothing was sent to the user then */
+  upload(
+    account: Account,
+    to: string,
+    file: StagedFile,
+    signal: AbortSignal,
+    progress?: Caller['progress'],
+  ): Promise<UploadedMedia>
+  /** Copies a staged file to where it stays until it is sent. */
+  keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile>
+  /** @throws SvcError `invalid_arguments` when the file is gone or another one */
+  open(file: KeptFile, kind: MediaKind): Promise<StagedFile>
+  discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void>
+}

@@ -1,0 +1,174 @@
+/**
+ * The outbox: sends that wait until they may go. Whoever polls sends what waits, as soon as a batch is committed, and
+ * looks now and then besides.
+ */
+import { sentAs } from '../ilink/encode.ts'
+import { SvcError } from '../model/error.ts'
+import type { OutboxEntry, OutboxPart } from '../model/message.ts'
+import { sessionName } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { EndReason, EntryPart, Store } from '../store/store.ts'
+import type { MediaFiles } from './media-files.ts'
+import type { Worker } from './worker.ts'
+
+export interface OutboxPorts {
+  store: Store
+  worker: Worker
+  media: Pick<MediaFiles, 'discard'>
+  /** Whether this process polls: then it is the one that sends what waits. */
+  polls(): boolean
+  clock: Clock
+  log: Log
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+export interface Cancelled {
+  /** Whether anything was left to cancel. */
+  success: boolean
+  outbox_id: string
+  /** Messages that will not be sent any more. */
+  cancelled: number
+}
+
+/** The lanes are looked at this often, besides whenever a user has written. */
+const lookEveryMs = 1000
+/** Leases are renewed this often, however long an upload takes. */
+const renewEveryMs = 20_000
+/** A send that is on its way for so long belongs to a process that died, where that cannot be asked. */
+const abandonedAfterMs = 10 * 60_000
+
+const cancelled: EndReason = { code: 'not_found', detail: 'cancelled' }
+const tooLate: EndReason = {
+  code: 'window_closed',
+  detail: 'not sent within 7 days: the user did not write',
+}
+
+export class Outbox {
+  readonly #ports: OutboxPorts
+  #nudge = new AbortController()
+  #running: Promise<void> | undefined
+  #renewedAt = 0
+  /** Calls of `wake` so far. */
+  #wakes = 0
+  #troubled = false
+
+  constructor(ports: OutboxPorts) {
+    this.#ports = ports
+  }
+
+  /** What waits, oldest first. @throws SvcError `invalid_arguments` for a bad session name */
+  async list({ user_id, session }: { user_id?: string; session?: string } = {}): Promise<OutboxEntry[]> {
+    const entries = await this.#ports.store.outbox.list({
+      ...(user_id !== undefined && { user_id }),
+      ...(session !== undefined && { session: sessionName(session) }),
+    })
+    return entries.map(({ id, session, user, created_at, expires_at, parts }) => ({
+      ...{ outbox_id: String(id), session, to_user: user, created_at, expires_at, parts: parts.map(shown) },
+    }))
+  }
+
+  /**
+   * Ends what waits of a queued send.
+   *
+   * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
+   */
+  async cancel(outboxId: string): Promise<Cancelled> {
+    const { log, media, store } = this.#ports
+    const id = /^\d{1,15}$/.test(outboxId) ? Number(outboxId) : undefined
+    const ended = id === undefined ? undefined : await store.outbox.end(id, cancelled, 'queue')
+    if (!ended) {
+      throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
+        hint: 'GET /outbox shows what waits; history tells what became of the rest.',
+      })
+    }
+    await media.discard(ended.files)
+    log.info('queued send cancelled', { outbox: outboxId, messages: ended.ended })
+    return { success: ended.ended > 0, outbox_id: outboxId, cancelled: ended.ended }
+  }
+
+  /** Ends what has waited too long, and what a process that died was sending. */
+  async tidy(): Promise<void> {
+    const { clock, log, media, store } = this.#ports
+    // A clock that was set ahead ends nothing that waits, or is on its way.
+    const trusted = store.trustsClock
+    const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
+    if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
+    if (!trusted) return
+    for (const { entry, ended, files } of await store.outbox.expire(tooLate)) {
+      log.warn('queued send given up: the user did not write in time', { outbox: entry.id, messages: ended })
+      await media.discard(files)
+    }
+  }
+
+  /** Looks after the lanes until the service stops. */
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** A batch was committed here, or something was queued: it may go now. */
+  wake(): void {
+    this.#wakes += 1
+    if (!this.#ports.closing.aborted) void this.#guarded(() => this.#look())
+  }
+
+  /** Resolves when the lanes are not looked after any more; `closing` has to be aborted. */
+  async closed(): Promise<void> {
+    this.#nudge.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock, closing, polls } = this.#ports
+    const stop = () => this.#nudge.abort()
+    closing.addEventListener('abort', stop, { once: true })
+    while (!closing.aborted) {
+      this.#nudge = new AbortController()
+      await this.#guarded(async () => {
+        await this.tidy()
+        if (polls()) await this.#look()
+      })
+      if (!closing.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
+    }
+    closing.removeEventListener('abort', stop)
+  }
+
+  /** Begins to work on every lane whose user may be written to. */
+  async #look(): Promise<void> {
+    const { clock, closing, store, worker } = this.#ports
+    if (clock.monotonic() - this.#renewedAt > renewEveryMs) {
+      this.#renewedAt = clock.monotonic()
+      for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
+    }
+    for (const { id } of await store.outbox.lanes()) {
+      if (worker.flushing.has(id)) continue
+      const wakes = this.#wakes
+      void this.#guarded(() => worker.flush(id)).then(() => {
+        // The user may have written while the lane was about to be left.
+        if (wakes !== this.#wakes && !closing.aborted) void this.#guarded(() => this.#look())
+      })
+    }
+  }
+
+  /** The store's troubles pass; they are told once and tried again at the next look. */
+  async #guarded(work: () => Promise<void> | void): Promise<void> {
+    try {
+      await work()
+      this.#troubled = false
+    } catch (error) {
+      if (this.#ports.closing.aborted) return
+      if (!this.#troubled) this.#ports.log.error('outbox not looked after', { error })
+      this.#troubled = true
+    }
+  }
+}
+
+const shown = (part: EntryPart): OutboxPart => ({
+  id: part.message ?? 0,
+  kind: part.kind,
+  sent_as: part.kind === 'text' ? 'text' : sentAs(part.kind),
+  status: part.status,
+  ...(part.kind === 'text' && { text: part.text }),
+  ...(part.file && { file_name: part.file.file_name, size: part.file.size }),
+})

@@ -1,0 +1,125 @@
+/** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { MediaContent, MediaKind } from '../model/message.ts'
+import { quotaPerInbound } from '../model/session.ts'
+import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
+import { splitText, textLimitBytes } from './split.ts'
+
+export interface SendRequest {
+  to: string
+  text?: string
+  media: MediaContent[]
+  session?: string
+  /** What to do when the message may not go now; 'fail' by default. */
+  when_closed?: 'fail' | 'queue'
+  /** The first call's result answers every later one with the same key and content for 24 h. */
+  idempotency_key?: string
+}
+
+/** One request to upstream: one item, since mixed messages are not shown (protocol notes 3.5). */
+export type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
+
+/**
+ * Looks at a request: at its texts, and at what its media are as far as that costs nothing.
+ *
+ * @returns the texts to send, each in one message
+ * @throws SvcError `invalid_arguments`, `text_too_long`, and what looking at media throws
+ */
+export async function look(request: SendRequest, media: MediaFiles, caller: Caller): Promise<string[]> {
+  const { text } = request
+  const texts = text === undefined || text === '' ? [] : partsOf(text)
+  if (texts.length + request.media.length === 0)
+    throw new SvcError('invalid_arguments', 'send: expected text, media or both')
+  for (const [nth, content] of request.media.entries())
+    await media.look(content, caller).catch(error => Promise.reject(ofEntry(error, nth)))
+  return texts
+}
+
+/** What the answers to one message can never hold is refused before anything is made of it. */
+function partsOf(text: string): string[] {
+  const bytes = Buffer.byteLength(text)
+  const parts =
+    bytes > quotaPerInbound * textLimitBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
+  if (parts) return parts
+  throw new SvcError(
+    'text_too_long',
+    `the text has ${bytes} bytes; it does not fit into ${quotaPerInbound} messages of ${textLimitBytes} bytes, the most there are`,
+  )
+}
+
+/** The media of a request as files. @throws SvcError as `MediaFiles.stage`; nothing stays open then */
+export async function stage(request: SendRequest, media: MediaFiles, caller: Caller): Promise<StagedFile[]> {
+  const files: StagedFile[] = []
+  try {
+    for (const [nth, content] of request.media.entries()) {
+      const staging = media.stage(content, caller)
+      files.push(await staging.catch(error => Promise.reject(ofEntry(error, nth))))
+    }
+    return files
+  } catch (error) {
+    await release(files)
+    throw error
+  }
+}
+
+export const release = (files: readonly StagedFile[]) => Promise.all(files.map(file => file.release()))
+
+/** What is wrong with a source of media, said of its place in the list. */
+function ofEntry(error: unknown, nth: number): unknown {
+  const [, rest = '', problem] =
+    (isSvcError(error, 'invalid_arguments') && /^media(\.\w+)?: (.+)$/s.exec(error.message)) || []
+  if (problem === undefined) return error
+  const field = `media[${nth}]${rest}`
+  const { hint } = error as SvcError
+  return new SvcError('invalid_arguments', `${field}: ${problem}`, {
+    ...{ hint, cause: error, details: { errors: [{ field, problem }] } },
+  })
+}
+
+/** Equal for requests that say the same: media by what the caller names. */
+export function namesOf({ to, text, media, session, when_closed }: SendRequest): string {
+  const named = media.map(({ kind, file_name, path, url, data, upload_id }) => [
+    ...[kind, file_name, path, url, upload_id],
+    data === undefined ? undefined : sha256(data),
+  ])
+  return sha256(JSON.stringify([to, text ?? '', named, session, when_closed ?? 'fail']))
+}
+
+/** Equal for requests that send the same: media by their bytes, however they are named. */
+export function contentOf(request: SendRequest, files: readonly StagedFile[]): string {
+  const { to, text, session, when_closed } = request
+  const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])
+  const content = sha256(JSON.stringify([to, text ?? '', bytes, session, when_closed ?? 'fail']))
+  return `${namesOf(request)} ${content}`
+}
+
+/**
+ * Whether a call asks for what an earlier one with its key did. The bytes decide, of a file that was uploaded again or
+ * written anew since; what cannot be read any more goes by its name, and so does a URL, which is not fetched again.
+ */
+export async function isSame(
+  content: string,
+  request: SendRequest,
+  media: MediaFiles,
+  caller: Caller,
+): Promise<boolean> {
+  const [names, bytes] = content.split(' ')
+  const named = names === namesOf(request)
+  // Version 0.1 noted the names alone.
+  if (bytes === undefined) return named
+  if (named && request.media.every(({ path }) => path === undefined)) return true
+  try {
+    const files = await stage(request, media, caller)
+    try {
+      return contentOf(request, files) === `${namesOf(request)} ${bytes}`
+    } finally {
+      await release(files)
+    }
+  } catch {
+    return named
+  }
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url')

@@ -1,0 +1,113 @@
+/** Why a message does not go, as callers are told; and the same on disk. */
+import { isILinkError } from '../ilink/http.ts'
+import type { Closed } from '../model/admission.ts'
+import { type ErrorCode, SvcError } from '../model/error.ts'
+import { quotaPerInbound } from '../model/session.ts'
+import type { EndReason } from '../store/store.ts'
+import { textLimitBytes } from './split.ts'
+
+/** @param send how many messages it needs, and how many of them are of its text */
+export function closedError(
+  closed: Closed,
+  send: { count: number; texts: number },
+  sandboxed: boolean,
+): SvcError {
+  switch (closed.why) {
+    case 'window':
+      return new SvcError(
+        'window_closed',
+        `this user last wrote ${Math.floor(closed.idleMs / 3_600_000)} hours ago`,
+      )
+    case 'quota':
+      return quotaError(closed.left, send)
+    case 'never_wrote':
+      return neverWrote()
+    case 'held':
+      return throttled(closed.waitMs)
+    case 'pace':
+      return tooSoon(closed.waitMs, sandboxed)
+  }
+}
+
+function quotaError(left: number, { count, texts }: { count: number; texts: number }): SvcError {
+  if (left === 0)
+    return new SvcError('quota_exhausted', `all ${quotaPerInbound} answers to this user are used`)
+  const beside = count > texts ? ` beside ${count - texts} media` : ''
+  return texts > 1
+    ? new SvcError(
+        'text_too_long',
+        `the text needs ${texts} messages of ${textLimitBytes} bytes${beside}, and ${left} answers are left`,
+      )
+    : new SvcError(
+        'quota_exhausted',
+        `${count} messages are to be sent, and ${left} answers to this user are left`,
+      )
+}
+
+export const neverWrote = (): SvcError =>
+  new SvcError('window_closed', 'WeChat refused: this user has never written to this session', {
+    hint: 'Ask the user to write to the bot first; a bot can only answer.',
+  })
+
+/** WeChat refuses for a reason that it keeps to itself. */
+export const throttled = (waitMs: number): SvcError =>
+  new SvcError('rate_limited', 'WeChat refused a message to this user and gave no reason', {
+    retryAfter: Math.ceil(waitMs / 1000),
+    hint: 'Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or after retry_after seconds.',
+  })
+
+/** The pace allows it only then. */
+export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
+  const seconds = Math.ceil(waitMs / 1000)
+  return new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
+    retryAfter: seconds,
+    ...(sandboxed && {
+      // The sandbox refuses bursts of its own, as WeChat does.
+      hint: 'Try again then. To send without waiting: --pace off, and "burst" off at the phone.',
+    }),
+  })
+}
+
+/** The call is another's to end: it was taken for dead. */
+export const takenOver = (): SvcError =>
+  new SvcError('rate_limited', 'this call took so long that it was taken for dead', {
+    retryAfter: 5,
+    hint: 'Call again with the same idempotency_key: it answers with what became of it and sends nothing twice.',
+  })
+
+/** Why something ended whose signal aborted. */
+export const stopped = ({ reason }: AbortSignal): SvcError =>
+  reason instanceof SvcError
+    ? reason
+    : new SvcError('shutting_down', 'the caller left; nothing more was sent')
+
+export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
+  new SvcError(code, 'not tried, because an earlier part failed', {
+    ...(retryAfter !== undefined && { retryAfter }),
+  })
+
+/** What an upload failed with. */
+export function uploadError(error: unknown, to: string): unknown {
+  if (!isILinkError(error)) return error
+  if (error.kind === 'refused')
+    return new SvcError('upstream_error', `WeChat refused the upload for ${to}; nothing was sent`, {
+      cause: error,
+      hint: 'Check that the user id is exactly the one received, then try again.',
+    })
+  return new SvcError(
+    error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
+    'the upload to WeChat failed; nothing was sent',
+    { cause: error },
+  )
+}
+
+export const reasonOf = ({ code, message, hint, retryAfter }: SvcError): EndReason => ({
+  ...{ code, detail: message, hint },
+  ...(retryAfter !== undefined && { retry_after: retryAfter }),
+})
+
+export const errorOf = ({ code, detail, hint, retry_after }: EndReason): SvcError =>
+  new SvcError(code as ErrorCode, detail, {
+    ...(hint !== undefined && { hint }),
+    ...(retry_after !== undefined && { retryAfter: retry_after }),
+  })

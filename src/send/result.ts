@@ -1,0 +1,53 @@
+/** The answer to a call of send, from the rows of its entry: the only place that makes one. */
+import { sentAs } from '../ilink/encode.ts'
+import { SvcError } from '../model/error.ts'
+import type { SendPart, SendResult } from '../model/message.ts'
+import { type Counter, rightToAnswer } from '../model/session.ts'
+import type { Entry, EntryPart } from '../store/store.ts'
+import { errorOf } from './problems.ts'
+
+/**
+ * @param right the count of answers, where the entry has not ended
+ * @throws SvcError the first part's error when certainly nothing reached the user and nothing waits
+ */
+export function resultOf(entry: Entry, right: Counter): SendResult {
+  if (entry.answer !== undefined) return JSON.parse(entry.answer) as SendResult
+  const { mode, parts, session } = entry
+  const waits = mode === 'queue' && !entry.ended
+  const went = parts.filter(({ status }) => status === 'accepted' || status === 'suspect')
+  const doubtful = parts.some(({ status }) => status === 'unknown')
+  if (!waits && !doubtful && went.length === 0) {
+    const error = parts.find(part => part.error)?.error
+    throw error ? errorOf(error) : new SvcError('upstream_error', 'nothing was sent')
+  }
+  const status = waits
+    ? 'queued'
+    : went.length === parts.length
+      ? 'accepted'
+      : went.length > 0
+        ? 'partial'
+        : 'unknown'
+  const lastId = went.at(-1)?.message_id
+  return {
+    success: status === 'accepted',
+    status,
+    ...(lastId !== undefined && { message_id: lastId }),
+    ...(went.some(part => part.status === 'suspect') && { suspect: true }),
+    session,
+    parts: parts.map(partOf),
+    ...rightToAnswer(entry.counter ?? right),
+    ...(waits && { outbox_id: String(entry.id) }),
+  }
+}
+
+function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
+  return {
+    kind,
+    sent_as: kind === 'text' ? 'text' : sentAs(kind),
+    // One that is on its way from the outbox is told as waiting: the call is over.
+    status: status === 'sending' ? 'queued' : status,
+    ...(message_id !== undefined && { message_id }),
+    // A refusal that it waits after is told by the lane.
+    ...(error && status !== 'queued' && { error }),
+  }
+}

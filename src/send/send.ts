@@ -1,0 +1,313 @@
+/**
+ * send: plan → entry in the outbox → wait for it → result.
+ *
+ * The answer tells the truth: accepted is what upstream took, refused is what certainly did not go out, unknown is
+ * what got no answer and must not be sent again blindly, queued is what waits in the outbox.
+ */
+
+import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
+import { SvcError } from '../model/error.ts'
+import type { SendResult } from '../model/message.ts'
+import { type BotInfo, countNow } from '../model/session.ts'
+import { linked } from '../platform/signals.ts'
+import type { Enqueued, Entry, KeptFile, NewPart } from '../store/store.ts'
+import { described, type Letter, letter } from './delivery.ts'
+import type { Caller, StagedFile } from './media-files.ts'
+import { contentOf, isSame, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
+import { closedError, reasonOf, stopped } from './problems.ts'
+import { resultOf } from './result.ts'
+import { SharedCalls } from './shared-calls.ts'
+import { showTyping } from './typing.ts'
+import type { Worker, WorkerPorts } from './worker.ts'
+
+export interface SenderPorts extends WorkerPorts {
+  worker: Worker
+  /** Which session sends to a user. @throws SvcError `not_connected`, `session_not_found`, `session_expired` */
+  route(to: string, session: string | undefined): Promise<{ name: string; bot: BotInfo }>
+  /** Something waits that may go now. */
+  wake(): void
+}
+
+/** An earlier call with the same key that runs in another process is waited for so long. */
+const patienceMs = 30_000
+const lookEveryMs = 100
+/** When it may be over. */
+const retryAfterS = 5
+/** A call tells this often that it is still at it. */
+const renewEveryMs = 60_000
+
+/** A call on its way into the outbox. */
+interface Draft {
+  request: SendRequest
+  session: string
+  bot: BotInfo
+  pieces: Piece[]
+  files: StagedFile[]
+}
+
+export class Sender {
+  readonly #ports: SenderPorts
+  readonly #shared = new SharedCalls()
+  readonly #running = new Set<Promise<unknown>>()
+
+  constructor(ports: SenderPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Sends text, then media, to one user.
+   *
+   * With `when_closed: 'queue'` what may not go now waits in the outbox instead. With `idempotency_key` the first
+   * call's result answers every later one for 24 h.
+   *
+   * @returns what became of each part; thrown instead when certainly nothing reached the user and nothing waits
+   * @throws SvcError `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
+   *   `text_too_long`, `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and what staging media
+   *   throws
+   */
+  async send(request: SendRequest, caller: Caller): Promise<SendResult> {
+    const { closing } = this.#ports
+    if (closing.aborted) throw stopped(closing)
+    using either = linked(caller.signal, closing)
+    const { signal } = either
+    const progress = caller.progress?.bind(caller)
+    const as = (signal: AbortSignal): Caller => ({
+      signal,
+      local: caller.local,
+      ...(progress && { progress }),
+    })
+    const key = request.idempotency_key
+    const running =
+      key === undefined
+        ? this.#sent(request, as(signal)).then(result => result ?? Promise.reject(conflict()))
+        : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
+    this.#running.add(running)
+    try {
+      return await running
+    } catch (error) {
+      throw signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
+  async close(graceMs: number): Promise<void> {
+    const { clock, closing, worker } = this.#ports
+    for (const waitMs of [graceMs, 500]) {
+      const over = new AbortController()
+      const all = Promise.allSettled([...this.#running, ...worker.flushing.values()])
+      await Promise.race([all, clock.sleep(waitMs, over.signal)])
+      over.abort()
+      worker.cut(stopped(closing))
+    }
+  }
+
+  /** The result of the first call with this key, which is this one when no other has it. */
+  async #keyed(key: string, request: SendRequest, caller: Caller): Promise<SendResult> {
+    const { clock, media, store } = this.#ports
+    const deadline = clock.monotonic() + patienceMs
+    for (let compared = -1; ; ) {
+      const entry = await store.outbox.keyed(key)
+      if (!entry) {
+        const result = await this.#sent(request, caller)
+        if (result) return result
+        continue
+      }
+      if (entry.id !== compared && !(await isSame(entry.content, request, media, caller))) throw conflict()
+      compared = entry.id
+      if (entry.ended || entry.mode === 'queue') return this.#result(entry)
+      if (clock.monotonic() >= deadline)
+        throw new SvcError(
+          'rate_limited',
+          'the first call with this idempotency_key still runs in another process',
+          {
+            retryAfter: retryAfterS,
+            hint: 'Call again with the same key: it answers with the result of the first call and sends nothing.',
+          },
+        )
+      await clock.sleep(lookEveryMs, caller.signal)
+      if (caller.signal.aborted) throw stopped(caller.signal)
+    }
+  }
+
+  /** Undefined when another call took the key meanwhile. */
+  async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
+    const { media, route, rules, sandboxed, store, worker } = this.#ports
+    const queues = request.when_closed === 'queue'
+    if (queues && !store.durable)
+      throw new SvcError('invalid_arguments', 'when_closed: queue needs the message store, which is off')
+    const { name: session, bot } = await route(request.to, request.session)
+    // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
+    const texts = await look(request, media, caller)
+    const count = texts.length + request.media.length
+    if (!queues && request.media.length > 0) {
+      // Before anything is read, fetched or uploaded: a shut window should cost nothing.
+      const { context } = worker.terms(session, request.to)
+      const verdict = await store.outbox.verdict(session, request.to, count, { context, rules })
+      if (verdict.go === 'no') throw closedError(verdict, { count, texts: texts.length }, sandboxed)
+    }
+    const files = await stage(request, media, caller)
+    try {
+      if (caller.signal.aborted) throw stopped(caller.signal)
+      const pieces: Piece[] = [
+        ...texts.map(text => ({ kind: 'text' as const, text })),
+        ...files.map(file => ({ kind: file.kind, file })),
+      ]
+      const draft = { request, session, bot, pieces, files }
+      return queues ? await this.#queue(draft, caller) : await this.#send(draft, caller)
+    } finally {
+      await release(files)
+    }
+  }
+
+  /** Mode `fail`: this process sends it now, or nobody does. */
+  async #send(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
+    const { clock, sandboxed, store, worker } = this.#ports
+    const { request, session, bot, pieces, files } = draft
+    const { to } = request
+    const { token, ...terms } = worker.terms(session, to)
+    const isFirst = !worker.isBusy(session, to)
+    const line = worker.line(session, to)
+    const over = new AbortController()
+    let typed: (() => Promise<void>) | undefined
+    try {
+      const [text] = pieces
+      // A plain text is on its way with the commit that notes it.
+      const first: Letter | undefined =
+        isFirst && files.length === 0 && text && 'text' in text
+          ? letter(to, textItem(text.text), token, clock.now())
+          : undefined
+      const entry = this.#entry(
+        draft,
+        pieces.map(({ kind }) => ({ kind })),
+      )
+      const enqueued = await store.outbox.enqueue(entry, terms, first?.row)
+      if (enqueued.state === 'known') return undefined
+      if (enqueued.state === 'closed') {
+        const texts = pieces.length - files.length
+        throw closedError(enqueued.verdict, { count: pieces.length, texts }, sandboxed)
+      }
+      typed = this.#typing(draft, token)
+      void this.#renewed(enqueued.entry, over.signal)
+      await worker.turn(line.ahead, caller.signal).catch(async error => {
+        await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
+        throw error
+      })
+      const ended = await worker.send({
+        ...{ entry: enqueued.entry, bot, pieces, caller },
+        ...(enqueued.begun && first && { first: { begun: enqueued.begun, letter: first } }),
+      })
+      return this.#result(ended)
+    } finally {
+      line.leave()
+      over.abort()
+      this.#finish(typed)
+    }
+  }
+
+  /** Mode `queue`: it waits in the outbox as long as it may not go. */
+  async #queue(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
+    const { closing, log, media, wake, worker } = this.#ports
+    const kept: KeptFile[] = []
+    const enqueued = await this.#enqueued(draft, kept, caller).catch(async error => {
+      await media.discard(kept)
+      throw error
+    })
+    if (enqueued.state !== 'new') {
+      await media.discard(kept)
+      return undefined
+    }
+    const { entry, lane, verdict } = enqueued
+    let last: Entry | undefined
+    if (verdict !== 'behind' && verdict.go !== 'no') {
+      const typed = this.#typing(draft, worker.terms(draft.session, draft.request.to).token)
+      const left = new AbortController()
+      const abort = Promise.withResolvers<'left'>()
+      const leave = () => abort.resolve('left')
+      caller.signal.addEventListener('abort', leave, { signal: left.signal })
+      if (caller.signal.aborted) leave()
+      const watched = await Promise.race([worker.watch(entry.id, lane, caller.progress), abort.promise])
+      left.abort()
+      this.#finish(typed)
+      if (watched === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
+      last = watched === 'left' ? undefined : watched
+    }
+    const now = last?.ended ? last : ((await this.#ports.store.outbox.entry(entry.id)) ?? last ?? entry)
+    if (!now.ended) {
+      log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
+      wake()
+    }
+    return this.#result(now)
+  }
+
+  async #enqueued(draft: Draft, kept: KeptFile[], { signal }: Caller): Promise<Enqueued> {
+    const { clock, media, store, worker } = this.#ports
+    const { to } = draft.request
+    const parts: NewPart[] = []
+    for (const [nth, piece] of draft.pieces.entries()) {
+      const file = 'file' in piece ? await media.keep(piece.file, signal) : undefined
+      if (file) kept.push(file)
+      const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
+      const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
+      const row = { client_id: clientId, to_user: to, timestamp: clock.now() }
+      const raw = JSON.stringify(outgoingMessage({ to, item, clientId }))
+      const message = { ...row, raw, ...described(item) }
+      parts.push({ kind: piece.kind, waiting: { message, ...(file && { file }) } })
+    }
+    const { token: _, ...terms } = worker.terms(draft.session, to)
+    return store.outbox.enqueue(this.#entry(draft, parts), terms)
+  }
+
+  #entry({ request, session, bot, files }: Draft, parts: NewPart[]) {
+    const { idempotency_key: key, to, when_closed: mode = 'fail' } = request
+    return {
+      ...{ session, bot_id: bot.bot_id, user: to, mode, parts },
+      ...(key !== undefined && { key, content: contentOf(request, files) }),
+    }
+  }
+
+  /** Who leaves before the answer cannot know of what would wait. */
+  async #cancelled(entry: Entry, signal: AbortSignal): Promise<SendResult> {
+    const { media, store } = this.#ports
+    const ended = await store.outbox.end(entry.id, reasonOf(stopped(signal)))
+    await media.discard(ended?.files ?? [])
+    return this.#result(ended?.entry ?? entry)
+  }
+
+  #typing({ session, bot, request }: Draft, token: string | undefined): () => Promise<void> {
+    const { account, judge } = this.#ports
+    return showTyping(this.#ports, account(bot), request.to, token, () => judge.doubt(session, bot))
+  }
+
+  #finish(typed: (() => Promise<void>) | undefined): void {
+    if (!typed) return
+    const ending = typed()
+    this.#running.add(ending)
+    void ending.finally(() => this.#running.delete(ending))
+  }
+
+  /** Says now and then that the call still runs: an upload may take long. */
+  async #renewed(entry: Entry, over: AbortSignal): Promise<void> {
+    const { clock, log, store } = this.#ports
+    for (;;) {
+      await clock.sleep(renewEveryMs, over)
+      if (over.aborted) return
+      await store.outbox.renew(entry.id).catch(error => log.warn('call not renewed', { error }))
+    }
+  }
+
+  #result(entry: Entry): SendResult {
+    const { clock, store, worker } = this.#ports
+    const { counter, session, user } = entry
+    if (counter) return resultOf(entry, counter)
+    const { context } = worker.terms(session, user)
+    return resultOf(entry, countNow(context, store.outbox.counters(session, user).get(user), clock.now()))
+  }
+}
+
+const conflict = () =>
+  new SvcError(
+    'idempotency_conflict',
+    'this idempotency_key was used for another message within the last 24 hours',
+  )

@@ -1,0 +1,33 @@
+/** The phone of the sandbox moves the time: the service beside it lives by the same clock. */
+import { expect, test } from 'bun:test'
+import { logIn, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const dayMs = 24 * 60 * 60_000
+
+test('a day later the window is closed for both; what is queued goes out when the user writes', async () => {
+  await using service = await startService({ args: ['--pace', 'off'] })
+  const mei = await service.phone('users', { name: 'Mei' })
+  await logIn(service, 'home', mei.id)
+  await service.phone('say', { text: 'hi' })
+  const { body } = await service.call('recv', { timeout: 20 })
+  const to = body[0].from_user
+  expect((await service.call('send', { to, text: 'today' })).body).toMatchObject({ status: 'accepted' })
+  await service.phone('clock', { advance_ms: dayMs })
+  expect((await service.call('send', { to, text: 'too late' })).body).toMatchObject({ code: 'window_closed' })
+  const queued = await service.call('send', { to, text: 'later', when_closed: 'queue' })
+  expect(queued.body).toMatchObject({ status: 'queued' })
+  expect(queued.body.window_expires_at).toBeLessThanOrEqual(Date.now() + dayMs)
+  await service.phone('say', { text: 'back' })
+  const history = async () => (await service.call('history', { direction: 'sent' })).body.messages
+  await until('it went out', 20_000, async () => (await history())[0].status === 'accepted')
+  expect(
+    (await history()).map(({ text, status }: { text: string; status: string }) => [text, status]),
+  ).toEqual([
+    ['later', 'accepted'],
+    ['too late', 'refused'],
+    ['today', 'accepted'],
+  ])
+  const { body: late } = await service.call('recv', { timeout: 20 })
+  expect(late[0].timestamp - Date.now()).toBeGreaterThan(dayMs - 60_000)
+})
