@@ -76,7 +76,8 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
         ...{ data: join(folder, 'bundled'), cwd: empty(), env, version: pkg.version },
       })
       const { stdout } = await run(denoRun(`${web.url}svc.mjs`), 'setup', 'cursor', '--print')
-      expect(stdout).toContain(`["run", "--allow-all", "${web.url}svc.mjs", "mcp", "-t", "stdio"]`)
+      const { mcpServers } = JSON.parse(stdout.slice(stdout.indexOf('{')))
+      expect(mcpServers.svc.args).toEqual(['run', '--allow-all', `${web.url}svc.mjs`, 'mcp', '-t', 'stdio'])
     })
 
     const run = (command: string[], ...args: string[]) =>
@@ -91,8 +92,8 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
     }
 
     test.each([
-      [['setup', 'cursor', '--print'], /"run", "--allow-all", ".*svc\.mjs", "mcp"/],
-      [['setup', 'codex', '--print'], /args = \["run", "--allow-all", ".*svc\.mjs", "mcp"/],
+      [['setup', 'cursor', '--print'], /"run",\s+"--allow-all",\s+".*svc\.mjs",\s+"mcp"/],
+      [['setup', 'codex', '--print'], /args = \[ ?"run", "--allow-all", ".*svc\.mjs", "mcp"/],
       [['completion', 'bash'], /complete .*svc/],
       [['sessions', '--sandbox'], /^$/],
       [['doctor', '-p', '0', '-d', 'none', '--sandbox'], / svc [\d.]+, the script for Deno on Deno /],

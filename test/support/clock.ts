@@ -7,12 +7,14 @@ export interface TestClock extends Clock {
   advance(ms: number): void
   /** Sets the clock on the wall forward, or back, as an administrator or NTP does; no time passes. */
   step(ms: number): void
+  /** Whether somebody sleeps who wakes in `minMs` to `maxMs`. */
+  sleeps(minMs: number, maxMs: number): boolean
 }
 
 export function testClock(): TestClock {
   let ahead = 0
   let off = 0
-  const sleepers = new Set<() => void>()
+  const sleepers = new Map<() => void, number>()
   const monotonic = () => performance.now() + ahead
   return {
     now: () => Date.now() + ahead + off,
@@ -36,16 +38,20 @@ export function testClock(): TestClock {
           else timer = setTimeout(look, leftMs)
         }
         signal?.addEventListener('abort', done, { once: true })
-        sleepers.add(look)
+        sleepers.set(look, until)
         timer = setTimeout(look, ms)
       })
     },
     advance(ms) {
       ahead += ms
-      for (const look of [...sleepers]) look()
+      for (const look of [...sleepers.keys()]) look()
     },
     step(ms) {
       off += ms
+    },
+    sleeps(minMs, maxMs) {
+      const lefts = [...sleepers.values()].map(until => until - monotonic())
+      return lefts.some(leftMs => leftMs >= minMs && leftMs <= maxMs)
     },
   }
 }
