@@ -6,7 +6,7 @@ const session = 'shop'
 export const delivery: Benchmark = {
   name: 'delivery',
   compares:
-    'ms from the order to the upstream to answer until a waiting reader has the message: a recv of ours (message stored durably on the way), against a long poll of the same upstream by the same reader. The extra is the difference of the percentiles; its spread that of the rounds.',
+    'ms from the order to the upstream to answer until a waiting reader has read the whole answer, to the end of its body: a recv of ours (message stored durably on the way), against a long poll of the same upstream by the same reader. The extra is the difference of the percentiles; its spread that of the rounds.',
   async run({ quick, rounds }) {
     const each = quick ? 100 : 300
     using folder = temporaryFolder()
@@ -69,6 +69,6 @@ export const delivery: Benchmark = {
         spread: spread(extras, 2),
       }
     }
-    return [row(0.5, 2), row(0.99, 10)]
+    return [row(0.5, 1), row(0.99, 5)]
   },
 }

@@ -80,6 +80,17 @@ export const reachable = (url: string): string =>
 /** Of what a stream of Deno's gives, this much may be held by the server while the next is asked for. */
 const pieceBytes = 64 * 1024
 
+/** Of accepted requests, where connections tell how far an answer is: over TCP on Bun. */
+const peers = new WeakMap<Request, BunPeer>()
+
+/**
+ * Tells what became of the answer that is about to be given, one that is no stream: true when the kernel has taken every
+ * byte and the caller was still there, false when the caller left first. The server waits for it before it has stopped.
+ *
+ * @returns undefined where nobody can tell
+ */
+export const whenWritten = (request: Request): Promise<boolean> | undefined => peers.get(request)?.written()
+
 /**
  * Bytes for a stream of which one wants to know how far it got: on Bun a chunk is drained into the kernel when the next
  * is asked for, whatever its size. Deno 2.9.6 takes even 60 MB into its own memory at once.
@@ -140,13 +151,18 @@ function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): Runnin
 function serveOnBun(options: ServeOptions): RunningServer {
   const refused = hostCheck()
   const { socket, hostname } = options
+  const door: BunDoor = {
+    answerSeconds: options.answerSeconds ?? usualAnswerSeconds,
+    // A Unix socket has no addresses.
+    ...(socket === undefined && { watched: new Set() }),
+  }
   const common = {
     development: false as const,
     maxRequestBodySize: options.maxBodyBytes ?? Number.MAX_SAFE_INTEGER,
     fetch(request: Request, running: BunServer) {
       const bad = refused(request)
       if (bad) return bad
-      const peer = new BunPeer(running, request, options.answerSeconds ?? usualAnswerSeconds)
+      const peer = new BunPeer(running, request, door)
       const answer = options.fetch(request, peer)
       return answer instanceof Promise ? answer.then(peer.answered) : peer.answered(answer)
     },
@@ -164,7 +180,10 @@ function serveOnBun(options: ServeOptions): RunningServer {
     url: shownUrl(hostname, port),
     ...{ hostname, port },
     stop: stopOnce(
-      () => server.stop(false),
+      async () => {
+        await server.stop(false)
+        await Promise.all(door.watched ?? [])
+      },
       () => server.stop(true),
     ),
   }
@@ -175,17 +194,31 @@ interface BunServer {
   timeout(request: Request, seconds: number): void
 }
 
+/** What the peers of one server share. */
+interface BunDoor {
+  answerSeconds: number
+  /** The answers of which somebody wants to hear whether they were written; absent where nobody can tell. */
+  watched?: Set<Promise<boolean>>
+}
+
+/** What is handed to the runtime is in the kernel after this. */
+const flushMs = 2
+/** Within this the signal tells that an answer ended because its caller hung up: 1.4 ms on a busy machine. */
+const hangUpMs = 5
+/** An answer that waits for its reader is looked at as often, at least. */
+const lookEveryMs = 50
+
 /** Asks for the address only when somebody wants it: it costs a tenth of a small request. */
 class BunPeer implements Peer {
   readonly #server: BunServer
   readonly #request: Request
-  readonly #answerSeconds: number
+  readonly #door: BunDoor
   #accepted = false
 
-  constructor(server: BunServer, request: Request, answerSeconds: number) {
+  constructor(server: BunServer, request: Request, door: BunDoor) {
     this.#server = server
     this.#request = request
-    this.#answerSeconds = answerSeconds
+    this.#door = door
   }
 
   get remoteAddress(): string | undefined {
@@ -195,11 +228,34 @@ class BunPeer implements Peer {
   accept(): void {
     this.#accepted = true
     this.#server.timeout(this.#request, 0)
+    if (this.#door.watched) peers.set(this.#request, this)
+  }
+
+  /** See `whenWritten`. */
+  written(): Promise<boolean> {
+    const { watched } = this.#door
+    const written = this.#written().finally(() => watched?.delete(written))
+    watched?.add(written)
+    return written
+  }
+
+  /**
+   * Bun 1.4.5 knows an address for as long as its answer is written: 30 MB to a slow reader until the kernel has taken the
+   * last byte, and to one that resets until then. The signal tells of that a moment later.
+   */
+  async #written(): Promise<boolean> {
+    for (let waitMs = flushMs; ; waitMs = Math.min(waitMs * 2, lookEveryMs)) {
+      await new Promise(resolve => setTimeout(resolve, waitMs))
+      if (this.remoteAddress === undefined) break
+    }
+    await new Promise(resolve => setTimeout(resolve, hangUpMs))
+    await new Promise(resolve => setImmediate(resolve))
+    return !this.#request.signal.aborted
   }
 
   /** From here on Bun counts from byte to byte, and until the next request on the connection. */
   readonly answered = (answer: Response): Response => {
-    if (this.#accepted) this.#server.timeout(this.#request, this.#answerSeconds)
+    if (this.#accepted) this.#server.timeout(this.#request, this.#door.answerSeconds)
     return answer
   }
 }

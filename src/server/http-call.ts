@@ -5,7 +5,7 @@
  */
 import type { Call } from '../gateway/call.ts'
 import { SvcError } from '../model/error.ts'
-import { piecesOf } from '../platform/serve.ts'
+import { piecesOf, whenWritten } from '../platform/serve.ts'
 
 /** The calls that wait right now, so that stopping can end them. */
 export class Waiting {
@@ -81,6 +81,11 @@ export class HttpCall implements Call {
     for (const onSettled of settlers ?? []) onSettled(delivered)
   }
 
+  /** What becomes of the answer that is about to be given, see `whenWritten` of the platform. */
+  whenWritten(): Promise<boolean> | undefined {
+    return whenWritten(this.#request)
+  }
+
   /** Nothing waits for this call any more. */
   end(): void {
     if (!this.#controller) return
@@ -95,19 +100,35 @@ export class HttpCall implements Call {
   }
 }
 
-/** What is handed to the runtime is in the kernel after this; it takes a turn of its event loop. */
+/** One turn of the event loop: a hang-up that the kernel knows of is heard. */
+const turn = () => new Promise(resolve => setImmediate(resolve))
+
+/**
+ * The body of an answer that settles its call: `true` when the kernel has taken every byte and the caller was still
+ * there, `false` when the caller went away first. What the kernel holds for a caller that dies is beyond anybody's
+ * knowledge; such a reader uses `after`.
+ *
+ * Where the server tells when it has written an answer, the body is the plain bytes, so that the answer has a length and
+ * its reader knows the end with the last byte. It counts a moment later: dying before it counts gives the messages
+ * twice, the other order loses them.
+ */
+export async function settlingBody(text: string, call: HttpCall): Promise<BodyInit> {
+  await turn()
+  const written = call.whenWritten()
+  if (!written) return streamedBody(new TextEncoder().encode(text), call)
+  void written.then(delivered => call.settled(delivered))
+  call.whenGone(() => call.settled(false))
+  return text
+}
+
+/** What is handed to the runtime is in the kernel after this. */
 const flushMs = 2
 
 /**
- * A body that settles its call: `true` when the server took every byte to the socket and the caller was still there,
- * `false` when the caller went away first.
- *
- * Seen on Bun 1.4.5 over real sockets: the second pull comes when the first chunk has drained into the kernel (60 MB to
- * a slow reader: at its end; to one that never reads: not at all, but `cancel` and the request's abort signal when it
- * goes). A stream without read-ahead (highWaterMark 0) is needed for that, and on Deno small pieces. What the kernel
- * holds for a caller that dies is beyond anybody's knowledge; such a reader uses `after`.
+ * The same as a stream, whose second pull comes when the server has taken the first chunk (Bun: into the kernel).
+ * A stream without read-ahead (highWaterMark 0) is needed for that, and on Deno small pieces.
  */
-export function settlingBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
+function streamedBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
   const pieces = piecesOf(bytes)
   call.whenGone(() => call.settled(false))
   return new ReadableStream<Uint8Array>(
@@ -115,14 +136,13 @@ export function settlingBody(bytes: Uint8Array, call: HttpCall): ReadableStream<
       async pull(controller) {
         const next = pieces.next()
         if (!next.done) return controller.enqueue(next.value)
-        // One turn of the event loop, so that a hang-up that the kernel knows of is heard before it counts.
-        await new Promise(resolve => setImmediate(resolve))
+        await turn()
         if (call.callerGone) return call.settled(false)
         controller.close()
         // Closed is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this
-        // callback (strace). Dying before it counts gives the messages twice, the other order loses them.
+        // callback (strace).
         await new Promise(resolve => setTimeout(resolve, flushMs))
-        await new Promise(resolve => setImmediate(resolve))
+        await turn()
         call.settled(true)
       },
       cancel: () => call.settled(false),

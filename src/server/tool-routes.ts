@@ -20,7 +20,7 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
     const input = await readJson(request, tool.maxBodyBytes)
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
     if (!call.mustSettle) return new Response(text, jsonAnswer)
-    return new Response(settlingBody(new TextEncoder().encode(text), call), jsonAnswer)
+    return new Response(await settlingBody(text, call), jsonAnswer)
   } catch (error) {
     call.settled(false)
     return failed(error, context, tool.name)

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type RunningServer, type ServeOptions, serve } from '../../src/platform/serve.ts'
+import { type RunningServer, type ServeOptions, serve, whenWritten } from '../../src/platform/serve.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
@@ -142,6 +142,20 @@ test('a stop lets what runs finish, and takes nothing new', async () => {
   gate.resolve()
   expect(await (await answer).text()).toBe('finished')
   await stopped
+})
+
+test('an answer with a length tells when it is written; a stop waits for the word', async () => {
+  const told: (boolean | undefined)[] = []
+  const server = await start((request, peer) => {
+    peer.accept()
+    void whenWritten(request)?.then(written => told.push(written))
+    return new Response('x'.repeat(1000))
+  })
+  const answer = await fetch(server.url)
+  expect(answer.headers.get('content-length')).toBe('1000')
+  await answer.text()
+  await server.stop(5000)
+  expect(told).toEqual([true])
 })
 
 test('a stop ends though a stream, a silent connection and an idle one are open', async () => {

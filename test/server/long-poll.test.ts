@@ -91,14 +91,14 @@ describe('the position of a reader', () => {
     await first.promise
     for (let i = 0; i < 50; i++) await new Promise(resolve => setImmediate(resolve))
     expect(rest.gateway.settled).toEqual([])
-    let tail = ''
+    let came = 0
     socket.on('data', (chunk: Buffer) => {
-      tail = chunk.subarray(-16).toString('latin1')
+      came += chunk.length
     })
     socket.resume()
     await settled(rest)
     expect(rest.gateway.settled).toEqual([true])
-    await until('all of it came', 30_000, () => tail.endsWith('0\r\n\r\n'))
+    await until('all of it came', 30_000, () => came > 64 * text.length)
     socket.destroy()
   })
 
