@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import { createInterface } from 'node:readline'
-import type { Question } from '../gateway/call.ts'
+import type { Question } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { errColours, writeErr } from './terminal.ts'
 

@@ -1,5 +1,5 @@
 /** A call of a command: cut off by Ctrl-C, settled when its answer is on stdout. */
-import type { Call } from '../gateway/call.ts'
+import type { Call } from '../model/call.ts'
 import { onStopSignals } from '../platform/process.ts'
 
 /** The call of one command; disposing takes the signal handlers away. */

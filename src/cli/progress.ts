@@ -1,5 +1,5 @@
 /** How far an upload or download is, as one line of stderr that is drawn over again. */
-import type { Progress } from '../gateway/call.ts'
+import type { Progress } from '../model/call.ts'
 import { columns, errColours, terminal, writeErr } from './terminal.ts'
 import { byteSize, cutTo, oneLine } from './text.ts'
 

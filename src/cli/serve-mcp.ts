@@ -1,7 +1,7 @@
 /** `svc mcp`: the nine tools for agents, over standard input and output or over HTTP. */
 
 import type { Config } from '../config.ts'
-import { workingFolders } from '../gateway/own-files.ts'
+import { workingFolders } from '../media/own-files.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
 import { version } from '../version.ts'

@@ -1,10 +1,10 @@
 /** Who polls for a data directory, and whether he is alive. */
 import { join } from 'node:path'
-import { beatEveryMs, stalledMs } from '../gateway/heartbeat.ts'
 import type { Clock } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { type ProcessState, processState } from '../platform/other-process.ts'
+import { beatEveryMs, stalledMs } from '../receive/heartbeat.ts'
 
 export interface Polling {
   /** Whether somebody holds the poll lock; undefined when that cannot be told. */

@@ -9,9 +9,9 @@ import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { linked } from '../platform/signals.ts'
+import { viewOf } from '../receive/view.ts'
 import { type Store, type StoredMessage, within } from '../store/store.ts'
 import type { ChangeListener } from './face.ts'
-import { viewOf } from './view.ts'
 
 export interface ChangePorts {
   store: Store

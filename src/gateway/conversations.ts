@@ -3,9 +3,9 @@
 import type { Conversation, Hour } from '../model/conversation.ts'
 import { type SessionUser, type SessionWithUsers, sessionKey, sessionName } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
+import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
 import type { ConversationFilter } from './face.ts'
-import { viewOf } from './view.ts'
 
 export interface ConversationPorts {
   store: Store

@@ -3,70 +3,27 @@
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
+
+import type { LoginRequest } from '../accounts/login-driver.ts'
+import type { LoginFlow } from '../accounts/logins.ts'
+import type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
+import type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
+import type { Call } from '../model/call.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
-import type { MediaKind, Message, OutboxEntry, SendResult } from '../model/message.ts'
+import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session, SessionCheck, SessionUser, SessionWithUsers } from '../model/session.ts'
+import type { RecvRequest } from '../receive/inbox.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
-import type { Call } from './call.ts'
 
+export type { LoginNotice, LoginRequest } from '../accounts/login-driver.ts'
+export type { LoginFlow } from '../accounts/logins.ts'
+export type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
+export type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
+export type { RecvRequest } from '../receive/inbox.ts'
 export type { Cancelled } from '../send/outbox.ts'
 export type { SendRequest } from '../send/plan.ts'
-
-export interface RecvRequest {
-  /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
-  timeout: number
-  limit: number
-  consumer: string
-  /** Read what follows this row id, without moving the consumer. */
-  after?: number
-  session?: string
-  /** Of the same answer: together they keep to its size. */
-  beside?: readonly Message[]
-  /** Read on from the consumer's position also where another process polls and this one follows nothing. */
-  onward?: boolean
-}
-
-export interface DownloadRequest {
-  message_id: string
-  save_dir?: string
-  /** Which media of the message, counted from 0 over the items that have media. */
-  item: number
-}
-
-export interface Downloaded {
-  path: string
-  size: number
-  file_name: string
-  content_type: string
-  sha256: string
-}
-
-/** Decrypted media on its way out. The stream must be read to its end or cancelled. */
-export interface OpenedMedia {
-  stream: ReadableStream<Uint8Array>
-  file_name: string
-  content_type: string
-  /** Bytes, where upstream told. */
-  size?: number
-}
-
-export interface GivenUpload {
-  body: ReadableStream<Uint8Array>
-  /** Bytes at most, where that is known before they come. */
-  size?: number
-  file_name?: string
-  kind?: MediaKind
-}
-
-export interface AcceptedUpload {
-  upload_id: string
-  size: number
-  sha256: string
-  /** Unix ms. */
-  expires_at: number
-}
 
 /** What to search by, in the store's own words. */
 export type HistoryRequest = HistoryFilter
@@ -79,14 +36,6 @@ export interface HistoryPage {
   offset: number
   /** Row id to pass as `before` for the next page; absent on the last one. */
   next_before?: number
-}
-
-export interface LoginRequest {
-  session_name: string
-  /** Longest wait in seconds for a change. */
-  timeout: number
-  force: boolean
-  verify_code?: string
 }
 
 export interface Health {
@@ -138,17 +87,6 @@ export interface Gateway {
   }
   readonly logins: { login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> }
   health(): Promise<Health>
-}
-
-/** What just happened to a login, where its status does not say it. */
-export type LoginNotice = 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
-
-/** A login as the panel follows it. */
-export type LoginFlow = LoginStatus & {
-  login_id: string
-  /** Counts the changes. */
-  revision: number
-  notice?: LoginNotice
 }
 
 /**

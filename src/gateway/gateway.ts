@@ -2,9 +2,14 @@
 
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Accounts } from '../accounts/accounts.ts'
+import { Logins } from '../accounts/logins.ts'
+import { oneAtATime } from '../accounts/one-at-a-time.ts'
+import { routeTo } from '../accounts/route.ts'
 import type { Config } from '../config.ts'
 import { type Account, createApi } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
+import { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { type BotInfo, quotaPerInbound, windowMs } from '../model/session.ts'
@@ -16,29 +21,24 @@ import { openLock } from '../platform/lock.ts'
 import { holdOf } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
+import { CommitsUnderWay } from '../receive/commits-under-way.ts'
+import { Dispatcher } from '../receive/dispatcher.ts'
+import { Heartbeat } from '../receive/heartbeat.ts'
+import { Inbox, type Reading } from '../receive/inbox.ts'
+import { Judge } from '../receive/judge.ts'
+import { OneShot } from '../receive/one-shot.ts'
+import { Poller } from '../receive/poller.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
-import { Accounts } from './accounts.ts'
 import { Changes } from './changes.ts'
-import { CommitsUnderWay } from './commits-under-way.ts'
 import { Conversations } from './conversations.ts'
-import { Dispatcher } from './dispatcher.ts'
 import type { Health, PanelGateway } from './face.ts'
-import { Heartbeat } from './heartbeat.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { Inbox, type Reading } from './inbox.ts'
-import { Judge } from './judge.ts'
-import { Logins } from './logins.ts'
-import { Media } from './media.ts'
-import { oneAtATime } from './one-at-a-time.ts'
-import { OneShot } from './one-shot.ts'
-import { Poller } from './poller.ts'
 import { pretendedFetch, SandboxClock } from './pretended.ts'
-import { routeTo } from './route.ts'
 
 export type { Gateway, PanelGateway } from './face.ts'
 
@@ -205,7 +205,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     ...{ api, account, sessions, judge, contexts, store, clock },
     media: {
       look: media.sources.look.bind(media.sources),
-      stage: media.sources.bring.bind(media.sources),
+      stage: media.sources.stage.bind(media.sources),
       upload: media.upload.bind(media),
       keep: media.kept.keep.bind(media.kept),
       open: media.kept.open.bind(media.kept),

@@ -1,10 +1,10 @@
 /** history: pages of the log, newest first. */
 
 import { sessionName } from '../model/session.ts'
+import { Answer } from '../receive/view.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { HistoryPage, HistoryRequest } from './face.ts'
-import { Answer } from './view.ts'
 
 export class History {
   readonly #store: Store

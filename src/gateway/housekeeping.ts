@@ -1,11 +1,11 @@
 /** What goes with time: old messages, sends that waited too long, uploads of yesterday, files left half written. */
 
+import type { Media } from '../media/media.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
-import type { Media } from './media.ts'
 
 export interface HousekeepingPorts {
   sessions: Sessions

@@ -2,10 +2,11 @@
  * Handlers of a program: each is called with one message at a time, in order, independent of the others. One that
  * throws gets its message a few times more, then it goes on with the next; one that hangs holds up nobody but itself.
  */
-import type { Reading } from '../gateway/inbox.ts'
+
 import type { Message } from '../model/message.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Reading } from '../receive/inbox.ts'
 
 /** Called with each received message; what it returns is awaited. */
 export type MessageHandler = (message: Message, context: HandlerContext) => unknown

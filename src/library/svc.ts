@@ -2,10 +2,10 @@
 
 import { join } from 'node:path'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { directCall } from '../gateway/call.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import type { Cancelled, Health } from '../gateway/face.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { directCall } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'

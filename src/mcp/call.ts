@@ -9,7 +9,7 @@ import {
   inputResponse,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { Call, Progress, Question } from '../gateway/call.ts'
+import type { Call, Progress, Question } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { seen } from '../platform/seen.ts'
 import type { Waiting } from '../server/http-call.ts'

@@ -1,6 +1,6 @@
 /** Progress notifications: bytes where they are counted, else a sign of life every few seconds. */
 import type { Notification, ProgressToken } from '@modelcontextprotocol/server'
-import type { Progress } from '../gateway/call.ts'
+import type { Progress } from '../model/call.ts'
 
 /** Clients that give up after a minute without a word are kept by this. */
 const tickMs = 3000

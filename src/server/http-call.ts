@@ -3,7 +3,7 @@
  *
  * Everything here is made only when a tool asks for it, since most calls (sessions, history) never do.
  */
-import type { Call } from '../gateway/call.ts'
+import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { piecesOf, whenWritten } from '../platform/serve.ts'
 

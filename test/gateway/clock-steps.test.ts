@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { directCall } from '../../src/gateway/call.ts'
+import { directCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 

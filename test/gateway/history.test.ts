@@ -1,7 +1,7 @@
 /** history: who asks may leave. */
 import { expect, test } from 'bun:test'
-import { directCall } from '../../src/gateway/call.ts'
 import type { HistoryPage } from '../../src/gateway/face.ts'
+import { directCall } from '../../src/model/call.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { history } from '../../src/tools/history.ts'
 import { invoke } from '../../src/tools/invoke.ts'

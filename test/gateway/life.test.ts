@@ -98,7 +98,7 @@ describe('the end', () => {
       const program = `
         import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
         import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
-        import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/call.ts', import.meta.url)))}
+        import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
         import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
         const gateway = await openGateway({
           config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},

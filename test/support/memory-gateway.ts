@@ -3,7 +3,6 @@
  * doors, which must not depend on upstream, disk or time.
  */
 import { createHash } from 'node:crypto'
-import type { Call } from '../../src/gateway/call.ts'
 import type {
   AcceptedUpload,
   DownloadRequest,
@@ -15,6 +14,7 @@ import type {
   RecvRequest,
   SendRequest,
 } from '../../src/gateway/face.ts'
+import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { Message, OutboxEntry } from '../../src/model/message.ts'
 import type { Session, SessionUser } from '../../src/model/session.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { directCall } from '../../src/gateway/call.ts'
+import { directCall } from '../../src/model/call.ts'
 import { errorCodes, SvcError } from '../../src/model/error.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { invoke, tools } from '../../src/tools/index.ts'

@@ -1,0 +1,285 @@
+/** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
+
+import { isSvcError, SvcError } from '../model/error.ts'
+import {
+  type BotInfo,
+  countNow,
+  defaultSessionName,
+  hasWritten,
+  rightToAnswer,
+  type Session,
+  type SessionCheck,
+  type SessionUser,
+  type SessionWithUsers,
+  sessionKey,
+  sessionName,
+  standingOf,
+  type UserContext,
+} from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Judge } from '../receive/judge.ts'
+import type { Contexts } from '../state/contexts.ts'
+import type { SessionRecord, Sessions } from '../state/sessions.ts'
+import { suspectSpanMs } from '../store/conversations.ts'
+import type { Store } from '../store/store.ts'
+import type { Alone } from './one-at-a-time.ts'
+
+/** A session that can be polled and sent from. */
+export interface ConnectedSession {
+  name: string
+  bot: BotInfo
+}
+
+export interface AccountPorts {
+  sessions: Sessions
+  contexts: Contexts
+  store: Store
+  clock: Clock
+  /** Unix ms of the last answer to a poll by this process. */
+  lastPolls(): ReadonlyMap<string, number>
+  /** Names with a QR login under way. */
+  loggingIn(): ReadonlySet<string>
+  /** Called after every change, so that polling follows at once. */
+  changed(): void
+  /** Ends a login flow of that name. @returns whether one was under way */
+  forgetLogin(name: string): boolean
+  judge: Judge
+  /** The one lock of login confirmations, logouts and renames: their steps never mix. */
+  alone: Alone
+}
+
+export class Accounts {
+  readonly #ports: AccountPorts
+  #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
+
+  constructor(ports: AccountPorts) {
+    this.#ports = ports
+  }
+
+  /** Every session, the default one first, then the oldest first. Takes no lock. */
+  async list(): Promise<Session[]> {
+    const { loggingIn, sessions } = this.#ports
+    const pending = loggingIn()
+    // The files' state is one promise for all who look in the same turn of the event loop, and so is what it shows.
+    const of = sessions.list()
+    if (this.#listed?.of === of && pending.size === 0) return [...(await this.#listed.sessions)]
+    const described = this.#describe(new Set(pending))
+    this.#listed = pending.size === 0 ? { of, sessions: described } : undefined
+    return described
+  }
+
+  async #describe(pending: Set<string>): Promise<Session[]> {
+    const { clock, contexts, lastPolls, store } = this.#ports
+    const polls = lastPolls()
+    // A log that fails is told of elsewhere, and hides no session.
+    const suspects = attempt(() => store.conversations(all => all.suspects(clock.now() - suspectSpanMs)))
+    const records = await this.#ordered()
+    const first = records[0]?.name
+    const listed = await Promise.all(
+      records.map(async ({ name, bot, damaged }): Promise<Session> => {
+        const loggingInNow = pending.delete(name)
+        const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
+        return {
+          name,
+          ...(bot && { bot_id: bot.bot_id }),
+          ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
+          connected: status === 'connected' || status === 'lapsed',
+          status,
+          is_default: name === first,
+          ...(bot && { created_at: bot.created_at }),
+          ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
+          user_count: writersIn(await contexts.users(name)).length,
+          ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
+        }
+      }),
+    )
+    for (const name of pending) {
+      listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
+    }
+    return listed
+  }
+
+  /**
+   * Who has written to a session, '' being the default one; who wrote last comes first. Takes no lock.
+   *
+   * @throws SvcError `session_not_found`
+   */
+  async users(name: string): Promise<SessionUser[]> {
+    return this.#usersOf((await this.named(name)).name)
+  }
+
+  /** Every session with its users. Takes no lock. */
+  async withUsers(): Promise<SessionWithUsers[]> {
+    return (await this.list()).map(session => ({ ...session, users: this.#usersOf(session.name) }))
+  }
+
+  #usersOf(session: string): SessionUser[] {
+    const { clock, contexts, store } = this.#ports
+    const counters = store.outbox.counters(session)
+    return writersIn(contexts.known(session))
+      .map(([user_id, context]): SessionUser => {
+        const count = countNow(context, counters.get(user_id), clock.now())
+        return {
+          user_id,
+          ...(context.first_seen > 0 && { first_seen: context.first_seen }),
+          ...(context.received_at !== undefined && { last_received: context.received_at }),
+          ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
+          ...rightToAnswer(count),
+        }
+      })
+      .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
+  }
+
+  /**
+   * Asks WeChat whether a session works, '' being the default one.
+   *
+   * @throws SvcError `session_not_found`, `not_connected` when there is no login to ask with
+   */
+  async check(name: string): Promise<SessionCheck> {
+    const { name: session, bot } = await this.named(name)
+    if (!bot) throw new SvcError('not_connected', `session "${session}" is not connected`)
+    const verdict = await this.#ports.judge.ask(session, bot)
+    const after = (await this.#ports.sessions.get(session))?.bot
+    return { session, status: after ? standingOf(after) : 'disconnected', answered: verdict !== 'unanswered' }
+  }
+
+  /** The first connected session in routing order: the default one, then the oldest first. */
+  async first(): Promise<ConnectedSession | undefined> {
+    const { sessions } = this.#ports
+    const chosen = await sessions.defaultName()
+    const records = chosen === undefined ? [] : [await sessions.get(chosen)]
+    for (const record of [...records, ...(records.some(isConnected) ? [] : await this.#ordered())]) {
+      if (isConnected(record)) return record
+    }
+    return undefined
+  }
+
+  /**
+   * The sessions with credentials that have a context token for a user, in routing order; as their files stand now. Only
+   * those are looked at that may know the user, of which the store tells where it is shared with the process that polls.
+   */
+  async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
+    const { contexts, sessions, store } = this.#ports
+    const all = await sessions.list()
+    const holders = store.durable
+      ? new Set([...contexts.holders(user, all), ...store.writtenTo(user)])
+      : new Set(all.map(({ name }) => name))
+    const found = await Promise.all([...holders].map(name => sessions.get(name)))
+    const once = [
+      ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
+    ]
+    return (await this.#inOrder(once)).flatMap(({ name, bot }) => {
+      const context = contexts.known(name).get(user)
+      return bot && context?.token !== undefined ? [{ name, bot, context }] : []
+    })
+  }
+
+  /**
+   * The session of that name, '' being the default one.
+   *
+   * @throws SvcError `session_not_found`
+   */
+  async named(name: string): Promise<SessionRecord> {
+    const { sessions } = this.#ports
+    const first = async () =>
+      (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
+    const wanted = name === '' ? await first() : sessionName(name)
+    const record = await sessions.get(wanted)
+    if (!record) throw new SvcError('session_not_found', `there is no session named "${wanted}"`)
+    return record
+  }
+
+  /**
+   * Removes the credentials of a session; its messages stay in the store. A login under way ends; of a session that
+   * is only being logged in, that is all there is to do.
+   */
+  logout(name: string): Promise<{ success: true; session: string }> {
+    return this.#ports.alone(() => this.#logout(name))
+  }
+
+  async #logout(name: string): Promise<{ success: true; session: string }> {
+    let record: SessionRecord
+    try {
+      record = await this.named(name)
+    } catch (error) {
+      const pending = name === '' ? defaultSessionName : name
+      if (!isSvcError(error, 'session_not_found') || !this.#ports.forgetLogin(pending)) throw error
+      return { success: true, session: sessionName(pending) }
+    }
+    this.#ports.forgetLogin(record.name)
+    await this.#ports.sessions.remove(record.name)
+    this.#ports.changed()
+    return { success: true, session: record.name }
+  }
+
+  rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
+    return this.#ports.alone(() => this.#rename(oldName, newName))
+  }
+
+  async #rename(
+    oldName: string,
+    newName: string,
+  ): Promise<{ success: true; old_name: string; new_name: string }> {
+    const record = await this.named(oldName)
+    if (newName === '') {
+      throw new SvcError('invalid_arguments', 'new_name: expected a session name, got an empty text')
+    }
+    const target = sessionName(newName)
+    const { changed, forgetLogin, loggingIn, sessions, store } = this.#ports
+    const key = sessionKey(target)
+    if (key !== sessionKey(record.name) && [...loggingIn()].some(name => sessionKey(name) === key)) {
+      // That login would put its own credentials over these.
+      throw new SvcError('session_exists', `a login of "${target}" is under way`)
+    }
+    forgetLogin(record.name)
+    await sessions.rename(record.name, target)
+    try {
+      store.renameSession(record.name, target)
+    } catch (error) {
+      // Both or none: a session whose messages stand under another name looks like lost messages.
+      await sessions.rename(target, record.name)
+      throw error
+    } finally {
+      changed()
+    }
+    return { success: true, old_name: record.name, new_name: target }
+  }
+
+  setDefault(name: string): Promise<{ success: true; default_session: string }> {
+    return this.#ports.alone(async () => {
+      const record = await this.named(name)
+      await this.#ports.sessions.setDefault(record.name)
+      return { success: true, default_session: record.name }
+    })
+  }
+
+  async #ordered(): Promise<SessionRecord[]> {
+    return this.#inOrder(await this.#ports.sessions.list())
+  }
+
+  async #inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+    const chosen = await this.#ports.sessions.defaultName()
+    const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
+    return [...records].sort(
+      (a, b) =>
+        Number(b.name === chosen) - Number(a.name === chosen) ||
+        age(a) - age(b) ||
+        (a.name < b.name ? -1 : 1),
+    )
+  }
+}
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
+  record?.bot !== undefined && record.bot.expired_at === undefined
+
+/** Who has written. */
+const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
+  [...users].filter(([, context]) => hasWritten(context))

@@ -1,0 +1,193 @@
+/** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
+
+import { randomUUID } from 'node:crypto'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import type { Cdn } from '../ilink/cdn.ts'
+import { type MediaReference, mediaOf } from '../ilink/decode.ts'
+import { streamOf } from '../ilink/progress.ts'
+import type { Call } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import {
+  createUnique,
+  ensurePrivateDir,
+  errorCodeOf,
+  insideDir,
+  safeBaseName,
+  sweep,
+} from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
+import { linked } from '../platform/signals.ts'
+import { viewOf } from '../receive/view.ts'
+import type { Store } from '../store/store.ts'
+import { extensionOf, sniffType, typeOfName } from './content-type.ts'
+import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
+import { allowedPath, type Folders } from './own-files.ts'
+import { counted } from './progress.ts'
+
+export interface DownloadRequest {
+  message_id: string
+  save_dir?: string
+  /** Which media of the message, counted from 0 over the items that have media. */
+  item: number
+}
+
+export interface Downloaded {
+  path: string
+  size: number
+  file_name: string
+  content_type: string
+  sha256: string
+}
+
+/** Decrypted media on its way out. The stream must be read to its end or cancelled. */
+export interface OpenedMedia {
+  stream: ReadableStream<Uint8Array>
+  file_name: string
+  content_type: string
+  /** Bytes, where upstream told. */
+  size?: number
+}
+
+export interface DownloadPorts {
+  cdn: Cdn
+  cdnUrl: string
+  store: Store
+  clock: Clock
+  folders: Folders
+  space: FreeSpace
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+/** Why a folder cannot be made. */
+const noFolder: Readonly<Record<string, string>> = {
+  EEXIST: 'it is a file',
+  ENOTDIR: 'a part of it is a file',
+  EACCES: 'svc has no right to it',
+  EPERM: 'svc has no right to it',
+  EROFS: 'the disk is read-only',
+}
+
+export class Downloads {
+  readonly #ports: DownloadPorts
+
+  constructor(ports: DownloadPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Opens the media of a message as decrypted bytes.
+   *
+   * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
+   */
+  async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
+    const { cdn, cdnUrl } = this.#ports
+    const found = this.#find(request.message_id, request.item)
+    const { stream, size } = await cdn.download(found, { cdnUrl, signal })
+    const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
+    const fromName = named && (await typeOfName(named))
+    if (named && fromName)
+      return { stream, file_name: named, content_type: fromName, ...(size !== undefined && { size }) }
+    const { type, rest } = await sniffType(stream)
+    const file_name =
+      named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${await extensionOf(type)}`
+    return { stream: rest, file_name, content_type: type, ...(size !== undefined && { size }) }
+  }
+
+  /**
+   * Saves the media of a message; an existing file is never overwritten.
+   *
+   * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc's own
+   */
+  async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
+    using either = linked(call.signal, this.#ports.closing)
+    const { signal } = either
+    this.#find(request.message_id, request.item)
+    const folder = await this.#saveFolder(request.save_dir, call)
+    const { stream, file_name, content_type, size } = await this.open(request, signal)
+    const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
+    const source = call.progress
+      ? streamOf(counted(stream, `download ${file_name}`, size, call.progress), () => {})
+      : stream
+    const written = await keepStream(source, partial, {
+      ...{ digests: ['sha256'], signal, durable: true, space: this.#ports.space },
+      ...(size !== undefined && { size }),
+    })
+    try {
+      const target = await createUnique(folder, file_name)
+      await target.handle.close()
+      // Over our own empty placeholder: whoever finds the name finds the whole file a moment later.
+      await rename(partial, target.path)
+      return {
+        path: target.path,
+        size: written.size,
+        file_name: basename(target.path),
+        content_type,
+        sha256: written.digests.sha256!,
+      }
+    } catch (error) {
+      await rm(partial, { force: true })
+      throw diskError(error)
+    }
+  }
+
+  /** Removes what a crash left half written. */
+  async sweep(): Promise<void> {
+    const { clock, folders } = this.#ports
+    await sweep(join(folders.mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
+  }
+
+  #find(messageId: string, item: number): MediaReference {
+    const row = this.#ports.store.byMessageId(messageId)
+    if (!row) throw this.#unknown(messageId)
+    const found = mediaOf(row.raw, item)
+    if (found) return found
+    const count = viewOf(this.#ports.store, row).items.filter(part => part.has_media).length
+    throw new SvcError(
+      'no_media',
+      count === 0
+        ? 'this message has no media'
+        : `this message has ${count} media, counted from 0; there is no ${item}`,
+    )
+  }
+
+  /** Every message shows its row id before its `message_id`: whoever took the wrong one is told the right one. */
+  #unknown(messageId: string): SvcError {
+    const none = `there is no message ${messageId}`
+    const meant = /^\d{1,15}$/.test(messageId) ? this.#ports.store.byId(Number(messageId)) : undefined
+    if (!meant) return new SvcError('message_not_found', none)
+    const { message_id } = meant
+    return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
+      hint: `Use its message_id, ${message_id}.`,
+      details: { message_id },
+    })
+  }
+
+  /** The folder to save into, made when there is none. Its rights are its owner's business when it was there. */
+  async #saveFolder(given: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
+    const { folders } = this.#ports
+    const usual = join(folders.mediaRoot, 'downloads')
+    const judged = (path: string) =>
+      allowedPath(path, "nothing is saved among svc's own files", folders, call)
+    const real = given === undefined ? usual : await judged(given)
+    // The user gets the name that was given.
+    const folder = given !== undefined && call.local === true ? resolve(given) : real
+    try {
+      if (folder === usual) await ensurePrivateDir(usual, { parents: false })
+      else await mkdir(folder, { recursive: true, mode: 0o700 })
+    } catch (error) {
+      if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
+      const code = errorCodeOf(error) ?? 'unknown reason'
+      throw new SvcError(
+        'invalid_arguments',
+        `save_dir: ${JSON.stringify(given)} cannot be saved to: ${noFolder[code] ?? code}`,
+        { cause: error, hint: 'Name a folder; one that is not there yet is made.' },
+      )
+    }
+    // Once more now that it is there: a link may have been put in its way.
+    const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)
+    return call.local === true ? folder : now
+  }
+}

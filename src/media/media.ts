@@ -1,0 +1,100 @@
+/**
+ * Media on its way: any source is staged as one open file, a file goes up encrypted, and what a user sent
+ * comes down decrypted. Everything streams; memory stays bounded whatever the size.
+ */
+
+import type { Account, Api } from '../ilink/api.ts'
+import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
+import type { Call } from '../model/call.ts'
+import type { UploadedMedia } from '../model/message.ts'
+import type { StagedFile } from '../send/media-files.ts'
+import { type DownloadPorts, Downloads } from './downloads.ts'
+import { type KeptFilePorts, KeptFiles } from './outbox-files.ts'
+import { counted } from './progress.ts'
+import { type SourcePorts, Sources } from './sources.ts'
+import { type UploadPorts, Uploads } from './uploads.ts'
+
+export interface MediaPorts extends UploadPorts, DownloadPorts, KeptFilePorts, Omit<SourcePorts, 'uploads'> {
+  api: Api
+}
+
+export class Media {
+  readonly sources: Sources
+  readonly uploads: Uploads
+  readonly downloads: Downloads
+  readonly kept: KeptFiles
+  readonly #ports: MediaPorts
+
+  constructor(ports: MediaPorts) {
+    this.#ports = ports
+    this.uploads = new Uploads(ports)
+    this.sources = new Sources({ ...ports, uploads: this.uploads })
+    this.downloads = new Downloads(ports)
+    this.kept = new KeptFiles(ports)
+  }
+
+  /**
+   * Encrypts and uploads a file for `to`, reading it as it goes; `progress` hears of every block that the network took.
+   *
+   * @throws SvcError or ILinkError; nothing was sent to the user then
+   */
+  async upload(
+    account: Account,
+    to: string,
+    file: StagedFile,
+    signal: AbortSignal,
+    progress?: Call['progress'],
+  ): Promise<UploadedMedia> {
+    const { api, cdn, cdnUrl } = this.#ports
+    const aes_key_hex = randomHexKey()
+    const key = parseAesKey(aes_key_hex)
+    const filekey = randomHexKey()
+    const cipher_size = paddedSize(file.size)
+    const target = await api.getUploadUrl(
+      account,
+      {
+        filekey,
+        mediaType: file.kind,
+        to,
+        rawSize: file.size,
+        rawMd5: file.md5,
+        cipherSize: cipher_size,
+        aesKeyHex: aes_key_hex,
+      },
+      signal,
+    )
+    const uploading = cdn.upload({
+      ...target,
+      cdnUrl,
+      filekey,
+      cipherSize: cipher_size,
+      body: () => {
+        const cipher = encryptStream(file.read(), key)
+        return progress ? counted(cipher, `upload ${file.file_name}`, cipher_size, progress) : cipher
+      },
+      signal,
+    })
+    const { downloadParam } = await uploading.catch(async error => {
+      // Of a file that changed meanwhile that is what is wrong, whatever upstream says of it.
+      if (!signal.aborted) await file.unchanged()
+      throw error
+    })
+    await file.unchanged()
+    return {
+      media_type: file.kind,
+      filekey,
+      download_param: downloadParam,
+      aes_key_hex,
+      file_size: file.size,
+      cipher_size,
+      file_name: file.file_name,
+    }
+  }
+
+  /** Removes uploads whose day is over, and what a crash left half written. */
+  async sweep(): Promise<void> {
+    await this.uploads.sweep()
+    await this.downloads.sweep()
+    await this.kept.sweep()
+  }
+}

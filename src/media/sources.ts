@@ -1,0 +1,147 @@
+/** Sources of media: a path, a URL, data or an upload; each is staged as one file that is held open. */
+
+import { Buffer } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Call } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
+import type { MediaContent } from '../model/message.ts'
+import { fetchPublic } from '../platform/fetch.ts'
+import { safeBaseName } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
+import type { StagedFile } from '../send/media-files.ts'
+import { keepStream, mediaFolder, tooLarge } from './disk.ts'
+import { allowedPath, type Folders } from './own-files.ts'
+import { md5Of, type OpenedFile, openRegular, stagedFile } from './staged-file.ts'
+import type { Uploads } from './uploads.ts'
+
+export interface SourcePorts {
+  uploads: Uploads
+  folders: Folders
+  space: FreeSpace
+  maxUploadBytes: number
+  /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
+  trusted(url: URL): boolean
+}
+
+/** Base64 in a JSON body, decoded. */
+const dataLimitBytes = 16 * 1024 * 1024
+const urlTimeoutMs = 10 * 60_000
+
+type Caller = Pick<Call, 'signal' | 'local'>
+
+export class Sources {
+  readonly #ports: SourcePorts
+
+  constructor(ports: SourcePorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Whether a source that lies here can be brought home, as far as that costs nothing. Takes nothing.
+   *
+   * @throws SvcError as `bring`
+   */
+  async look(content: MediaContent, call: Caller): Promise<void> {
+    onlySource(content)
+    if (content.path !== undefined) await (await this.#openPath(content.path, call)).handle.close()
+    if (content.upload_id !== undefined)
+      await (await this.#ports.uploads.open(content.upload_id, content)).release()
+  }
+
+  /**
+   * Brings a source of media home.
+   *
+   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
+   *   media root, a file of svc's own, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
+   */
+  async stage(content: MediaContent, call: Caller): Promise<StagedFile> {
+    onlySource(content)
+    if (content.path !== undefined) return this.#fromPath(content, content.path, call)
+    if (content.upload_id !== undefined) {
+      const file = await this.#ports.uploads.open(content.upload_id, content)
+      this.#ports.uploads.sent(content.upload_id)
+      return file
+    }
+    if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
+    return this.#fromData(content, content.data!)
+  }
+
+  async #fromPath(content: MediaContent, given: string, call: Caller): Promise<StagedFile> {
+    const opened = await this.#openPath(given, call)
+    try {
+      const md5 = await md5Of(opened, call.signal)
+      const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
+      return stagedFile(opened, { kind: content.kind, file_name, md5, ours: false })
+    } catch (error) {
+      await opened.handle.close()
+      throw error
+    }
+  }
+
+  #openPath(given: string, call: Caller): Promise<OpenedFile> {
+    const { folders, maxUploadBytes } = this.#ports
+    return openRegular(given, {
+      maxBytes: maxUploadBytes,
+      singleLink: call.local !== true,
+      judged: () => allowedPath(given, "svc's own files are not sent", folders, call),
+    })
+  }
+
+  async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<StagedFile> {
+    const { maxUploadBytes, trusted } = this.#ports
+    const fetched = await fetchPublic(given, {
+      maxBytes: maxUploadBytes,
+      timeoutMs: urlTimeoutMs,
+      signal,
+      allow: trusted,
+    })
+    return this.#temporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
+  }
+
+  async #fromData(content: MediaContent, data: string): Promise<StagedFile> {
+    // Cheap first: what is far too long need not be looked at letter by letter.
+    if (data.length > dataLimitBytes * 2) throw tooLarge(dataLimitBytes)
+    const padded = data.replace(/^data:[^,]*;base64,/i, '').replace(/\s/g, '')
+    // By hand: an expression that looks for the last run of a character starts again at each of that character.
+    let end = padded.length
+    while (padded[end - 1] === '=') end--
+    const text = padded.slice(0, end)
+    if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
+      throw new SvcError('invalid_arguments', 'media.data: expected base64')
+    const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
+    if (bytes.length > dataLimitBytes) throw tooLarge(dataLimitBytes)
+    return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
+  }
+
+  async #temporary(
+    content: MediaContent,
+    body: ReadableStream<Uint8Array>,
+    name: string | undefined,
+    maxBytes: number,
+    signal?: AbortSignal,
+  ): Promise<StagedFile> {
+    const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
+    const path = join(folder, `${randomUUID()}.tmp`)
+    const { digests } = await keepStream(body, path, {
+      ...{ digests: ['md5'], maxBytes, space: this.#ports.space },
+      ...(signal && { signal }),
+    })
+    const remove = () => rm(path, { force: true })
+    try {
+      const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
+      const opened = await openRegular(path, { maxBytes })
+      return stagedFile(opened, { kind: content.kind, file_name, md5: digests.md5!, ours: true, remove })
+    } catch (error) {
+      await remove()
+      throw error
+    }
+  }
+}
+
+function onlySource(content: MediaContent): void {
+  const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
+  if (given.length === 1) return
+  throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
+}

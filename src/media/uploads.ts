@@ -1,0 +1,179 @@
+/** Uploads: files that a caller hands over in advance, kept for a day for the send that names them. */
+
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../model/error.ts'
+import type { MediaContent, MediaKind } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
+import type { FreeSpace } from '../platform/free-space.ts'
+import { linked } from '../platform/signals.ts'
+import type { StagedFile } from '../send/media-files.ts'
+import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from './disk.ts'
+import { openRegular, stagedFile } from './staged-file.ts'
+import { UploadQuota } from './upload-quota.ts'
+
+export interface GivenUpload {
+  body: ReadableStream<Uint8Array>
+  /** Bytes at most, where that is known before they come. */
+  size?: number
+  file_name?: string
+  kind?: MediaKind
+}
+
+export interface AcceptedUpload {
+  upload_id: string
+  size: number
+  sha256: string
+  /** Unix ms. */
+  expires_at: number
+}
+
+export interface UploadPorts {
+  clock: Clock
+  mediaRoot: string
+  space: FreeSpace
+  maxUploadBytes: number
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+/** An upload waits this long for the send that uses it. */
+const uploadLifeMs = 24 * 60 * 60_000
+/** All that wait may be this many times as large as the largest that is allowed. */
+const quotaTimes = 4
+const uploadId = /^[0-9a-f-]{36}$/
+
+/** What stands beside an upload. */
+interface Sidecar {
+  file_name: string
+  kind?: MediaKind
+  size: number
+  md5: string
+  sha256: string
+  expires_at: number
+}
+
+export class Uploads {
+  readonly #ports: UploadPorts
+  readonly #quota: UploadQuota
+
+  constructor(ports: UploadPorts) {
+    this.#ports = ports
+    const { clock, maxUploadBytes, mediaRoot } = ports
+    this.#quota = new UploadQuota({
+      ...{ clock, folder: join(mediaRoot, 'uploads') },
+      ...{ largestBytes: maxUploadBytes, maxBytes: maxUploadBytes * quotaTimes, lifeMs: uploadLifeMs },
+    })
+  }
+
+  /**
+   * Takes an upload, streamed to disk; a send within 24 h may name its id. There is room for it before it is read.
+   *
+   * @throws SvcError `payload_too_large`, `invalid_arguments` (empty), `rate_limited` (too many wait),
+   *   `store_unavailable` (disk)
+   */
+  async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
+    const id = randomUUID()
+    let size: number | undefined
+    let settle: ((kept?: number) => void) | undefined
+    try {
+      settle = await this.#quota.reserve(id, upload.size)
+      const accepted = await this.#keep(id, upload, caller)
+      size = accepted.size
+      return accepted
+    } catch (error) {
+      await upload.body.cancel(error).catch(() => {})
+      throw error
+    } finally {
+      settle?.(size)
+    }
+  }
+
+  async #keep(id: string, upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
+    const { clock, closing, maxUploadBytes, space } = this.#ports
+    using either = linked(caller, closing)
+    const { signal } = either
+    const path = await this.#pathOf(id)
+    const written = await keepStream(upload.body, path, {
+      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal, space },
+      ...(upload.size !== undefined && { size: upload.size }),
+    })
+    try {
+      if (written.size === 0) throw empty()
+      const sidecar: Sidecar = {
+        file_name: safeBaseName(upload.file_name ?? '', `upload-${id.slice(0, 8)}`),
+        ...(upload.kind && { kind: upload.kind }),
+        size: written.size,
+        md5: written.digests.md5!,
+        sha256: written.digests.sha256!,
+        expires_at: clock.now() + uploadLifeMs,
+      }
+      await writeDurably(`${path}.json`, JSON.stringify(sidecar))
+      return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
+    } catch (error) {
+      await rm(path, { force: true })
+      throw diskError(error)
+    }
+  }
+
+  /** A send took this one, which may make room for others now. */
+  sent(id: string): void {
+    this.#quota.sent(id)
+  }
+
+  /** The file of an upload, to be sent. @throws SvcError `not_found` for one that is unknown, or whose day is over */
+  async open(id: string, content: MediaContent): Promise<StagedFile> {
+    const gone = () =>
+      new SvcError('not_found', 'media.upload_id: there is no such upload', {
+        hint: 'Uploads are kept for 24 hours; POST /media again.',
+      })
+    if (!uploadId.test(id)) throw gone()
+    const path = await this.#pathOf(id)
+    const text = await readText(`${path}.json`)
+    if (text === undefined) throw gone()
+    const sidecar = sidecarIn(text)
+    if (!sidecar || sidecar.expires_at <= this.#ports.clock.now()) throw gone()
+    const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => {
+      throw gone()
+    })
+    if (opened.size !== sidecar.size) {
+      await opened.handle.close()
+      throw gone()
+    }
+    return stagedFile(opened, {
+      kind: content.kind,
+      file_name:
+        content.file_name === undefined
+          ? sidecar.file_name
+          : safeBaseName(content.file_name, sidecar.file_name),
+      md5: sidecar.md5,
+      ours: true,
+    })
+  }
+
+  /** Removes those whose day is over, and what a crash left half written. */
+  async sweep(): Promise<void> {
+    const { clock, mediaRoot } = this.#ports
+    const folder = join(mediaRoot, 'uploads')
+    await sweep(folder, unfinished, clock.now() - staleMs)
+    await sweep(folder, /^[0-9a-f-]{36}(\.json)?$/, clock.now() - uploadLifeMs - 60_000)
+  }
+
+  async #pathOf(id: string): Promise<string> {
+    return join(await mediaFolder(this.#ports.mediaRoot, 'uploads'), id)
+  }
+}
+
+function sidecarIn(text: string): Sidecar | undefined {
+  try {
+    const { file_name, size, md5, sha256, expires_at } = JSON.parse(text) as Partial<Sidecar>
+    if (typeof file_name !== 'string' || typeof md5 !== 'string' || typeof sha256 !== 'string')
+      return undefined
+    if (typeof size !== 'number' || typeof expires_at !== 'number') return undefined
+    return { file_name, size, md5, sha256, expires_at }
+  } catch {
+    return undefined
+  }
+}

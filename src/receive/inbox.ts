@@ -1,0 +1,235 @@
+/** recv: reads the log forward from a consumer's position, or waits for it to grow. */
+
+import type { Call } from '../model/call.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
+import type { Message } from '../model/message.ts'
+import { sessionName } from '../model/session.ts'
+import { backoffMs, type Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { SessionRecord } from '../state/sessions.ts'
+import { type Claim, type Store, within } from '../store/store.ts'
+import { Answer, viewOf } from './view.ts'
+import { Waits, type Wanted } from './waits.ts'
+
+export interface RecvRequest {
+  /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
+  timeout: number
+  limit: number
+  consumer: string
+  /** Read what follows this row id, without moving the consumer. */
+  after?: number
+  session?: string
+  /** Of the same answer: together they keep to its size. */
+  beside?: readonly Message[]
+  /** Read on from the consumer's position also where another process polls and this one follows nothing. */
+  onward?: boolean
+}
+
+export interface InboxPorts {
+  store: Store
+  clock: Clock
+  log: Log
+  record(name: string): Promise<SessionRecord | undefined>
+  /** Aborts when the service stops: waits then end with what there is. */
+  closing: AbortSignal
+}
+
+/** One by one reading, for as long as it lasts. */
+export interface Reading {
+  /** Whose position is used and moved; without it the reading begins at `from` and leaves no trace. */
+  consumer?: string
+  /** Row id after which to begin; the end of the log by default. Not with `consumer`. */
+  from?: number
+  session?: string
+}
+
+/** A lease is renewed this often while its message is worked on, well before it lapses. */
+const renewEveryMs = 10_000
+/** Without any sign the log is looked at after this. */
+const lookEveryMs = 30_000
+/** Rows read at a time where no position is kept, and characters of them. */
+const readRows = 50
+const readCharacters = 1024 * 1024
+
+export class Inbox {
+  readonly #ports: InboxPorts
+  readonly #waits: Waits
+
+  constructor(ports: InboxPorts) {
+    this.#ports = ports
+    this.#waits = new Waits(ports.store)
+    ports.closing.addEventListener('abort', () => this.#waits.end())
+  }
+
+  /**
+   * Messages after the consumer's position, oldest first; waits up to `timeout` when there are none.
+   *
+   * The rows are leased to this call and the position moves when the door tells that the answer was written;
+   * otherwise they come again, marked `redelivered`. With `after` nothing is leased and nothing moves. What is beyond
+   * 4 MiB waits for the next call.
+   *
+   * @throws SvcError `session_not_found` for one that neither exists nor left messages, `store_unavailable`,
+   *   `shutting_down`
+   */
+  async recv(request: RecvRequest, call: Call): Promise<Message[]> {
+    const { clock, closing, store } = this.#ports
+    if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
+    const deadline = clock.monotonic() + request.timeout * 1000
+    const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const wanted = {
+      ...(session !== undefined && { session }),
+      ...(request.after === undefined && { consumer: request.consumer }),
+    }
+    for (;;) {
+      // Taken before looking, so that a message stored between the look and the wait still wakes us.
+      const seen = store.lastId()
+      const messages = this.#read(request, session, call)
+      const leftMs = deadline - clock.monotonic()
+      if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
+        // Another call of the consumer may find what this one left.
+        this.#waits.pass(wanted)
+        return messages
+      }
+      await this.grown(call.signal, leftMs, seen, wanted)
+      if (closing.aborted) return []
+    }
+  }
+
+  /** Row id of the newest row. */
+  get end(): number {
+    return this.#ports.store.lastId()
+  }
+
+  /** Whether the service stops. */
+  get closed(): boolean {
+    return this.#ports.closing.aborted
+  }
+
+  /**
+   * What was received and stored since then (Unix ms), whoever has read it; moves nothing.
+   *
+   * @param shown the newest row that the caller has seen; when not all fit, what follows it goes first
+   * @returns `upTo`: the last of them, where others did not fit
+   * @throws as `recv`
+   */
+  async recent(
+    since: number,
+    shown: number,
+    request: Pick<RecvRequest, 'limit' | 'session'>,
+  ): Promise<{ messages: Message[]; upTo?: number }> {
+    const { store } = this.#ports
+    const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const options = { limit: request.limit, ...(session !== undefined && { session }) }
+    const ids = store.recent(since, { ...options, direction: 'received' })
+    const answer = new Answer(store)
+    const news = ids.filter(id => id > shown)
+    const rows = store.read(news, answer.fits)
+    if (rows.length < news.length) return { messages: answer.of(rows), upTo: rows.at(-1)?.id ?? shown }
+    const old = store.read(ids.filter(id => id <= shown).reverse(), answer.fits)
+    return { messages: answer.of([...old.reverse(), ...rows]) }
+  }
+
+  /**
+   * Received messages one by one, oldest first, until the signal aborts or the service stops. Asking for the next one
+   * says that the one before is dealt with: only then a consumer's position moves. One that was being dealt with when
+   * the reading broke off comes again, marked. A store that fails for a while is waited for.
+   */
+  async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
+    const { clock, closing, log, store } = this.#ports
+    const session = reading.session === undefined ? undefined : sessionName(reading.session)
+    const where = session === undefined ? {} : { session }
+    const wanted = { ...where, ...(reading.consumer !== undefined && { consumer: reading.consumer }) }
+    const over = () => signal.aborted || closing.aborted
+    let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
+    for (let failures = 0; !over(); ) {
+      try {
+        const seen = store.lastId()
+        if (reading.consumer === undefined) {
+          const rows = store.after(position, {
+            ...{ ...where, limit: readRows, fits: within(readCharacters), direction: 'received' },
+          })
+          for (const row of rows) {
+            if (over()) return
+            yield viewOf(store, row)
+            position = row.id
+          }
+          if (rows.length > 0) continue
+        } else {
+          const claim = store.claim(reading.consumer, { ...where, limit: 1 })
+          if (claim) {
+            this.#waits.pass(wanted)
+            yield* this.#leased(claim)
+            continue
+          }
+        }
+        failures = 0
+        await this.grown(signal, lookEveryMs, seen, wanted)
+        if (over()) this.#waits.pass(wanted)
+      } catch (error) {
+        if (over()) return
+        if (!isSvcError(error, 'store_unavailable')) throw error
+        const waitMs = backoffMs(failures++, 250, 10_000)
+        log.warn('messages cannot be read', { error, retryInMs: Math.round(waitMs) })
+        await clock.sleep(waitMs, signal)
+      }
+    }
+  }
+
+  /** The message of a claim, held until the reader asks for the next one. */
+  async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
+    const { log, store } = this.#ports
+    const renewing = setInterval(() => {
+      try {
+        store.renew(claim.lease)
+      } catch (error) {
+        log.warn('lease not renewed', { error })
+      }
+    }, renewEveryMs)
+    let read = false
+    try {
+      for (const row of claim.rows) yield viewOf(store, row, claim.redelivered.has(row.id))
+      read = true
+    } finally {
+      clearInterval(renewing)
+      try {
+        if (read) store.confirm(claim.lease)
+        else store.abandon(claim.lease)
+      } catch (error) {
+        // It lapses by itself, and the message comes again.
+        log.warn('position not moved; the message comes again', { error })
+      }
+    }
+  }
+
+  /** There may be more to read, the time is over, the caller left, or the service stops. */
+  async grown(signal: AbortSignal, leftMs: number, seen: number, wanted: Wanted = {}): Promise<void> {
+    if (!this.closed) await this.#waits.wait(signal, leftMs, seen, wanted)
+  }
+
+  /**
+   * The session's name as it is written. One that was logged out counts while its messages are here; any other is
+   * an error, since waiting minutes for a misspelt name helps nobody.
+   */
+  async #named(given: string): Promise<string> {
+    const { record, store } = this.#ports
+    const name = sessionName(given)
+    const found = await record(name)
+    if (found) return found.name
+    if (store.after(0, { limit: 1, session: name }).length > 0) return name
+    throw new SvcError('session_not_found', `there is no session named "${name}"`)
+  }
+
+  #read(request: RecvRequest, session: string | undefined, call: Call): Message[] {
+    const { store } = this.#ports
+    const answer = new Answer(store, request.beside)
+    const { limit, after, consumer } = request
+    const options = { limit, ...(session !== undefined && { session }), fits: answer.fits }
+    if (after !== undefined) return answer.of(store.after(after, { ...options, direction: 'received' }))
+    // A caller that is gone must not lease anything.
+    if (call.signal.aborted) return []
+    const claim = store.claim(consumer, options)
+    if (!claim) return []
+    call.settle(delivered => (delivered ? store.confirm(claim.lease) : store.abandon(claim.lease)))
+    return answer.of(claim.rows, claim.redelivered)
+  }
+}

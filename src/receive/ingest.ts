@@ -1,0 +1,154 @@
+/**
+ * One polled batch by the inbox law: messages durably into the store, then context tokens, then the cursor; a later
+ * step never happens without the earlier ones. What cannot be stored stays in memory and is tried again, so the cursor
+ * never passes what is not on disk.
+ */
+
+import type { ReceivedWire, Updates } from '../ilink/api.ts'
+import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
+import type { BotInfo } from '../model/session.ts'
+import { backoffMs, type Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { SessionRecord, Sessions } from '../state/sessions.ts'
+import type { BatchCommit } from '../state/state.ts'
+import type { ReceivedMessage, Store } from '../store/store.ts'
+import type { Wait } from './watchdog.ts'
+import { writtenAt } from './written-at.ts'
+
+export interface BatchPorts {
+  sessions: Sessions
+  store: Store
+  /** Context tokens, then the cursor, in one hold of the data lock. */
+  commit(batch: BatchCommit): Promise<'moved' | 'gone'>
+  clock: Clock
+}
+
+/** A login that is polled. It goes by its token, so renaming its session interrupts nothing. */
+export interface PolledLogin {
+  /** Of the session, as far as known. */
+  name: string
+  readonly token: string
+  /** A batch in hand cannot be committed. */
+  stuck?: boolean
+  /** What its loop waits for. */
+  wait?: Wait
+}
+
+/** What a poll brought. */
+export interface Polled {
+  bot: BotInfo
+  /** That it was polled with. */
+  cursor: string
+  updates: Updates
+  /** Monotonic: upstream held nothing back then. */
+  clearAt: number | undefined
+  log: Log
+}
+
+/** One try to commit is overdue after this. */
+const commitGraceMs = 60_000
+
+/** The session that has this login now, whatever it is called. */
+export async function currentSession(
+  sessions: Sessions,
+  login: PolledLogin,
+): Promise<SessionRecord | undefined> {
+  const named = await sessions.get(login.name)
+  if (named?.bot?.token === login.token) return named
+  const moved = (await sessions.list()).find(record => record.bot?.token === login.token)
+  if (moved) login.name = moved.name
+  return moved
+}
+
+/** A message as it is stored. One that cannot be read is stored all the same, and holds none of its batch up. */
+function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
+  try {
+    const told = summary(message, receivedAt)
+    return { ...told, derived_id: told.message_id === undefined ? derivedId(message) : '', raw }
+  } catch (error) {
+    log.error('a received message cannot be read; it is stored as it is', { error })
+    const told = unreadSummary(raw, receivedAt)
+    return { ...told, derived_id: `derived:${told.contentHash}`, raw }
+  }
+}
+
+/**
+ * Stores a batch, then moves the cursor.
+ *
+ * @param stopping aborts when the service stops, or the right to poll is lost
+ * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
+ *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
+ */
+export async function ingest(
+  ports: BatchPorts,
+  login: PolledLogin,
+  polled: Polled,
+  stopping: AbortSignal,
+): Promise<string | undefined> {
+  const { clock, commit, store } = ports
+  const { bot, cursor, updates, clearAt, log } = polled
+  // Not the loop's own signal: messages of a session that is logged out meanwhile are to be stored all the same.
+  const signal = stopping
+  const receivedAt = clock.now()
+  // Whole milliseconds, as all times on disk; the other clock counts their parts.
+  const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
+  const rows: ReceivedMessage[] = []
+  const inbound: BatchCommit['inbound'] = []
+  const senders: { row: number; user_id: string; token?: string }[] = []
+  for (const one of updates.messages) {
+    // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
+    if (!isFromUser(one.message, bot.bot_id)) continue
+    const told = toldOf(one, receivedAt, log)
+    rows.push(told)
+    if (told.from_user) {
+      const { from_user: user_id, contextToken: token } = told
+      senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })
+    }
+  }
+  let stored = rows.length === 0
+  for (let failures = 0; ; failures++) {
+    // When the service stops, a batch in hand gets one more try: upstream may not send it again.
+    const last = signal.aborted
+    login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
+    try {
+      if (!stored) {
+        // Its name may have changed; not knowing that is no reason not to store.
+        await currentSession(ports.sessions, login).catch(() => undefined)
+        const results = store.insertReceived(login.name, bot.bot_id, rows)
+        stored = true
+        for (const { row, ...sender } of senders) {
+          const { timed, timestamp } = rows[row]!
+          const arrival = { now: receivedAt, earliest, isNew: results[row] !== 'duplicate' }
+          inbound.push({ ...sender, ...writtenAt(timed ? timestamp : undefined, arrival) })
+        }
+        log.debug('batch stored', {
+          messages: rows.length,
+          new: results.filter(result => result !== 'duplicate').length,
+        })
+      }
+      const next = updates.cursor ?? cursor
+      const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, now: receivedAt }
+      for (let renames = 0; renames < 10; renames++) {
+        const { name } = login
+        if ((await commit({ ...batch, session: name })) === 'moved') {
+          login.stuck = false
+          return next
+        }
+        await currentSession(ports.sessions, login)
+        if (login.name === name) break
+      }
+      return undefined
+    } catch (error) {
+      login.stuck = true
+      log.error('batch not committed; it stays in memory and polling of this session waits', {
+        error,
+        messages: rows.length,
+        stored,
+      })
+      if (last) return undefined
+      await clock.sleep(backoffMs(failures, 250, 10_000), signal)
+    } finally {
+      login.wait = undefined
+    }
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Asks what getupdates says of a session: when another endpoint has refused it with -14, which says little about the
+ * receive side (protocol notes 5.6), and when a person wants to know.
+ *
+ * The loop that polls the session judges (`follower.ts`), and it may run in another process. So the question is written
+ * where every poller looks, into token.json; it is answered once it is gone from there.
+ */
+import { isILinkError } from '../ilink/http.ts'
+import { SvcError } from '../model/error.ts'
+import type { BotInfo } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Sessions } from '../state/sessions.ts'
+import { currentSession } from './ingest.ts'
+
+export interface JudgePorts {
+  sessions: Sessions
+  /** Polling shall look at the session files now. */
+  changed(): void
+  /** Polls until disposed; undefined where another process does, or a dispatcher of this one. */
+  polling(): Promise<AsyncDisposable | undefined>
+  clock: Clock
+  log: Log
+  /** Aborts when the service stops. */
+  closing: AbortSignal
+}
+
+/** What getupdates says; `unanswered` when that is not known in time. */
+export type Verdict = 'works' | 'expired' | 'unanswered'
+
+/** A poll that is accepted says so after 3 s; another process looks every second. */
+const withinMs = 10_000
+const lookEveryMs = 25
+/** A refusal within this after the last verdict is not asked about again: each question ends a poll. */
+const freshMs = 30_000
+
+export class Judge {
+  readonly #ports: JudgePorts
+  /** By token. */
+  readonly #asking = new Map<string, Promise<Verdict>>()
+  readonly #verdicts = new Map<string, { verdict: Verdict; at: number }>()
+
+  constructor(ports: JudgePorts) {
+    this.#ports = ports
+  }
+
+  /** What getupdates says now. Whoever asks meanwhile gets the same answer. */
+  ask(session: string, bot: BotInfo): Promise<Verdict> {
+    const { clock, log } = this.#ports
+    const asking =
+      this.#asking.get(bot.token) ??
+      this.#ask(session, bot)
+        .catch((error): Verdict => {
+          log.warn('session not checked', { session, error })
+          return 'unanswered'
+        })
+        .then(verdict => {
+          this.#verdicts.set(bot.token, { verdict, at: clock.monotonic() })
+          return verdict
+        })
+        .finally(() => this.#asking.delete(bot.token))
+    this.#asking.set(bot.token, asking)
+    return asking
+  }
+
+  /** The same after a refusal: a verdict of the last moments stands. */
+  doubt(session: string, bot: BotInfo): Promise<Verdict> {
+    const now = this.#ports.clock.monotonic()
+    for (const [token, { at }] of this.#verdicts) if (now - at > freshMs) this.#verdicts.delete(token)
+    const known = this.#verdicts.get(bot.token)
+    return known ? Promise.resolve(known.verdict) : this.ask(session, bot)
+  }
+
+  /**
+   * Does `work`; when that is refused with -14 and getupdates says that the token works, once more.
+   *
+   * @throws SvcError `session_expired`; `upstream_error` when the token works and the endpoint refuses it all the same, or
+   *   nothing is known; what `work` throws besides
+   */
+  async settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isILinkError(error, 'expired')) throw error
+      const verdict = await this.doubt(session, bot)
+      if (verdict === 'expired') throw expired(session)
+      if (verdict === 'unanswered') throw refused(session)
+    }
+    try {
+      return await work()
+    } catch (error) {
+      throw isILinkError(error, 'expired') ? refused(session, error) : error
+    }
+  }
+
+  async #ask(name: string, bot: BotInfo): Promise<Verdict> {
+    const { changed, clock, closing, polling, sessions } = this.#ports
+    await sessions.mark(name, bot.token, { check_at: clock.now() })
+    changed()
+    await using _own = await polling()
+    const login = { name, token: bot.token }
+    const deadline = clock.monotonic() + withinMs
+    while (clock.monotonic() < deadline && !closing.aborted) {
+      const found = (await currentSession(sessions, login))?.bot
+      if (!found) return 'unanswered'
+      if (found.check_at === undefined) return found.expired_at === undefined ? 'works' : 'expired'
+      await clock.sleep(lookEveryMs, closing)
+    }
+    return 'unanswered'
+  }
+}
+
+/** Whether upstream refuses this although the session is not known to be expired: its next message may heal it. */
+export const isRefusedAlone = (error: SvcError | undefined): boolean => isILinkError(error?.cause, 'expired')
+
+/** Why nothing is sent from it. */
+export const expired = (session: string): SvcError =>
+  new SvcError('session_expired', `session "${session}" has expired`)
+
+const refused = (session: string, cause?: unknown): SvcError =>
+  new SvcError(
+    'upstream_error',
+    `WeChat refuses to send for session "${session}" for now; nothing was sent`,
+    {
+      cause,
+      hint: 'Wait until the user writes: that heals it most often. svc check tells whether the login works.',
+    },
+  )

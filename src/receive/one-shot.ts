@@ -1,0 +1,245 @@
+/**
+ * recv where no dispatcher runs (the library, one-shot commands): the call polls by itself while it waits and gives
+ * the poll lock back with its answer. Where another process polls, it shows what that one stored lately.
+ */
+
+import type { Call } from '../model/call.ts'
+import type { Message } from '../model/message.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { FileLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { type Linked, linked } from '../platform/signals.ts'
+import { troubled } from '../state/trouble.ts'
+import type { Heartbeat } from './heartbeat.ts'
+import type { Inbox, RecvRequest } from './inbox.ts'
+import type { Poller } from './poller.ts'
+
+export interface OneShotPorts {
+  inbox: Inbox
+  lock: FileLock
+  poller: Poller
+  /** Tells the others that we live while we poll. */
+  heartbeat: Heartbeat
+  /** What another process polls can be read here. */
+  shared: boolean
+  clock: Clock
+  log: Log
+}
+
+/** Of what another process polled, this much is shown. */
+const recentMs = 60_000
+/** Upstream is given this long to answer, however little the caller wants to wait. */
+const lookMs = 1500
+/** When one session has brought messages, answers to the others are awaited this much longer. */
+const othersMs = 200
+/** So long after a look, messages that wait are handed out without another. */
+const freshMs = 2000
+const tryEveryMs = 1000
+/** More than this between two looks was a machine that stood still: it says nothing about upstream. */
+const standstillMs = 100
+
+export class OneShot {
+  readonly #ports: OneShotPorts
+  #cycle: Cycle | undefined
+  /** One call takes the lock for all: another beside it must not think that another process has it. */
+  #taking: Promise<void> | undefined
+  #ending: Promise<void> | undefined
+  /** A dispatcher polls, or is about to. */
+  #halted = false
+  #lookedAt = Number.NEGATIVE_INFINITY
+  /** By consumer, the newest row shown to it that another process polled. */
+  readonly #shown = new Map<string, number>()
+
+  constructor(ports: OneShotPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * As `Inbox.recv`, where no dispatcher runs. With the poll lock: polls every session and
+   * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
+   * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
+   */
+  async recv(request: RecvRequest, call: Call): Promise<Message[]> {
+    const { clock, inbox, shared } = this.#ports
+    const deadline = clock.monotonic() + request.timeout * 1000
+    for (;;) {
+      const leftMs = Math.max(0, deadline - clock.monotonic())
+      if (this.#halted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call)
+      const cycle = await this.#enter()
+      if (cycle) {
+        try {
+          const messages = await this.#polled(cycle, request, leftMs, call)
+          const over = call.signal.aborted || inbox.closed || clock.monotonic() >= deadline
+          if (messages.length > 0 || over || !cycle.over.aborted) return messages
+        } finally {
+          await this.#leave(cycle)
+        }
+        // The polling ended before the wait: the lock was lost, or a dispatcher takes over.
+        continue
+      }
+      if (this.#halted) continue
+      if (!shared) return []
+      // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
+      if (request.after !== undefined || request.onward) return inbox.recv(request, call)
+      const seen = inbox.end
+      const { messages, upTo } = await this.#recent(request)
+      const over = leftMs <= 0 || call.signal.aborted || inbox.closed
+      if (over || messages.some(message => !message.redelivered)) {
+        this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
+        return messages
+      }
+      await inbox.grown(call.signal, Math.min(leftMs, tryEveryMs), seen)
+    }
+  }
+
+  /** Polls every session until disposed; undefined when another process does, or a dispatcher takes over. */
+  async polling(): Promise<AsyncDisposable | undefined> {
+    const cycle = this.#halted ? undefined : await this.#enter()
+    cycle?.start()
+    return cycle && { [Symbol.asyncDispose]: () => this.#leave(cycle) }
+  }
+
+  /** Ends polling on behalf of calls: a dispatcher takes over, and calls under way wait for what it stores. */
+  async halt(): Promise<void> {
+    this.#halted = true
+    await this.#taking?.catch(() => undefined)
+    await this.#cycle?.end()
+    await this.#ending
+  }
+
+  /** There is no dispatcher after all. */
+  resume(): void {
+    this.#halted = false
+  }
+
+  /** What waits in the log, and what upstream has within the time. */
+  async #polled(cycle: Cycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
+    const { clock, inbox } = this.#ports
+    // Before polling begins: a consumer that is new starts at the end of the log as it is now.
+    const messages = await inbox.recv({ ...request, timeout: 0 }, call)
+    const fresh = clock.monotonic() - this.#lookedAt < freshMs
+    if (messages.length >= request.limit || (messages.length > 0 && fresh)) return messages
+    cycle.start()
+    using waiting = linked(call.signal, cycle.over)
+    const { signal } = waiting
+    if (messages.length > 0) await this.#answered(lookMs, signal)
+    else {
+      const began = clock.monotonic()
+      if (leftMs < lookMs) await this.#answered(lookMs, signal)
+      const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
+      const whilePolling: Call = { signal, local: call.local, settle: onSettled => call.settle(onSettled) }
+      messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
+      if (messages.length > 0) await this.#answered(othersMs, signal)
+    }
+    this.#lookedAt = clock.monotonic()
+    const limit = request.limit - messages.length
+    if (limit > 0 && messages.length > 0 && !call.signal.aborted) {
+      const after = request.after === undefined ? {} : { after: messages.at(-1)!.id }
+      messages.push(
+        ...(await inbox.recv({ ...request, ...after, limit, timeout: 0, beside: messages }, call)),
+      )
+    }
+    return messages
+  }
+
+  /** Every session has been asked and what came is committed, or the time is over, as this process lived it. */
+  async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, poller } = this.#ports
+    for (let leftMs = withinMs; leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted; ) {
+      const looked = clock.monotonic()
+      await clock.sleep(5, signal)
+      leftMs -= Math.min(clock.monotonic() - looked, standstillMs)
+    }
+  }
+
+  async #recent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
+    const { clock, inbox } = this.#ports
+    const shown = this.#shown.get(request.consumer) ?? 0
+    const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, shown, request)
+    const mark = (message: Message) => (message.id <= shown ? { ...message, redelivered: true } : message)
+    return { messages: messages.map(mark), ...rest }
+  }
+
+  /** The polling of this process, begun if need be; undefined when another process polls. */
+  async #enter(): Promise<Cycle | undefined> {
+    if (!this.#cycle || this.#cycle.over.aborted) {
+      this.#taking ??= this.#take().finally(() => {
+        this.#taking = undefined
+      })
+      await this.#taking
+    }
+    if (this.#cycle) this.#cycle.users += 1
+    return this.#cycle
+  }
+
+  async #take(): Promise<void> {
+    await this.#ending
+    // One that is over, and not yet left by all.
+    await this.#cycle?.end()
+    this.#cycle = undefined
+    const { lock, poller, heartbeat, log } = this.#ports
+    if (this.#halted) return
+    const taken = await lock.tryLock().catch(error => {
+      throw troubled(error, 'the poll lock cannot be tried')
+    })
+    if (!taken) return
+    this.#cycle = new Cycle(lock, poller, heartbeat, log)
+  }
+
+  async #leave(cycle: Cycle): Promise<void> {
+    cycle.users -= 1
+    if (cycle.users > 0) return
+    if (this.#cycle === cycle) {
+      this.#cycle = undefined
+      this.#ending = cycle.end()
+    }
+    await cycle.end()
+  }
+}
+
+/** One hold of the poll lock, for the calls that wait at the time. */
+class Cycle {
+  users = 0
+  readonly #lock: FileLock
+  readonly #poller: Poller
+  readonly #heartbeat: Heartbeat
+  readonly #log: Log
+  readonly #stop = new AbortController()
+  readonly #linked: Linked
+  #polling: Promise<void> | undefined
+  #ended: Promise<void> | undefined
+
+  constructor(lock: FileLock, poller: Poller, heartbeat: Heartbeat, log: Log) {
+    this.#lock = lock
+    this.#poller = poller
+    this.#heartbeat = heartbeat
+    this.#log = log
+    this.#linked = linked(this.#stop.signal, lock.lost)
+  }
+
+  /** Aborts when polling ends: nobody waits for it any more, a dispatcher takes over, or the lock was lost. */
+  get over(): AbortSignal {
+    return this.#linked.signal
+  }
+
+  start(): void {
+    if (!this.over.aborted) this.#polling ??= this.#poll()
+  }
+
+  /** Resolves when what came is committed and the lock is free. */
+  end(): Promise<void> {
+    this.#stop.abort()
+    this.#ended ??= (async () => {
+      await this.#polling
+      this.#linked[Symbol.dispose]()
+      await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+    })()
+    return this.#ended
+  }
+
+  async #poll(): Promise<void> {
+    const beating = this.#heartbeat.beat(this.over)
+    await this.#poller.run(this.over, { oneCycle: true, mayPoll: () => this.#lock.sure })
+    await beating
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * Polls every session at once: keeps one follower (`follower.ts`) for each login that stands in the session files.
+ *
+ * Sessions are independent loops. A batch that cannot be stored stays in memory and is stored before that session polls
+ * again (`batch.ts`).
+ *
+ * Every wait has a deadline of its own. One that outlives it is noticed all the same: a poll is cut off and its loop
+ * begins anew once it has ended, so that no bot is polled twice; a batch in hand is waited for and told of.
+ */
+
+import type { BotInfo } from '../model/session.ts'
+import { fetchLimitVariable } from '../platform/process.ts'
+import type { SessionRecord } from '../state/sessions.ts'
+import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
+import { Watchdog } from './watchdog.ts'
+
+export type { PollerPorts } from './session-poller.ts'
+
+/** Changes made by other processes are seen after this at the latest. */
+const lookEveryMs = 1000
+/** The starts of many loops are spread by this, so that handshakes do not pile up. */
+const staggerMs = 2
+/** The part of the polls that may be held from which on that limit is told of. */
+const nearLimit = 0.8
+
+export class Poller {
+  readonly #ports: PollerPorts
+  /** By login: token and time, since a login may bring the old token. */
+  readonly #followers = new Map<string, SessionPoller>()
+  /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
+  readonly #loops = new Set<Promise<unknown>>()
+  /** The session files have been looked at in this run. */
+  #begun = false
+  #toldOfLimit = false
+  #nudge = new AbortController()
+  readonly #cuts = new Map<string, number>()
+
+  constructor(ports: PollerPorts) {
+    this.#ports = ports
+  }
+
+  /** By session, Unix ms of the last answer to a poll. */
+  lastPolls(): ReadonlyMap<string, number> {
+    const polls = new Map<string, number>()
+    for (const { name, lastPollAt } of this.#followers.values()) {
+      if (lastPollAt !== undefined) polls.set(name, lastPollAt)
+    }
+    return polls
+  }
+
+  /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
+  get stuck(): boolean {
+    return [...this.#followers.values()].some(follower => follower.stuck)
+  }
+
+  /** Whether every session has been asked in this run, with an answer committed or an error. */
+  get answered(): boolean {
+    return this.#begun && [...this.#followers.values()].every(follower => follower.answered)
+  }
+
+  /** Looks at the session files now: something changed. */
+  changed(): void {
+    this.#nudge.abort()
+  }
+
+  /**
+   * Polls until `signal` aborts; then waits for the batches in hand to be committed.
+   *
+   * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
+   *   brought messages is asked again only a second later, so that no poll is begun to be cut off
+   * @param options.mayPoll asked before each poll: whether the right to poll is surely ours at this moment
+   */
+  async run(
+    signal: AbortSignal,
+    options: { oneCycle?: boolean; mayPoll?: () => boolean } = {},
+  ): Promise<void> {
+    const { clock, log, sessions } = this.#ports
+    const { oneCycle = false, mayPoll = () => true } = options
+    const run: PollRun = {
+      ...{ oneCycle, mayPoll, stopping: signal, cuts: this.#cuts },
+      outlive: work => this.#keep(work),
+    }
+    this.#begun = false
+    signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
+    const watchdog = new Watchdog(clock)
+    while (!signal.aborted) {
+      this.#nudge = new AbortController()
+      for (const follower of watchdog.overdue(this.#followers.values())) this.#rouse(follower)
+      try {
+        this.#adjust(await sessions.list(), run)
+        this.#begun = true
+      } catch (error) {
+        log.error('session files cannot be read', { error })
+      }
+      if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
+    }
+    for (const follower of this.#followers.values()) follower.stop.abort()
+    await Promise.all(this.#loops)
+    this.#followers.clear()
+  }
+
+  /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
+  #rouse(follower: SessionPoller): void {
+    const { log } = this.#ports
+    const { name: session, stop, wait } = follower
+    if (wait?.what === 'commit') {
+      if (!follower.stuck) log.error('a batch is being committed for far too long', { session })
+      follower.stuck = true
+    } else if (!stop.signal.aborted) {
+      log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
+      stop.abort(goesOn)
+    }
+  }
+
+  #adjust(records: readonly SessionRecord[], run: PollRun): void {
+    const wanted = new Map<string, { name: string; bot: BotInfo }>()
+    for (const { name, bot } of records) {
+      // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
+      if (bot && !wanted.has(loginOf(bot))) wanted.set(loginOf(bot), { name, bot })
+    }
+    const tokens = new Set([...wanted.values()].map(({ bot }) => bot.token))
+    for (const [login, follower] of this.#followers) {
+      const record = wanted.get(login)
+      if (record) {
+        follower.name = record.name
+        if (record.bot.check_at !== undefined) follower.check(record.bot.check_at)
+        continue
+      }
+      // A login may bring the token that there was before.
+      follower.stop.abort(tokens.has(follower.token) ? goesOn : undefined)
+      this.#followers.delete(login)
+    }
+    let started = 0
+    for (const [login, { name, bot }] of wanted) {
+      if (this.#followers.has(login) || run.stopping.aborted) continue
+      const follower = new SessionPoller(this.#ports, run, { name, bot })
+      if (bot.check_at !== undefined) follower.check(bot.check_at)
+      this.#followers.set(login, follower)
+      this.#keep(
+        follower
+          .follow(started++ * staggerMs)
+          .catch(error => this.#ports.log.error('poll loop failed', { session: follower.name, error }))
+          .finally(() => {
+            // One that ended by itself is started again by the next look, from what stands on disk then.
+            if (this.#followers.get(login) === follower) this.#followers.delete(login)
+          }),
+      )
+    }
+    this.#tellOfLimit()
+  }
+
+  /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
+  #tellOfLimit(): void {
+    const { slots, log } = this.#ports
+    const isNear = this.#followers.size > slots.size * nearLimit
+    if (isNear && !this.#toldOfLimit) {
+      log.warn(
+        `this process can poll ${slots.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
+        { sessions: this.#followers.size },
+      )
+    }
+    this.#toldOfLimit = isNear
+  }
+
+  /** The run ends only after this. */
+  #keep(work: Promise<unknown>): void {
+    const kept: Promise<unknown> = work.finally(() => this.#loops.delete(kept))
+    this.#loops.add(kept)
+  }
+}
+
+const loginOf = (bot: BotInfo) => `${bot.token}\n${bot.created_at}`

@@ -1,0 +1,304 @@
+/**
+ * One login that is polled, and its loop: one that errs backs off alone, one that upstream refuses (-14) is asked again
+ * on a ladder (`session-health.ts`). This loop alone judges how the session is. Every wait has a deadline of its own, and
+ * is watched all the same (`watchdog.ts`).
+ */
+
+import type { Api, Updates } from '../ilink/api.ts'
+import { isILinkError } from '../ilink/http.ts'
+import type { BotInfo } from '../model/session.ts'
+import { backoffMs } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { linked } from '../platform/signals.ts'
+import type { Slots } from '../platform/slots.ts'
+import { Greeting } from './greeting.ts'
+import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
+import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
+import { endingWith, type Wait } from './watchdog.ts'
+
+export interface PollerPorts extends BatchPorts {
+  api: Api
+  account(bot: BotInfo): { base_url: string; token: string }
+  /** How many polls may be held at a time; those beyond take turns. */
+  slots: Slots
+  log: Log
+}
+
+/** What all followers of one run of the poller share. */
+export interface PollRun {
+  /** On behalf of one call. */
+  readonly oneCycle: boolean
+  /** By address, after how many ms a gateway in front of WeChat ends a poll. */
+  readonly cuts: Map<string, number>
+  /** Whether the right to poll is surely ours at this moment. */
+  mayPoll(): boolean
+  /** Aborts when the run ends. */
+  readonly stopping: AbortSignal
+  /** The run ends only after this work. */
+  outlive(work: Promise<unknown>): void
+}
+
+/** Upstream holds a poll about 35 s unless it says otherwise (protocol notes 2.4). */
+const defaultHoldMs = 35_000
+/** After trouble of less than a minute the next try is near when upstream works again. */
+const shortOutageMs = 60_000
+const shortWaitMs = 4000
+const longestWaitMs = 30_000
+/** Answers without messages that come faster than this, three in a row, slow the loop down. */
+const briskMs = 1000
+/** On behalf of one call, a session that has brought messages is asked again after this: most calls end before. */
+const restMs = 1000
+/** A poll that is answered later than this was held: nothing waited for it. A new connection to far away takes a second. */
+const heldMs = 4000
+/** A token that upstream refuses is refused at once: a poll that is held for so long was accepted. */
+const acceptedMs = 3000
+/** Whether polling is ours is known so soon, when it is doubtful. */
+const tryAgainMs = 50
+/** Past its hold, a poll is overdue after this: its own deadlines, for the reply to begin and to end, are shorter. */
+const answerGraceMs = 60_000
+/** The same for pauses. */
+const pauseGraceMs = 30_000
+/** A request that was cut off and does not end within this is left to itself. */
+const leaveAfterMs = 1000
+/** Why a loop is ended whose login is polled by the next one in a moment: upstream is not to hear that polling ends. */
+export const goesOn = new DOMException('another loop goes on', 'AbortError')
+/** Why a wait is ended: somebody wants to know what getupdates says now. */
+const asked = new DOMException('asked', 'AbortError')
+
+export class SessionPoller implements PolledLogin {
+  name: string
+  readonly token: string
+  readonly stop = new AbortController()
+  stuck?: boolean
+  wait?: Wait
+  /** Asked once at least, and what came is committed. */
+  answered?: boolean
+  lastPollAt?: number
+  readonly #ports: PollerPorts
+  readonly #run: PollRun
+  readonly #log: Log
+  #health: SessionHealth
+  /** Unix ms: the check that was asked for last, and the one whose answer is still to come. */
+  #askedAt?: number
+  #question?: number
+  /** Ends the wait under way, be it a pause or a poll. */
+  #wake = new AbortController()
+  #greeting?: Greeting
+
+  constructor(ports: PollerPorts, run: PollRun, { name, bot }: { name: string; bot: BotInfo }) {
+    this.#ports = ports
+    this.#run = run
+    this.name = name
+    this.token = bot.token
+    this.#log = ports.log.child('', { session: name })
+    this.#health = healthOf(bot)
+  }
+
+  /** Asks getupdates at once, once for each such time; what it says is noted in the session's file. */
+  check(at: number): void {
+    if (at === this.#askedAt) return
+    this.#askedAt = at
+    this.#question = at
+    this.#wake.abort(asked)
+    this.#wake = new AbortController()
+  }
+
+  /** Polls until `stop`, or until the login is gone. */
+  async follow(delayMs: number): Promise<void> {
+    const { account, api, clock, sessions, slots } = this.#ports
+    const { mayPoll, oneCycle } = this.#run
+    const { signal } = this.stop
+    const log = this.#log
+    if (delayMs > 0) await this.#pause(delayMs)
+    const bot = (await currentSession(sessions, this))?.bot
+    if (signal.aborted || !bot) return
+    this.#health = healthOf(bot)
+    this.#greeting = new Greeting({ api, clock, log }, account(bot), signal)
+    let cursor = bot.cursor
+    let holdMs = defaultHoldMs
+    let failures = 0
+    /** Monotonic. */
+    let failingSince: number | undefined
+    let brisk = 0
+    /** Monotonic: upstream held no message of this session then. */
+    let clearAt: number | undefined
+
+    while (!signal.aborted) {
+      while (!mayPoll() && !signal.aborted) await this.#pause(tryAgainMs)
+      if (signal.aborted) break
+      let askedAt = clock.monotonic()
+      let updates: Updates
+      try {
+        using _slot = await slots.take(signal)
+        if (!mayPoll()) continue
+        // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
+        if (this.#health.standing === 'expired') await this.#greeting.say()
+        else if (!this.#greeting.heard) this.#greet()
+        if (signal.aborted) break
+        askedAt = clock.monotonic()
+        updates = await this.#ask(bot, cursor, holdMs)
+      } catch (error) {
+        if (signal.aborted) break
+        if (error === asked) continue
+        this.answered = true
+        if (isILinkError(error, 'expired')) {
+          await this.#hear('refused')
+          await this.#pause(retryAfterMs(this.#health.refusals))
+          continue
+        }
+        failures += 1
+        failingSince ??= clock.monotonic()
+        const longMs = clock.monotonic() - failingSince > shortOutageMs ? longestWaitMs : shortWaitMs
+        const waitMs = backoffMs(failures - 1, 1000, longMs)
+        log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
+        await this.#pause(waitMs)
+        continue
+      }
+      const answeredAt = clock.monotonic()
+      if (answeredAt - askedAt > heldMs) clearAt = askedAt
+      this.lastPollAt = clock.now()
+      if (failures > 0) log.info('polling again', { failures })
+      failures = 0
+      failingSince = undefined
+      const heard = heardIn(updates)
+      if (heard) await this.#hear(heard)
+      holdMs = updates.nextHoldMs ?? holdMs
+
+      const before = cursor
+      if (updates.messages.length > 0 || (updates.cursor !== undefined && updates.cursor !== cursor)) {
+        const committed = await this.#commit({ bot, cursor, updates, clearAt, log })
+        if (committed === undefined) break
+        cursor = committed
+      }
+      if (updates.messages.length === 0) clearAt = answeredAt
+      this.answered = true
+      if (oneCycle && updates.messages.length > 0) await this.#pause(restMs)
+      // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
+      const idle = updates.messages.length === 0 || cursor === before
+      brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
+      if (brisk >= 3) await this.#pause(Math.min(briskMs * (brisk - 2), 10_000))
+    }
+    await this.#farewell()
+  }
+
+  /** The same as `clock.sleep`, watched. */
+  async #pause(ms: number): Promise<void> {
+    const { clock } = this.#ports
+    using either = linked(this.stop.signal, this.#wake.signal)
+    this.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
+    await clock.sleep(ms, either.signal)
+    this.wait = undefined
+  }
+
+  /**
+   * One poll, watched.
+   *
+   * A gateway that ends a long poll has brought no messages, and that is all it says. The next polls of that address are
+   * expected to end then, so that a dead connection is noticed earlier; but the gateway ends them, not we. Upstream cannot
+   * be told how long to hold, and a poll that we end may have a message on its way to us, which upstream may not repeat.
+   */
+  async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
+    const { account, api, clock } = this.#ports
+    const { cuts } = this.#run
+    const login = account(bot)
+    const expectedMs = Math.min(holdMs, cuts.get(login.base_url) ?? holdMs)
+    using either = linked(this.stop.signal, this.#wake.signal)
+    const { signal } = either
+    const askedAt = clock.monotonic()
+    this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
+    const over = new AbortController()
+    if (this.#question !== undefined || this.#health.standing === 'expired') void this.#held(over.signal)
+    try {
+      const polled = api.getUpdates(login, cursor, expectedMs, signal)
+      const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
+        // Upstream may not send them again. The loop that runs by now notices that the cursor moved.
+        if (updates.messages.length === 0 || this.#run.stopping.aborted) return
+        this.#run.outlive(
+          this.#commit({ bot, cursor, updates, clearAt: undefined, log: this.#log }).catch(error =>
+            this.#log.error('late batch not committed', { error }),
+          ),
+        )
+      })
+      // Nobody ended it when it was expected: that was no gateway's limit.
+      if (updates.form === undefined) cuts.delete(login.base_url)
+      return updates
+    } catch (error) {
+      const tookMs = clock.monotonic() - askedAt
+      if (signal.aborted || tookMs < heldMs || !isCut(error)) throw error
+      cuts.set(login.base_url, tookMs)
+      this.#log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
+      return { messages: [] }
+    } finally {
+      over.abort()
+      this.wait = undefined
+    }
+  }
+
+  #commit(polled: Polled): Promise<string | undefined> {
+    return ingest(this.#ports, this, polled, this.#run.stopping)
+  }
+
+  /** Notes that upstream lets the poll under way wait, unless it is over by then. */
+  async #held(over: AbortSignal): Promise<void> {
+    await this.#ports.clock.sleep(acceptedMs, over)
+    if (!over.aborted) await this.#hear('held')
+  }
+
+  /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
+  async #hear(heard: Heard): Promise<void> {
+    const { clock, sessions } = this.#ports
+    const log = this.#log
+    const before = this.#health.standing
+    this.#health = healthAfter(this.#health, heard)
+    const { standing } = this.#health
+    const isAnswer = this.#question !== undefined
+    this.#question = undefined
+    if (standing === before && !isAnswer) return
+    if (standing !== before) {
+      if (standing === 'connected') log.info('session works again')
+      else if (standing === 'expired')
+        log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
+      else {
+        log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
+        this.#greet()
+      }
+    }
+    const at = clock.now()
+    const expired_at = standing === 'expired' ? at : undefined
+    const lapsed_at = standing === 'lapsed' ? at : undefined
+    try {
+      await currentSession(sessions, this)
+      await sessions.mark(this.name, this.token, { expired_at, lapsed_at, check_at: undefined })
+    } catch (error) {
+      log.error('state of session not written', { error })
+    }
+  }
+
+  /** Says that polling begins, until upstream has heard it and for as long as the session is lapsed. */
+  #greet(): void {
+    if (this.#run.oneCycle) return
+    // The probes of an expired session say it themselves.
+    this.#greeting?.keepSaying(isHeard => {
+      const { standing } = this.#health
+      return standing === 'expired' || (isHeard && standing !== 'lapsed')
+    })
+  }
+
+  /** Not where polling goes on, here or in a process that has taken over. */
+  async #farewell(): Promise<void> {
+    const { mayPoll, oneCycle } = this.#run
+    const { aborted, reason } = this.stop.signal
+    if (oneCycle || !aborted || reason === goesOn || this.#health.standing === 'expired' || !mayPoll()) return
+    await this.#greeting?.farewell()
+  }
+}
+
+/** A gateway's word that it waited long enough, or a connection that it closed. */
+const isCut = (error: unknown): boolean =>
+  (isILinkError(error, 'http') && (error.httpStatus === 524 || error.httpStatus === 504)) ||
+  (isILinkError(error, 'network') && !error.neverSent)
+
+function heardIn({ form, messages }: Updates): Heard | undefined {
+  if (form === undefined || form === 'bare') return form
+  return form === 'whole' && messages.length === 0 ? 'whole' : 'alive'
+}

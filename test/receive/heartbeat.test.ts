@@ -1,0 +1,53 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Heartbeat } from '../../src/receive/heartbeat.ts'
+import { testClock } from '../support/clock.ts'
+
+let dir: string
+let path: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'svc-heartbeat-'))
+  path = join(dir, 'lock')
+  await writeFile(path, '')
+})
+afterEach(() => rm(dir, { recursive: true, force: true }))
+
+/** Looks every second, as a watcher does. @returns after how many looks the poller counts as stalled */
+async function looksUntilStalled(heartbeat: Heartbeat, clock: ReturnType<typeof testClock>): Promise<number> {
+  for (let looks = 1; looks <= 60; looks++) {
+    clock.advance(1000)
+    if (await heartbeat.stalled()) return looks
+  }
+  throw new Error('never')
+}
+
+test('a poller that beats is alive whatever the clock says; without a beat for 15 s it is stalled', async () => {
+  const clock = testClock()
+  const heartbeat = new Heartbeat(path, clock)
+  for (const at of [1000, 2000, 1500, 4e9, 1]) {
+    for (let looks = 0; looks < 5; looks++) {
+      expect(await heartbeat.stalled()).toBe(false)
+      clock.advance(1000)
+    }
+    await utimes(path, at, at)
+  }
+  expect(await heartbeat.stalled()).toBe(false)
+  const looks = await looksUntilStalled(heartbeat, clock)
+  expect(looks).toBeGreaterThanOrEqual(8)
+  expect(looks).toBeLessThan(18)
+  await utimes(path, 5, 5)
+  expect(await heartbeat.stalled()).toBe(false)
+})
+
+test('who did not look for a while knows nothing of the beats meanwhile: the machine may have stood still', async () => {
+  const clock = testClock()
+  const heartbeat = new Heartbeat(path, clock)
+  expect(await heartbeat.stalled()).toBe(false)
+  for (let times = 0; times < 4; times++) {
+    clock.advance(60_000)
+    expect(await heartbeat.stalled()).toBe(false)
+  }
+  expect(await looksUntilStalled(heartbeat, clock)).toBeGreaterThan(3)
+})

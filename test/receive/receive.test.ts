@@ -1,0 +1,448 @@
+import { Database } from 'bun:sqlite'
+import { describe, expect, test } from 'bun:test'
+import { mkdir, rename, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Updates } from '../../src/ilink/api.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { ingest } from '../../src/receive/ingest.ts'
+import type { FaultKind } from '../../src/sandbox/faults.ts'
+import { inMemory, Store } from '../../src/store/store.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+
+const texts = (messages: { text: string }[]) => messages.map(message => message.text)
+const cursorOf = async (t: TestGateway, name = 'default') =>
+  (await t.other.sessions.get(name))?.bot?.cursor ?? ''
+const stored = async (t: TestGateway) =>
+  texts((await t.gateway.history.page({ limit: 200, offset: 0 })).messages).reverse()
+
+/** A batch in hand of a session on disk, without the poll that brought it. */
+async function withStorage() {
+  const t = await withGateway({ start: false })
+  const { token } = t.bots.get('default')!
+  const store = await Store.open({
+    path: inMemory,
+    clock: t.clock,
+    log: silentLog,
+    maxAgeDays: 0,
+    maxCount: 0,
+  })
+  return {
+    stored: () => store.after(0, { limit: 100 }),
+    async commit(messages: Updates['messages']) {
+      const { sessions } = t.other
+      const record = await sessions.get('default')
+      const polled = {
+        bot: record!.bot!,
+        cursor: '',
+        updates: { messages, cursor: 'next' },
+        clearAt: undefined,
+        log: silentLog,
+      }
+      const ports = { sessions, store, commit: async () => 'moved' as const, clock: t.clock }
+      return ingest(ports, { name: 'default', token }, polled, new AbortController().signal)
+    },
+    async [Symbol.asyncDispose]() {
+      store.close()
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Somebody else writes to messages.db, and takes his time. */
+function busyStore(t: TestGateway): Disposable {
+  const db = new Database(join(t.dir, 'messages.db'))
+  db.exec('BEGIN IMMEDIATE')
+  return {
+    [Symbol.dispose]() {
+      db.exec('ROLLBACK')
+      db.close()
+    },
+  }
+}
+
+describe('the inbox', () => {
+  for (const replay of ['until_advance', 'never'] as const) {
+    test(`a batch that cannot be stored waits in memory and leaves token and cursor alone (replay: ${replay})`, async () => {
+      await using t = await withGateway({ switches: { replay } })
+      const { user_id } = t.bots.get('default')!
+      await t.sandbox.say('first')
+      expect(texts(await t.recv())).toEqual(['first'])
+      await t.until('the cursor of the first', async () => (await cursorOf(t)) !== '')
+      const cursor = await cursorOf(t)
+      const context = (await t.other.contexts.users('default')).get(user_id)
+      {
+        using _busy = busyStore(t)
+        await t.sandbox.say('second')
+        await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+        expect(await cursorOf(t)).toBe(cursor)
+        expect((await t.other.contexts.users('default')).get(user_id)).toEqual(context!)
+      }
+      await t.sandbox.say('third')
+      expect(texts(await t.receive(2))).toEqual(['second', 'third'])
+      expect(await stored(t)).toEqual(['first', 'second', 'third'])
+      await t.until('the cursor moves on', async () => (await cursorOf(t)) !== cursor)
+    })
+
+    test(`contexts that cannot be written hold the cursor back, and nothing comes twice (replay: ${replay})`, async () => {
+      await using t = await withGateway({ switches: { replay } })
+      const contexts = join(t.dir, 'default', 'contexts.json')
+      await mkdir(contexts)
+      await t.sandbox.say('hello')
+      expect(texts(await t.recv())).toEqual(['hello'])
+      await t.until('a failed commit', () => t.lines.some(line => line.includes('stored=true')))
+      expect(await cursorOf(t)).toBe('')
+      await rmdir(contexts)
+      await t.until('the cursor moves', async () => (await cursorOf(t)) !== '')
+      expect(
+        (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)?.token,
+      ).toBeString()
+      await t.sandbox.say('again')
+      expect(texts(await t.recv())).toEqual(['again'])
+      expect(await stored(t)).toEqual(['hello', 'again'])
+    })
+  }
+
+  test('a batch in hand when the service stops is stored before it ends', async () => {
+    await using t = await withGateway({ switches: { replay: 'never' } })
+    {
+      using _busy = busyStore(t)
+      await t.sandbox.say('late')
+      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+    }
+    await t.gateway.close()
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect(texts(await again.recv())).toEqual(['late'])
+  })
+
+  for (const duplicate of ['same_id', 'new_id', 'new_token'] as const) {
+    test(`a message that upstream delivers again (${duplicate}) is stored once`, async () => {
+      await using t = await withGateway({ switches: { duplicate, duplicate_after_ms: 50 } })
+      await t.sandbox.say('once')
+      expect(texts(await t.recv())).toEqual(['once'])
+      const before = await cursorOf(t)
+      await t.until('the repeat', async () => (await cursorOf(t)) !== before && t.requests('getupdates') >= 3)
+      expect(await stored(t)).toEqual(['once'])
+    })
+  }
+
+  test('"1" sent twice within a second is two messages, where upstream counts whole seconds', async () => {
+    await using t = await withGateway({ switches: { create_time: 'whole_seconds' } })
+    await t.sandbox.say('1')
+    const [first] = await t.receive(1)
+    await t.sandbox.say('1')
+    const [second] = await t.receive(1)
+    expect([first!.timestamp % 1000, second!.timestamp % 1000]).toEqual([0, 0])
+    expect(await stored(t)).toEqual(['1', '1'])
+  })
+
+  test('a new context token of a repeated message is the one that answers', async () => {
+    await using t = await withGateway({ switches: { duplicate: 'new_token', duplicate_after_ms: 50 } })
+    const { user_id } = t.bots.get('default')!
+    const tokenNow = async () => (await t.other.contexts.users('default')).get(user_id)?.token
+    await t.sandbox.say('once')
+    await t.recv()
+    const first = await t.until('a token', tokenNow)
+    await t.until('another token', async () => (await tokenNow()) !== first)
+  })
+
+  test('an old cursor that brings everything back changes nothing', async () => {
+    await using t = await withGateway({
+      switches: { replay: 'always', empty_cursor: 'replay_all' },
+      start: false,
+    })
+    for (const text of ['a', 'b', 'c']) await t.sandbox.say(text)
+    await t.gateway.start()
+    expect(texts(await t.receive(3))).toEqual(['a', 'b', 'c'])
+    const bot = (await t.other.sessions.get('default'))!.bot!
+    await t.other.sessions.save('default', { ...bot, cursor: '' })
+    await t.sandbox.say('d')
+    expect(texts(await t.recv())).toEqual(['d'])
+    await t.until('the backlog came again', () => t.lines.some(line => line.includes('new=0')))
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+    expect(await stored(t)).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  test('a message that cannot be read is shown as far as it goes, and stops nobody', async () => {
+    await using t = await withGateway()
+    const user = t.bots.get('default')!.user_id
+    const said = (text: string, partial_text?: unknown) => ({
+      from_user_id: user,
+      message_type: 1,
+      item_list: [{ type: 1, text_item: { text }, ref_msg: { title: 'ab', partial_text } }],
+    })
+    await t.sandbox.raw(said('odd', { start: 'a', end: 'b', startindex: { toString: 1 }, endindex: [[]] }))
+    await t.sandbox.raw(said('damaged'))
+    await t.sandbox.say('after them')
+    expect(texts(await t.receive(3))).toEqual(['odd', 'damaged', 'after them'])
+
+    const db = new Database(join(t.dir, 'messages.db'))
+    db.run("UPDATE message SET raw = '{' WHERE id = 2")
+    db.close()
+    const read = await t.recv({ after: 0 })
+    expect(texts(read)).toEqual(['odd', '', 'after them'])
+    expect(read[1]).toMatchObject({
+      id: 2,
+      session: 'default',
+      from_user: user,
+      msg_type: 'UNKNOWN',
+      items: [],
+    })
+    expect(read[1]!.timestamp).toBeGreaterThan(0)
+    expect(await stored(t)).toEqual(['odd', '', 'after them'])
+    expect(await t.gateway.conversations.list()).toHaveLength(1)
+    expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(1)
+  })
+
+  test('what cannot be told of a message does not keep its batch from being stored', async () => {
+    await using t = await withStorage()
+    const message = (text: string) => ({ item_list: [{ type: 1, text_item: { text } }] })
+    const unreadable = {
+      get item_list(): never {
+        throw new RangeError('nested too deep')
+      },
+    }
+    const messages = [message('one'), unreadable, message('two')].map((one, n) => ({
+      raw: `{"n":${n}}`,
+      message: one,
+    }))
+    expect(await t.commit(messages)).toBe('next')
+    expect(t.stored().map(({ text, msg_type }) => [text, msg_type])).toEqual([
+      ['one', 'TEXT'],
+      ['', 'UNKNOWN'],
+      ['two', 'TEXT'],
+    ])
+  })
+
+  test('the bot never hears itself', async () => {
+    await using t = await withGateway()
+    const { bot_id, user_id } = t.bots.get('default')!
+    const item_list = [{ type: 1, text_item: { text: 'echo' } }]
+    await t.sandbox.raw({
+      message_id: 1,
+      from_user_id: bot_id,
+      to_user_id: bot_id,
+      message_type: 1,
+      item_list,
+    })
+    await t.sandbox.raw({
+      message_id: 2,
+      from_user_id: user_id,
+      to_user_id: bot_id,
+      message_type: 2,
+      item_list,
+    })
+    await t.sandbox.say('a person')
+    expect(texts(await t.recv())).toEqual(['a person'])
+    expect(await stored(t)).toEqual(['a person'])
+  })
+})
+
+describe('a session in trouble', () => {
+  const kinds: { kind: FaultKind; code?: number }[] = [
+    { kind: '500' },
+    { kind: '502' },
+    { kind: '524' },
+    { kind: '401' },
+    { kind: 'hang' },
+    { kind: 'reset' },
+    { kind: 'truncated' },
+    { kind: 'cut' },
+    { kind: 'malformed' },
+    { kind: 'html' },
+    { kind: 'empty_body' },
+    { kind: 'nulls' },
+    { kind: 'ret', code: -1 },
+    { kind: 'errcode', code: -1 },
+    { kind: 'expired' },
+    { kind: 'empty' },
+  ]
+  for (const { kind, code } of kinds) {
+    test(`${kind}: does not delay another one, is not polled in a circle, and loses nothing`, async () => {
+      await using t = await withGateway({ sessions: ['sick', 'well'], start: false })
+      const sick = t.bots.get('sick')!
+      const well = t.bots.get('well')!
+      await t.sandbox.fail('getupdates', kind, {
+        ...{ times: 0, bot: sick.bot_id, delay_ms: 0 },
+        ...(code !== undefined && { code }),
+      })
+      await t.gateway.start()
+      await t.sandbox.say('for the sick one', { to: sick.bot_id, from: sick.user_id })
+      for (const text of ['one', 'two', 'three']) {
+        using watch = stopwatch()
+        await t.sandbox.say(text, { to: well.bot_id, from: well.user_id })
+        expect(texts(await t.recv())).toEqual([text])
+        expect(watch.ms).toBeLessThan(3000)
+      }
+      // The well one needs a few polls; the sick one had at most some tries in that time.
+      expect(t.requests('getupdates')).toBeLessThan(20)
+      await t.sandbox.mend()
+      if (kind === 'hang') {
+        // Deadlines of requests run by the system's clock; who starts anew need not wait for them.
+        await t.gateway.close()
+        await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+        expect(texts(await again.recv())).toEqual(['for the sick one'])
+        return
+      }
+      for (let minutes = 0; minutes < 35; minutes++) t.clock.advance(60_000)
+      expect(texts(await t.recv({ timeout: 30 }))).toEqual(['for the sick one'])
+    })
+  }
+
+  test('answers that bring nothing but a new cursor slow the loop down', async () => {
+    await using t = await withGateway({ switches: { hold_ms: 0 } })
+    await t.until('three polls', () => t.requests('getupdates') >= 3)
+    await new Promise(resolve => setTimeout(resolve, 700))
+    expect(t.requests('getupdates')).toBeLessThan(6)
+  })
+})
+
+describe('expiry', () => {
+  for (const expired_form of ['ret', 'errcode', 'both'] as const) {
+    test(`-14 (${expired_form}): files kept, said in sessions, healed by a new login`, async () => {
+      await using t = await withGateway({ switches: { expired_form } })
+      const { user_id } = t.bots.get('default')!
+      await t.sandbox.say('before')
+      await t.recv()
+      await t.until('the cursor', async () => (await cursorOf(t)) !== '')
+      const file = (await t.other.sessions.get('default'))!.bot!
+      // The same person logs in elsewhere.
+      t.sandbox.bot(user_id)
+      await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
+      const kept = (await t.other.sessions.get('default'))!.bot!
+      expect(kept).toMatchObject({ token: file.token, cursor: file.cursor })
+      expect((await t.other.contexts.users('default')).has(user_id)).toBe(true)
+      expect(t.lines.filter(line => line.includes('session expired'))).toHaveLength(1)
+
+      const bot = t.sandbox.bot(user_id)
+      await t.other.sessions.save('default', { ...bot, cursor: '', created_at: t.clock.now() })
+      await t.sandbox.say('after')
+      expect(texts(await t.recv())).toEqual(['after'])
+      expect((await t.gateway.accounts.list())[0]).toMatchObject({ status: 'connected', bot_id: bot.bot_id })
+    })
+  }
+})
+
+describe('changes during a long poll', () => {
+  test('logout: what returns late does not bring the credentials back', async () => {
+    await using t = await withGateway()
+    const { bot_id, user_id } = t.bots.get('default')!
+    await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
+    const out = t.gateway.accounts.logout('default')
+    await t.sandbox.say('too late', { to: bot_id, from: user_id })
+    expect(await out).toEqual({ success: true, session: 'default' })
+    await t.until('nobody polls', () => t.sandbox.world.core.stats.polls_now === 0)
+    expect(await t.other.sessions.list()).toEqual([])
+    expect(await t.gateway.accounts.list()).toEqual([])
+  })
+
+  test('logout while a batch cannot be stored: it is stored, the credentials stay gone', async () => {
+    await using t = await withGateway()
+    {
+      using _busy = busyStore(t)
+      await t.sandbox.say('in hand')
+      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+    }
+    await t.gateway.accounts.logout('default')
+    expect(texts(await t.recv())).toEqual(['in hand'])
+    expect(texts(await t.recv({ session: 'default', after: 0 }))).toEqual(['in hand'])
+    expect(await t.other.sessions.list()).toEqual([])
+  })
+
+  for (const replay of ['until_advance', 'never'] as const) {
+    test(`rename keeps receiving, under the new name, without a gap (replay: ${replay})`, async () => {
+      await using t = await withGateway({ switches: { replay } })
+      await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
+      const all = ['1', '2', '3', '4', '5', '6']
+      const renamed = t.gateway.accounts.rename('default', 'work')
+      for (const text of all) await t.sandbox.say(text)
+      await renamed
+      const messages = await t.receive(all.length)
+      expect(texts(messages)).toEqual(all)
+      const listed = await t.gateway.history.page({ limit: 50, offset: 0, session: 'work' })
+      expect(listed.total).toBe(all.length)
+      await t.until('the cursor', async () => (await cursorOf(t, 'work')) !== '')
+      expect((await t.other.contexts.users('work')).size).toBe(1)
+      expect((await t.gateway.accounts.list()).map(session => session.name)).toEqual(['work'])
+      expect((await t.gateway.accounts.list())[0]?.last_poll_at).toBeNumber()
+    })
+  }
+
+  test('a session renamed by another process goes on', async () => {
+    await using t = await withGateway()
+    await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
+    await t.other.sessions.rename('default', 'elsewhere')
+    await t.sandbox.say('found you')
+    expect((await t.recv())[0]).toMatchObject({ text: 'found you', session: 'elsewhere' })
+    expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+  })
+
+  test('a login in another process is picked up within 2 s', async () => {
+    await using t = await withGateway({ sessions: [] })
+    await new Promise(resolve => setTimeout(resolve, 100))
+    const bot = await t.connect('late')
+    using watch = stopwatch()
+    await t.until('polled', () => t.sandbox.world.core.stats.polls_at_once[bot.bot_id] === 1)
+    expect(watch.ms).toBeLessThan(2000)
+  })
+
+  test('a folder copied by hand is not polled a second time', async () => {
+    await using t = await withGateway()
+    const record = (await t.other.sessions.get('default'))!.bot!
+    await t.until('a held poll', () => t.sandbox.world.core.stats.polls_now === 1)
+    await t.other.sessions.save('copy', record)
+    t.clock.advance(2000)
+    await t.sandbox.say('x')
+    expect(texts(await t.recv())).toEqual(['x'])
+    expect(t.sandbox.world.core.stats.polls_at_once[record.bot_id]).toBe(1)
+  })
+
+  test('a cursor that somebody put back does not end polling', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('a')
+    await t.recv()
+    await t.until('the cursor', async () => (await cursorOf(t)) !== '')
+    const bot = (await t.other.sessions.get('default'))!.bot!
+    await t.other.sessions.save('default', { ...bot, cursor: '' })
+    for (const text of ['b', 'c', 'd']) {
+      await t.sandbox.say(text)
+      expect(texts(await t.recv())).toEqual([text])
+    }
+    await t.sandbox.say('e')
+    expect(texts(await t.recv())).toEqual(['e'])
+    await t.until('the cursor again', async () => (await cursorOf(t)) !== '')
+  })
+})
+
+describe('two gateways on one directory', () => {
+  test('one polls, the other reads the store, and takes over after the first closes', async () => {
+    await using first = await withGateway()
+    await using second = await withGateway({
+      ...{ sandbox: first.sandbox, dir: first.dir, sessions: [] },
+    })
+    const { bot_id } = first.bots.get('default')!
+    expect((await first.gateway.health()).role).toBe('poller')
+    expect((await second.gateway.health()).role).toBe('watcher')
+    const waiting = second.recv({ consumer: 'default', timeout: 30 })
+    using said = stopwatch()
+    await first.sandbox.say('hello')
+    expect(texts(await waiting)).toEqual(['hello'])
+    expect(said.ms).toBeLessThan(3000)
+    expect(first.sandbox.world.core.stats.polls_at_once[bot_id]).toBe(1)
+
+    await first.gateway.close()
+    using freed = stopwatch()
+    await first.sandbox.say('after')
+    expect(texts(await second.recv())).toEqual(['after'])
+    expect(freed.ms).toBeLessThan(2500)
+    expect((await second.gateway.health()).role).toBe('poller')
+  })
+
+  test('a lost poll lock makes a watcher, and then a poller again', async () => {
+    await using t = await withGateway()
+    await rename(join(t.dir, '.poll.lock'), join(t.dir, 'gone'))
+    await t.until('the loss is noticed', () => t.lines.some(line => line.includes('poll lock lost')))
+    await t.sandbox.say('still there')
+    expect(texts(await t.recv())).toEqual(['still there'])
+  })
+})

@@ -1,0 +1,220 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { configOf } from '../../src/config.ts'
+import type { RecvRequest } from '../../src/gateway/face.ts'
+import { openGateway } from '../../src/gateway/gateway.ts'
+import { directCall } from '../../src/model/call.ts'
+import type { Message } from '../../src/model/message.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+
+const texts = (messages: { text: string }[]) => messages.map(message => message.text)
+const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
+  ...{ timeout: 30, limit: 100, consumer: 'default' },
+  ...more,
+})
+
+describe('recv', () => {
+  test('timeout 0 looks and returns', async () => {
+    await using t = await withGateway()
+    using watch = stopwatch()
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+    expect(watch.ms).toBeLessThan(2000)
+  })
+
+  test('a wait ends at its time, and wakes as soon as a message is there', async () => {
+    await using t = await withGateway()
+    const began = performance.now()
+    expect(await t.recv({ timeout: 0.3 })).toEqual([])
+    expect(performance.now() - began).toBeGreaterThanOrEqual(295)
+
+    const took: number[] = []
+    for (let i = 0; i < 20; i++) {
+      const waiting = t.recv({ timeout: 30 })
+      using watch = stopwatch()
+      await t.sandbox.say(`${i}`)
+      expect(texts(await waiting)).toEqual([`${i}`])
+      took.push(watch.ms)
+    }
+    expect(took.sort((a, b) => a - b)[10]).toBeLessThan(500)
+  })
+
+  test('limit gives the oldest first, and the rest later', async () => {
+    await using t = await withGateway()
+    await t.sandbox.bulk(5, 'n{n}')
+    await t.until(
+      'all stored',
+      async () => (await t.gateway.history.page({ limit: 9, offset: 0 })).total === 5,
+    )
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n1', 'n2'])
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n3', 'n4'])
+    expect(texts(await t.recv({ limit: 2 }))).toEqual(['n5'])
+  })
+
+  test('an answer stops at 4 MiB, and the rest comes with the next calls', async () => {
+    await using t = await withGateway()
+    const most = 4 * 1024 * 1024
+    const huge = `huge${'€'.repeat(1_500_000)}`
+    await t.sandbox.bulk(30, `n{n} ${'€'.repeat(100_000)}`)
+    await t.sandbox.say(huge)
+    await t.sandbox.bulk(20, `m{n} ${'€'.repeat(100_000)}`)
+    const page = (filter: object) => t.gateway.history.page({ limit: 200, offset: 0, ...filter })
+    await t.until('all stored', async () => (await page({ limit: 1 })).total === 51)
+    const all = Array.from({ length: 51 }, (_, at) => at + 1)
+    const size = (messages: readonly unknown[]) => Buffer.byteLength(JSON.stringify(messages))
+    const ids = (messages: readonly { id: number }[]) => messages.map(({ id }) => id)
+    const gathered = async (next: (last: number) => Promise<Message[]>) => {
+      const found: number[] = []
+      for (let calls = 0; calls < 52; calls++) {
+        const messages = await next(found.at(-1) ?? 0)
+        if (messages.length === 0) break
+        if (messages.length > 1) expect(size(messages)).toBeLessThanOrEqual(most)
+        found.push(...ids(messages))
+      }
+      return found
+    }
+    const none = { timeout: 0, limit: 1000 }
+    expect(size(await t.recv({ ...none, after: 0 }))).toBeGreaterThan(most / 2)
+    expect(await gathered(after => t.recv({ ...none, after }))).toEqual(all)
+    expect(await gathered(after => t.recv({ ...none, after, session: 'default' }))).toEqual(all)
+    expect(await gathered(() => t.recv(none))).toEqual(all)
+
+    let offset = 0
+    const byOffset = await gathered(async () => {
+      const found = await page({ offset })
+      offset += found.limit
+      return found.messages
+    })
+    expect(byOffset.reverse()).toEqual(all)
+    const byRow = await gathered(async last =>
+      last === 1 ? [] : (await page(last ? { before: last } : {})).messages,
+    )
+    expect(byRow.reverse()).toEqual(all)
+  })
+
+  test('what lapsed comes again within 4 MiB too, and nothing is lost', async () => {
+    await using t = await withGateway()
+    await t.sandbox.bulk(20, `n{n} ${'€'.repeat(100_000)}`)
+    await t.until(
+      'all stored',
+      async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 20,
+    )
+    const calls = [directCall(), directCall()]
+    for (const call of calls) await t.gateway.inbox.recv(asked({ limit: 1000 }), call)
+    for (const call of calls) call.done(false)
+    const found: Message[] = []
+    for (let tries = 0; tries < 21 && found.length < 20; tries++)
+      found.push(...(await t.recv({ timeout: 0, limit: 1000 })))
+    expect(found.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 20 }, (_, at) => at + 1),
+    )
+    expect(found.filter(({ redelivered }) => redelivered).length).toBeGreaterThan(9)
+  })
+
+  test('after reads and moves nothing; consumers take nothing from each other', async () => {
+    await using t = await withGateway()
+    expect(await t.recv({ timeout: 0, consumer: 'late' })).toEqual([])
+    await t.sandbox.say('a')
+    const [a] = await t.recv({ after: 0 })
+    await t.sandbox.say('b')
+    expect(texts(await t.recv({ after: a!.id }))).toEqual(['b'])
+    expect(texts(await t.recv({ after: a!.id }))).toEqual(['b'])
+    expect(texts(await t.receive(2))).toEqual(['a', 'b'])
+    expect(texts(await t.receive(2, { consumer: 'late' }))).toEqual(['a', 'b'])
+    // A new name starts at the end of the log.
+    expect(await t.recv({ timeout: 0, consumer: 'new' })).toEqual([])
+  })
+
+  test('a session is read alone, in any spelling; one that does not exist is an error at once', async () => {
+    await using t = await withGateway({ sessions: ['Work', 'home'] })
+    const [work, home] = [t.bots.get('Work')!, t.bots.get('home')!]
+    await t.sandbox.say('to work', { to: work.bot_id, from: work.user_id })
+    await t.sandbox.say('to home', { to: home.bot_id, from: home.user_id })
+    expect(texts(await t.recv({ session: 'home' }))).toEqual(['to home'])
+    expect(texts(await t.recv({ session: 'WORK' }))).toEqual(['to work'])
+    expect(texts((await t.gateway.history.page({ session: 'wORK', limit: 9, offset: 0 })).messages)).toEqual([
+      'to work',
+    ])
+    using watch = stopwatch()
+    expect(await failure(t.recv({ session: 'wrok', timeout: 300 }))).toMatchObject({
+      code: 'session_not_found',
+    })
+    expect(watch.ms).toBeLessThan(5000)
+    expect(await failure(t.recv({ session: '../x' }))).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('messages of a session that is logged out stay readable', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('last words')
+    await t.until('stored', async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 1)
+    await t.gateway.accounts.logout('')
+    expect(texts(await t.recv({ session: 'default' }))).toEqual(['last words'])
+  })
+
+  test('a call that is aborted leases nothing', async () => {
+    await using t = await withGateway()
+    const leaving = new AbortController()
+    const waiting = t.recv({ timeout: 60 }, leaving.signal)
+    leaving.abort()
+    expect(await waiting).toEqual([])
+    await t.sandbox.say('for the next one')
+    expect(await t.recv({}, AbortSignal.abort())).toEqual([])
+    const [message] = await t.recv()
+    expect(message).toMatchObject({ text: 'for the next one' })
+    expect(message).not.toHaveProperty('redelivered')
+  })
+
+  test('what was not written to the caller comes again, marked', async () => {
+    await using t = await withGateway()
+    await t.sandbox.say('once more')
+    const call = directCall()
+    expect(texts(await t.gateway.inbox.recv(asked(), call))).toEqual(['once more'])
+    // Leased: nobody else gets it meanwhile.
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+    const waiting = t.recv()
+    call.done(false)
+    expect(await waiting).toMatchObject([{ text: 'once more', redelivered: true }])
+    expect(await t.recv({ timeout: 0 })).toEqual([])
+  })
+
+  test('parallel calls of one consumer share the messages, each once', async () => {
+    await using t = await withGateway()
+    const waiting = Array.from({ length: 5 }, () => t.recv({ limit: 3 }))
+    await t.sandbox.bulk(15, '{n}')
+    const got = (await Promise.all(waiting)).flat()
+    const rest = await t.receive(15 - got.length, { timeout: 1 })
+    const all = texts([...got, ...rest]).map(Number)
+    expect(all.sort((a, b) => a - b)).toEqual(Array.from({ length: 15 }, (_, i) => i + 1))
+  })
+
+  test('closing ends a wait with an empty answer', async () => {
+    await using t = await withGateway()
+    const waiting = t.recv({ timeout: 300 })
+    await t.gateway.close()
+    expect(await waiting).toEqual([])
+    expect(await failure(t.recv())).toMatchObject({ code: 'shutting_down' })
+  })
+})
+
+test('where the call polls by itself, a data directory that was removed is store_unavailable too', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-recv-'))
+  const config = configOf({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
+  await using gateway = await openGateway({ config, log: silentLog, version: '0', oneShot: true })
+  try {
+    const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), directCall()))
+    expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
+    await rm(dir, { recursive: true })
+    // The one that polls already, and one that would have to begin.
+    expect(await waiting).toMatchObject({ code: 'store_unavailable' })
+    expect(await failure(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toMatchObject({
+      code: 'store_unavailable',
+      hint: expect.stringContaining('restart svc'),
+    })
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+})

@@ -1,0 +1,348 @@
+import { describe, expect, test } from 'bun:test'
+import type { SendRequest } from '../../src/gateway/face.ts'
+import {
+  type Heard,
+  healthAfter,
+  healthOf,
+  retryAfterMs,
+  type SessionHealth,
+} from '../../src/receive/session-health.ts'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { withPoller } from '../support/poller.ts'
+
+describe('what follows what', () => {
+  const connected = healthOf({})
+  const rows: [what: string, from: SessionHealth, heard: Heard[], standings: SessionHealth['standing'][]][] =
+    [
+      [
+        '-14 expires it, any answer heals it',
+        connected,
+        ['refused', 'refused', 'alive'],
+        ['expired', 'expired', 'connected'],
+      ],
+      ['a poll that is held heals an expired one', healthOf({ expired_at: 1 }), ['held'], ['connected']],
+      [
+        'of one that never gave both, bare answers say nothing',
+        connected,
+        ['alive', 'bare', 'bare', 'bare'],
+        ['connected', 'connected', 'connected', 'connected'],
+      ],
+      [
+        'of one that did, the third in a row is a lapse',
+        connected,
+        ['whole', 'bare', 'bare', 'bare'],
+        ['connected', 'connected', 'connected', 'lapsed'],
+      ],
+      [
+        'in a row',
+        connected,
+        ['whole', 'bare', 'bare', 'alive', 'bare', 'bare'],
+        Array<'connected'>(6).fill('connected'),
+      ],
+      [
+        'messages or a cursor heal a lapse; a held poll does not',
+        healthOf({ lapsed_at: 1 }),
+        ['held', 'bare', 'alive'],
+        ['lapsed', 'lapsed', 'connected'],
+      ],
+      [
+        '-14 is worse than a lapse',
+        healthOf({ lapsed_at: 1 }),
+        ['refused', 'whole'],
+        ['expired', 'connected'],
+      ],
+    ]
+  for (const [what, from, heard, standings] of rows) {
+    test(what, () => {
+      let health = from
+      const found = heard.map(one => {
+        health = healthAfter(health, one)
+        return health.standing
+      })
+      expect(found).toEqual(standings)
+    })
+  }
+
+  test('the ladder: 5 s, 30 s, 2 min, 10 min, then every 30 min', () => {
+    let health = connected
+    const waits = Array.from({ length: 7 }, () => {
+      health = healthAfter(health, 'refused')
+      return retryAfterMs(health.refusals) / 1000
+    })
+    expect(waits).toEqual([5, 30, 120, 600, 1800, 1800, 1800])
+  })
+})
+
+const statusOf = async (t: TestGateway) => (await t.gateway.accounts.list())[0]?.status
+
+/** The user has written, and the poll is held. */
+async function withTalk(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  await t.sandbox.say('hello')
+  await t.recv()
+  await t.until('polled on', () => t.requests('getupdates') > 1)
+  return t
+}
+/** The next poll is held for long enough to be accepted. */
+async function accepted(t: TestGateway, polls: number): Promise<void> {
+  const { stats } = t.sandbox.world.core
+  await t.until('asked', () => t.requests('getupdates') > polls && stats.polls_now === 1)
+  t.clock.advance(3000)
+}
+const atOnce = (t: TestGateway) => t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]
+/** Lets time pass until `look` is true; what is due meanwhile is done. */
+async function passUntil(
+  t: TestGateway,
+  stepMs: number,
+  what: string,
+  look: () => boolean | Promise<boolean>,
+) {
+  await t.until(what, async () => {
+    if (await look()) return true
+    t.clock.advance(stepMs)
+    return false
+  })
+}
+
+describe('-14 of another endpoint', () => {
+  const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+  const sends: ['sendmessage' | 'getuploadurl', Partial<SendRequest>][] = [
+    ['sendmessage', { text: 'x' }],
+    ['getuploadurl', { media: [file] }],
+  ]
+  for (const [endpoint, what] of sends) {
+    test(`${endpoint}: getupdates is asked at once, and the send goes on where it works`, async () => {
+      await using t = await withTalk()
+      const polls = t.requests('getupdates')
+      await t.sandbox.fail(endpoint, 'expired', { times: 1 })
+      const sending = t.send(what)
+      await accepted(t, polls)
+      expect(await sending).toMatchObject({ status: 'accepted', remaining: 9 })
+      expect(await statusOf(t)).toBe('connected')
+      expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('check_at')
+      expect(t.requests(endpoint)).toBe(2)
+      expect(atOnce(t)).toBe(1)
+      await t.sandbox.say('still heard')
+      expect(await t.recv()).toMatchObject([{ text: 'still heard' }])
+    })
+
+    test(`${endpoint}: where getupdates says so too, the session is expired, and nothing is tried again`, async () => {
+      await using t = await withTalk()
+      await t.sandbox.fail(endpoint, 'expired', { times: 1 })
+      await t.sandbox.fail('getupdates', 'expired', { times: 0 })
+      expect(await failure(t.send(what))).toMatchObject({ code: 'session_expired' })
+      expect(await statusOf(t)).toBe('expired')
+      expect(t.requests(endpoint)).toBe(1)
+    })
+
+    test(`${endpoint}: one that refuses all the same says so, is not asked about at every send, and ends no polling`, async () => {
+      await using t = await withTalk({ switches: { refused: endpoint } })
+      const polls = t.requests('getupdates')
+      const failing = failure(t.send(what))
+      await accepted(t, polls)
+      expect(await failing).toMatchObject({ code: 'upstream_error' })
+      expect(await failure(t.send(what))).toMatchObject({ code: 'upstream_error' })
+      expect(t.requests(endpoint)).toBe(4)
+      expect(await statusOf(t)).toBe('connected')
+      await t.sandbox.switches({ refused: 'none' })
+      await t.sandbox.say('heals')
+      expect(await t.recv()).toMatchObject([{ text: 'heals' }])
+      expect(await t.send(what)).toMatchObject({ status: 'accepted', remaining: 9 })
+    })
+  }
+
+  test('of a queued send: it waits until the user writes', async () => {
+    await using t = await withTalk({ switches: { quota: 10 } })
+    for (let nth = 0; nth < 10; nth++) await t.send({ text: `${nth}` })
+    expect(await t.send({ text: 'queued', when_closed: 'queue' })).toMatchObject({ status: 'queued' })
+    await t.sandbox.switches({ refused: 'sendmessage' })
+    const before = t.requests('sendmessage')
+    const polls = t.requests('getupdates')
+    await t.sandbox.say('go on')
+    await t.until('refused', () => t.requests('sendmessage') === before + 1)
+    await accepted(t, polls + 1)
+    await t.until('refused twice', () => t.requests('sendmessage') === before + 2)
+    await t.until('back', async () => (await t.gateway.outbox.list())[0]?.parts[0]?.status === 'queued')
+    for (let minute = 0; minute < 30; minute++) {
+      t.clock.advance(60_000)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    expect(t.requests('sendmessage')).toBe(before + 2)
+    await t.sandbox.switches({ refused: 'none' })
+    await t.sandbox.say('heals')
+    await t.until('sent', async () => (await t.gateway.outbox.list()).length === 0)
+    expect(await statusOf(t)).toBe('connected')
+  })
+
+  test('a process that only follows has it asked by the one that polls', async () => {
+    await using t = await withTalk()
+    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect((await watcher.gateway.health()).role).toBe('watcher')
+    await t.sandbox.fail('sendmessage', 'expired', { times: 1 })
+    const { user_id } = t.bots.get('default')!
+    expect(await watcher.send({ to: user_id, text: 'x' })).toMatchObject({ status: 'accepted' })
+    expect(atOnce(t)).toBe(1)
+  })
+})
+
+describe('an expired session', () => {
+  test('is probed on the ladder, each time with a fresh notifystart; one that works heals it', async () => {
+    await using t = await withTalk()
+    const from = t.clock.monotonic()
+    await t.sandbox.switches({ receive: 'expired' })
+    await t.until('expired', async () => (await statusOf(t)) === 'expired')
+    const probes = t.requests('getupdates')
+    const starts = t.requests('notifystart')
+    const { core } = t.sandbox.world
+    for (const [nth, seconds] of [5, 30, 120, 600, 1800].entries()) {
+      const ms = seconds * 1000
+      if (nth > 0) {
+        // Time does not pass while a probe is under way: one that takes minutes is cut off.
+        await t.until('it waits', () => core.stats.polls_now === 0 && t.clock.sleeps(ms / 2, ms))
+        t.clock.advance(ms / 3)
+        await new Promise(resolve => setImmediate(resolve))
+        expect(t.requests('getupdates')).toBe(probes + nth)
+      }
+      t.clock.advance(ms)
+      await t.until('a probe', () => t.requests('getupdates') > probes + nth)
+      expect(t.requests('notifystart')).toBe(starts + nth + 1)
+    }
+    expect(t.clock.monotonic() - from).toBeGreaterThan(2_500_000)
+    await t.sandbox.switches({ receive: 'open' })
+    await t.sandbox.say('meanwhile')
+    await passUntil(t, 600_000, 'healed', async () => (await statusOf(t)) === 'connected')
+    expect(await t.recv()).toMatchObject([{ text: 'meanwhile' }])
+    expect((await t.other.sessions.get('default'))!.bot).not.toHaveProperty('expired_at')
+  })
+
+  test('that heals by a notifystart comes back after 5 s, and what waits goes out', async () => {
+    await using t = await withTalk()
+    await t.sandbox.switches({ receive: 'expired_until_start' })
+    await t.until('expired', async () => (await statusOf(t)) === 'expired')
+    await passUntil(t, 1000, 'healed', async () => (await statusOf(t)) === 'connected')
+    expect(await t.send({ text: 'x' })).toMatchObject({ status: 'accepted' })
+  })
+
+  test('is probed at once after a start', async () => {
+    await using t = await withGateway({ start: false })
+    const { token } = t.bots.get('default')!
+    await t.other.sessions.mark('default', token, { expired_at: 5 })
+    await t.gateway.start()
+    await t.sandbox.say('hello')
+    expect(await t.recv()).toMatchObject([{ text: 'hello' }])
+    expect(await statusOf(t)).toBe('connected')
+  })
+
+  test('is probed on demand, by a process that polls and by one that does not; the answer is told', async () => {
+    await using t = await withTalk()
+    await t.sandbox.switches({ receive: 'expired' })
+    await t.until('expired', async () => (await statusOf(t)) === 'expired')
+    expect(await t.gateway.accounts.check('')).toEqual({
+      session: 'default',
+      status: 'expired',
+      answered: true,
+    })
+    await t.sandbox.switches({ receive: 'open' })
+    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    const checked = { session: 'default', status: 'connected', answered: true }
+    expect(await watcher.gateway.accounts.check('default')).toEqual(checked as never)
+    expect(await failure(t.gateway.accounts.check('nobody'))).toMatchObject({ code: 'session_not_found' })
+    expect(atOnce(t)).toBe(1)
+  })
+
+  test('is not known to be so when WeChat does not answer', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('getupdates', '500', { times: 0 })
+    const checking = t.gateway.accounts.check('')
+    await passUntil(t, 1000, 'tried', () => t.requests('getupdates') > 4)
+    t.clock.advance(10_000)
+    expect(await checking).toEqual({ session: 'default', status: 'connected', answered: false })
+  })
+})
+
+describe('a silent lapse', () => {
+  test('is told after three bare answers with a notifystart anew; polls and sends go on, a message heals it', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.until('idle polls', () => t.requests('getupdates') > 3)
+    const starts = t.requests('notifystart')
+    await t.sandbox.switches({ receive: 'lapsed' })
+    await passUntil(t, 1000, 'lapsed', async () => (await statusOf(t)) === 'lapsed')
+    expect((await t.gateway.accounts.list())[0]).toMatchObject({ connected: true })
+    await t.until('notifystart', () => t.requests('notifystart') > starts)
+    expect(await t.send({ text: 'x' })).toMatchObject({ status: 'accepted' })
+    const polls = t.requests('getupdates')
+    await passUntil(t, 1000, 'polled on', () => t.requests('getupdates') > polls + 3)
+    expect(await statusOf(t)).toBe('lapsed')
+    await t.sandbox.say('here')
+    await t.sandbox.switches({ receive: 'open' })
+    await passUntil(t, 1000, 'healed', async () => (await statusOf(t)) === 'connected')
+    expect(await t.recv()).toMatchObject([{ text: 'here' }])
+  })
+
+  test('heals on the notifystart where that is what it takes, and is not told of a session that never gave both', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.until('idle polls', () => t.requests('getupdates') > 3)
+    await t.sandbox.switches({ receive: 'lapsed_until_start' })
+    await passUntil(t, 1000, 'lapsed', () => t.lines.some(line => line.includes('lapsed')))
+    await passUntil(t, 1000, 'healed', async () => (await statusOf(t)) === 'connected')
+    await using other = await withGateway({ switches: { hold_ms: 0, receive: 'lapsed' } })
+    await passUntil(other, 1000, 'many answers', () => other.requests('getupdates') > 9)
+    expect(await statusOf(other)).toBe('connected')
+  })
+})
+
+describe('a gateway that cuts long polls', () => {
+  for (const hold_cut of ['524', 'reset'] as const) {
+    test(`${hold_cut}: an empty poll, asked again at once`, async () => {
+      await using t = await withPoller({ switches: { hold_cut, hold_cut_after_ms: 100 } })
+      const polls = () => t.sandbox.world.core.stats.requests.getupdates ?? 0
+      for (let nth = 1; nth < 4; nth++) {
+        await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1 && polls() === nth)
+        t.clock.advance(16_000)
+        // Without time going by: no pause comes first.
+        await t.until('asked again', () => polls() > nth)
+      }
+      expect(t.told('poll failed')).toBe(0)
+      await t.sandbox.say('hi')
+      await t.until('stored', () => t.texts().length === 1)
+    })
+  }
+
+  test('a dead connection there is noticed earlier, and a poll that outlives the cut forgets it', async () => {
+    await using t = await withPoller({ switches: { hold_cut: '524', hold_cut_after_ms: 100 } })
+    await t.until('held', () => t.sandbox.world.core.stats.polls_now === 1)
+    t.clock.advance(16_000)
+    await t.until('the second poll', () => t.holds.length === 2)
+    expect(t.holds[0]).toBe(35_000)
+    expect(t.holds[1]).toBeLessThan(17_000)
+  })
+})
+
+describe('notifystart and notifystop', () => {
+  test('a notifystart that failed is tried again, on the ladder', async () => {
+    await using t = await withGateway({ switches: { notifystart: 'fail' } })
+    await t.until('one', () => t.requests('notifystart') === 1)
+    await passUntil(t, 1000, 'two', () => t.requests('notifystart') === 2)
+    await t.sandbox.switches({ notifystart: 'accept' })
+    await passUntil(t, 5000, 'three', () => t.requests('notifystart') === 3)
+    for (let minutes = 0; minutes < 40; minutes++) {
+      t.clock.advance(60_000)
+      await new Promise(resolve => setTimeout(resolve, 2))
+    }
+    expect(t.requests('notifystart')).toBe(3)
+  })
+
+  test('no notifystop where polling goes on: after a login with the same token, or without the right to poll', async () => {
+    let sure = true
+    await using t = await withPoller({ mayPoll: () => sure })
+    const { requests } = t.sandbox.world.core.stats
+    await t.until('started', () => requests.notifystart === 1)
+    await t.login()
+    await t.until('started anew', () => requests.notifystart === 2)
+    expect(requests.notifystop ?? 0).toBe(0)
+    sure = false
+    await t.stop()
+    expect(requests.notifystop ?? 0).toBe(0)
+  })
+})

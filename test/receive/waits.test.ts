@@ -1,0 +1,63 @@
+/** Who waits for received messages is woken by what concerns it, and by nothing else. */
+import { expect, test } from 'bun:test'
+import { Waits, type Wanted } from '../../src/receive/waits.ts'
+import { message, openStore, type TestStore } from '../store/support.ts'
+
+const minute = 60_000
+
+async function watching() {
+  const t = await openStore()
+  const waits = new Waits(t.store)
+  const signal = new AbortController()
+  const woken: string[] = []
+  const start = (name: string, wanted: Wanted, ms = minute) =>
+    waits.wait(signal.signal, ms, t.store.lastId(), wanted).then(() => void woken.push(name))
+  return {
+    ...{ store: t.store, waits, signal, woken, start },
+    async [Symbol.asyncDispose]() {
+      waits.end()
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const say = (t: Pick<TestStore, 'store'>, session: string, text: string) =>
+  t.store.insertReceived(session, `${session}@im.bot`, [message(text)])
+
+test('a message wakes those who read its session or all, and of several that claim the same only one', async () => {
+  await using t = await watching()
+  const [first] = [
+    t.start('all, first', { consumer: 'c' }),
+    t.start('all, second', { consumer: 'c' }),
+    t.start('other', { consumer: 'c', session: 'other' }),
+  ]
+  const same = t.start('same', { consumer: 'c', session: 'Shop' })
+  const plain = [t.start('plain', {}), t.start('plain', {})]
+  say(t, 'shop', 'hello')
+  await Promise.all([first, same, ...plain])
+  expect(t.woken.sort()).toEqual(['all, first', 'plain', 'plain', 'same'])
+})
+
+test('one that was woken and does not read passes it on to the next of the same claim', async () => {
+  await using t = await watching()
+  const [first, second] = [t.start('first', { consumer: 'c' }), t.start('second', { consumer: 'c' })]
+  void t.start('other', { consumer: 'd', session: 'other' })
+  say(t, 'shop', 'hello')
+  await first
+  t.waits.pass({ consumer: 'c' })
+  await second
+  expect(t.woken).toEqual(['first', 'second'])
+})
+
+test('a wait ends at once when there is something already, or nobody wants it any more; and when its time is over', async () => {
+  await using t = await watching()
+  const seen = t.store.lastId()
+  say(t, 'shop', 'hello')
+  await t.waits.wait(t.signal.signal, minute, seen, {})
+  await t.start('time', {}, 1)
+  const last = t.start('aborted', {})
+  t.signal.abort()
+  await last
+  await t.start('late', {})
+  expect(t.woken).toEqual(['time', 'aborted', 'late'])
+})

@@ -1,0 +1,463 @@
+import { describe, expect, test } from 'bun:test'
+import { glance } from '../../src/doctor/glance.ts'
+import { directCall } from '../../src/model/call.ts'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+
+const hourMs = 60 * 60_000
+const history = async (t: TestGateway) =>
+  (await t.gateway.history.page({ direction: 'sent', limit: 50, offset: 0 })).messages.reverse()
+const context = (t: TestGateway, session?: string) => t.right(session)
+
+/** A gateway whose user has written: the window is open, the quota whole. */
+async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  for (const [name, bot] of t.bots) {
+    await t.sandbox.say('hi', { to: bot.bot_id, from: bot.user_id })
+    await t.until('context', async () => (await t.other.contexts.users(name)).get(bot.user_id)?.token)
+  }
+  return t
+}
+
+describe('which session sends', () => {
+  test('the one that most recently got a context token for that user', async () => {
+    await using t = await withTalk({ sessions: ['old', 'new'] })
+    const { user_id: to } = t.bots.get('old')!
+    // The same person has written to both, last to the first one.
+    const write = async (name: string) => {
+      const { bot_id } = t.bots.get(name)!
+      const before = (await t.other.contexts.users(name)).get(to)?.received_at ?? 0
+      t.clock.advance(1000)
+      await t.sandbox.say(`to ${name}`, { from: to, to: bot_id })
+      await t.until(
+        'context',
+        async () => ((await t.other.contexts.users(name)).get(to)?.received_at ?? 0) > before,
+      )
+    }
+    await write('new')
+    expect((await t.send({ to, text: '1' })).session).toBe('new')
+    await write('old')
+    expect((await t.send({ to, text: '2' })).session).toBe('old')
+    await t.gateway.accounts.setDefault('new')
+    expect((await t.send({ to, text: '3' })).session).toBe('old')
+    expect((await t.send({ to, text: '4', session: 'NEW' })).session).toBe('new')
+  })
+
+  test('else the default one, else the oldest; none is not_connected', async () => {
+    await using t = await withGateway({ sessions: ['b', 'a'], switches: { window: 'off' } })
+    const to = await t.sandbox.addUser('stranger')
+    await t.gateway.accounts.setDefault('a')
+    expect((await t.send({ to, text: '1' })).session).toBe('a')
+    await t.gateway.accounts.logout('a')
+    expect((await t.send({ to, text: '2' })).session).toBe('b')
+    expect(await failure(t.send({ to, text: '3', session: 'a' }))).toMatchObject({
+      code: 'session_not_found',
+    })
+    await t.gateway.accounts.logout('b')
+    expect(await failure(t.send({ to, text: '4' }))).toMatchObject({ code: 'not_connected' })
+  })
+
+  test('who answers a first message in the moment it comes answers by the session that got it', async () => {
+    await using t = await withGateway({
+      ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse', burst: 'off' } },
+    })
+    for (let round = 0; round < 5; round++) {
+      const user = await t.sandbox.addUser(`stranger ${round}`)
+      const heard = t.receive(1)
+      await t.sandbox.say('hi', { from: user, to: t.bots.get('second')!.bot_id })
+      const [message] = await heard
+      const sent = await t.send({ to: message!.from_user, text: 'hello' })
+      expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
+    }
+  })
+
+  test('an expired one says so and asks nothing of upstream', async () => {
+    await using t = await withTalk()
+    const { token } = t.bots.get('default')!
+    await t.other.sessions.mark('default', token, { expired_at: t.clock.now() })
+    expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
+    expect(await failure(t.send({ text: 'x', session: 'default' }))).toMatchObject({
+      code: 'session_expired',
+    })
+    expect(t.requests('sendmessage')).toBe(0)
+  })
+})
+
+describe('what may be sent', () => {
+  test('after 24 hours the window is closed, until the user writes', async () => {
+    await using t = await withTalk()
+    expect((await t.send({ text: 'in time' })).window_expires_at).toBe(
+      (await context(t))!.received_at! + 24 * hourMs,
+    )
+    t.clock.advance(24 * hourMs + 1)
+    await t.sandbox.advance(24 * hourMs + 1)
+    expect(await failure(t.send({ text: 'late' }))).toMatchObject({ code: 'window_closed' })
+    expect(t.requests('sendmessage')).toBe(1)
+    const before = (await context(t))!.received_at
+    await t.sandbox.say('again')
+    await t.until('open', async () => (await context(t))!.received_at !== before)
+    expect((await t.send({ text: 'now' })).status).toBe('accepted')
+  })
+
+  test('ten answers, then quota_exhausted without asking upstream', async () => {
+    await using t = await withTalk()
+    for (let left = 9; left >= 0; left--) expect((await t.send({ text: `${left}` })).remaining).toBe(left)
+    expect(await failure(t.send({ text: 'one more' }))).toMatchObject({ code: 'quota_exhausted' })
+    expect(t.requests('sendmessage')).toBe(10)
+    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(10)
+  })
+
+  test('two processes at once never send more than ten', async () => {
+    await using t = await withTalk()
+    await using second = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    const to = t.bots.get('default')!.user_id
+    const all = await Promise.allSettled(
+      Array.from({ length: 16 }, (_, i) => (i % 2 ? t : second).send({ to, text: `${i}` })),
+    )
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(10)
+    expect(t.requests('sendmessage')).toBe(10)
+  })
+
+  test('a long text goes in parts that each fit, in order, and costs a unit each', async () => {
+    await using t = await withTalk()
+    const text = Array.from({ length: 900 }, (_, i) => `第${i}段:你好,世界,这是一个很长的故事。`).join('\n')
+    const result = await t.send({ text })
+    const seen = await t.sandbox.messages({ from: 'bot' })
+    const bodies = seen.map(({ items }) => items[0]!.text!)
+    expect(result).toMatchObject({ status: 'accepted', remaining: 10 - bodies.length })
+    expect(bodies.length).toBe(Math.ceil(Buffer.byteLength(text) / 16_384))
+    for (const body of bodies) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(16_384)
+    expect(bodies.join('\n')).toBe(text)
+    expect(result.parts.map(({ message_id }) => message_id)).toEqual(seen.map(({ message_id }) => message_id))
+  })
+
+  test('text_too_long when the quota left cannot hold the parts', async () => {
+    await using t = await withTalk()
+    await t.send({ text: 'one' })
+    expect(await failure(t.send({ text: 'x'.repeat(16_384 * 10) }))).toMatchObject({ code: 'text_too_long' })
+    expect((await t.send({ text: 'x'.repeat(16_384 * 9) })).remaining).toBe(0)
+  })
+
+  test('a user that WeChat does not know costs nothing', async () => {
+    await using t = await withTalk()
+    const to = 'nobody@im.wechat'
+    expect(await failure(t.send({ to, text: 'x' }))).toMatchObject({ code: 'invalid_arguments' })
+    // Who never wrote is no user of this session.
+    expect((await t.gateway.accounts.list())[0]?.user_count).toBe(1)
+  })
+})
+
+describe('what became of it', () => {
+  test('-2 that our counters do not explain is believed for half an hour, longer each time, or until the user writes', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 0 })
+    let asked = 0
+    for (const minutes of [30, 60, 120, 240, 360, 360]) {
+      const held = { code: 'rate_limited', retryAfter: minutes * 60 }
+      expect(await failure(t.send({ text: 'refused' }))).toMatchObject(held)
+      expect(await failure(t.send({ text: 'not tried' }))).toMatchObject({ code: 'rate_limited' })
+      await t.until('asked once', () => t.requests('sendmessage') === asked + 1)
+      asked += 1
+      t.clock.advance(minutes * 60_000)
+    }
+    await t.sandbox.mend()
+    const write = async () => {
+      const before = (await context(t))!.received_at!
+      await t.sandbox.say('hi')
+      await t.until('written', async () => (await context(t))!.received_at! > before)
+    }
+    await t.sandbox.fail('sendmessage', 'errcode', { code: -2, delay_ms: 0 })
+    await write()
+    expect(await failure(t.send({ text: 'refused' }))).toMatchObject({ retryAfter: 1800 })
+    await write()
+    expect((await t.send({ text: 'good' })).status).toBe('accepted')
+  })
+
+  test('-2 for the tenth answer means the quota, and not before', async () => {
+    await using t = await withTalk({ switches: { quota: 9 } })
+    const { parts, status, success } = await t.send({ text: 'x'.repeat(16_384 * 10) })
+    expect({ status, success }).toEqual({ status: 'partial', success: false })
+    expect(parts.slice(0, 9).every(part => part.status === 'accepted')).toBe(true)
+    expect(parts[9]).toMatchObject({ status: 'refused', error: { code: 'quota_exhausted' } })
+  })
+
+  test('a part that is refused ends the rest; what went is told', async () => {
+    await using t = await withTalk({ switches: { quota: 1 } })
+    const result = await t.send({ text: 'x'.repeat(16_384 * 3) })
+    expect(result).toMatchObject({ success: false, status: 'partial' })
+    expect(result.parts.map(({ status }) => status)).toEqual(['accepted', 'refused', 'refused'])
+    expect(result.message_id).toBe(result.parts[0]!.message_id!)
+    expect(t.requests('sendmessage')).toBe(2)
+    // The one never tried is given back.
+    expect(result.remaining).toBe(8)
+    expect((await history(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])
+  })
+
+  for (const { name, switches } of [
+    { name: 'dropped silently', switches: { window: 'silent_drop', window_ms: 0 } },
+    { name: 'answered with ret alone', switches: { send_reply: 'ret' } },
+    { name: 'answered with {}', switches: { send_reply: 'empty' } },
+  ] as const) {
+    test(`${name}: accepted, and suspect`, async () => {
+      await using t = await withTalk({ switches })
+      const result = await t.send({ text: 'there?' })
+      expect(result).toMatchObject({ success: true, status: 'accepted', suspect: true })
+      expect(result).not.toHaveProperty('message_id')
+      const [row] = await history(t)
+      expect(row).toMatchObject({ status: 'suspect', text: 'there?' })
+      expect(row!.message_id).toStartWith('local:svc:')
+    })
+  }
+
+  test('suspect messages of the last 24 hours are counted by session, where somebody looks', async () => {
+    await using t = await withTalk({ switches: { send_reply: 'ret' }, sessions: ['default', 'other'] })
+    for (const text of ['one', 'two']) await t.send({ text, session: 'default' })
+    const counts = async () => (await t.gateway.accounts.list()).map(one => one.suspect_count)
+    expect(await counts()).toEqual([2, undefined])
+    const seen = await glance({ basePath: t.dir, version: '0' })
+    expect(seen.sessions.map(one => one.suspect_count)).toEqual([2, undefined])
+    // Those with an id are none.
+    await t.sandbox.switches({ send_reply: 'message_id' })
+    await t.send({ text: 'three', session: 'default' })
+    expect(await counts()).toEqual([2, undefined])
+    t.clock.step(24 * 60 * 60_000 + 1000)
+    await t.until('they are of the past', async () => (await counts()).every(count => count === undefined))
+  })
+
+  test('no answer is unknown: kept so, not repeated, and it counts', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'hang', { after: true })
+    // The deadline of a send is 15 s of real time; stopping the service ends it too.
+    const sending = t.send({ text: 'lost?' })
+    await t.until('asked', () => t.requests('sendmessage') === 1)
+    using watch = stopwatch()
+    await t.gateway.close()
+    expect(watch.ms).toBeLessThan(4500)
+    expect(await sending).toMatchObject({ success: false, status: 'unknown' })
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect(await history(again)).toMatchObject([{ text: 'lost?', status: 'unknown' }])
+    expect(t.requests('sendmessage')).toBe(1)
+    expect((await context(t))!.used).toBe(1)
+  })
+
+  for (const after of [false, true]) {
+    for (const kind of ['reset', '500', 'truncated', 'malformed'] as const) {
+      test(`${kind} ${after ? 'after' : 'before'} the effect is unknown, asked once`, async () => {
+        await using t = await withTalk()
+        await t.sandbox.fail('sendmessage', kind, { after })
+        const result = await t.send({ text: 'perhaps' })
+        expect(result).toMatchObject({ success: false, status: 'unknown', remaining: 9 })
+        expect(result.parts[0]!.error).toMatchObject({ code: 'upstream_error' })
+        expect(t.requests('sendmessage')).toBe(1)
+        expect(await history(t)).toMatchObject([{ status: 'unknown' }])
+      })
+    }
+  }
+
+  test('a server that cannot be reached refuses for certain, and costs nothing', async () => {
+    await using t = await withTalk()
+    await t.sandbox.world.core.close()
+    await t.sandbox[Symbol.asyncDispose]()
+    const error = await t.send({ text: 'x' }).catch(error => error)
+    expect(error).toMatchObject({ code: 'upstream_error' })
+    expect((await context(t))!.used).toBe(0)
+    expect(await history(t)).toMatchObject([{ status: 'refused' }])
+  })
+
+  test('-14 on a send is session_expired, said in sessions, and costs nothing', async () => {
+    for (const expired_form of ['ret', 'errcode'] as const) {
+      await using t = await withTalk({ switches: { expired_form } })
+      t.sandbox.bot(t.bots.get('default')!.user_id)
+      expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'session_expired' })
+      await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
+      await t.until('given back', async () => (await context(t))!.used === 0)
+    }
+  })
+
+  test('a caller who leaves before his turn sends nothing; one who leaves during the request changes nothing', async () => {
+    await using t = await withTalk()
+    expect(await failure(t.send({ text: 'x' }, { signal: AbortSignal.abort() }))).toMatchObject({
+      code: 'shutting_down',
+    })
+    await t.until('given back', async () => (await context(t))!.used === 0)
+    expect(t.requests('sendmessage')).toBe(0)
+    const leaving = new AbortController()
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 150 })
+    const sending = t.send({ text: 'y' }, { signal: leaving.signal })
+    await t.until('asked', () => t.requests('sendmessage') === 1)
+    leaving.abort()
+    expect((await sending).status).toBe('accepted')
+    expect(await history(t)).toMatchObject([{ text: 'y', status: 'accepted' }])
+  })
+
+  test('the data lock is free while the network takes its time', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 4000 })
+    const sending = t.send({ text: 'slowly' })
+    await t.until('asked', () => t.requests('sendmessage') === 1)
+    using watch = stopwatch()
+    await t.other.sessions.setDefault('default')
+    expect(watch.ms).toBeLessThan(2000)
+    expect((await sending).status).toBe('accepted')
+  })
+
+  test('nothing to send is refused', async () => {
+    await using t = await withTalk()
+    expect(await failure(t.send({}))).toMatchObject({ code: 'invalid_arguments' })
+  })
+})
+
+describe('pace', () => {
+  const pace = { perSecond: 1, perWindow: 10, windowMs: 300_000 }
+
+  test('a send waits its turn; order is kept; beyond 30 s it is refused at once', async () => {
+    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 0.1 } } })
+    using watch = stopwatch()
+    const order: string[] = []
+    const send = (text: string) => t.send({ text }).then(() => order.push(text))
+    await send('now')
+    const [b, c, d] = [send('b'), send('c'), send('d')]
+    await t.setApart(4)
+    const error = await t.send({ text: 'e' }).catch(error => error)
+    expect(error).toMatchObject({ code: 'rate_limited' })
+    expect(error.retryAfter).toBeGreaterThan(30)
+    expect(error.retryAfter).toBeLessThanOrEqual(41)
+    expect(watch.ms).toBeLessThan(2000)
+    const waiting = Promise.all([b, c, d])
+    for (const count of [2, 3, 4]) {
+      t.clock.advance(10_000)
+      await t.until(`${count} sent`, () => t.requests('sendmessage') === count)
+    }
+    await waiting
+    expect(order).toEqual(['now', 'b', 'c', 'd'])
+    const seen = await t.sandbox.messages({ from: 'bot' })
+    expect(seen.map(({ items }) => items[0]!.text!)).toEqual(['now', 'b', 'c', 'd'])
+    expect((await context(t))!.used).toBe(4)
+  })
+
+  test('ten in five minutes to one user; another session and another user go on', async () => {
+    await using t = await withTalk({
+      sessions: ['one', 'two'],
+      config: { pace: { ...pace, perSecond: 1000 } },
+    })
+    const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
+    for (let i = 0; i < 9; i++) await t.send({ to: one.user_id, text: `${i}` })
+    // Two parts, room for one: all or nothing.
+    await t.sandbox.say('more', { from: one.user_id, to: one.bot_id })
+    await t.until('quota', async () => (await context(t, 'one'))!.used === 0)
+    expect(await failure(t.send({ to: one.user_id, text: 'x'.repeat(20_000) }))).toMatchObject({
+      code: 'rate_limited',
+    })
+    await t.send({ to: one.user_id, text: 'tenth' })
+    const error = await t.send({ to: one.user_id, text: 'eleventh' }).catch(error => error)
+    expect(error).toMatchObject({ code: 'rate_limited' })
+    expect(error.retryAfter).toBeGreaterThan(290)
+    expect((await t.send({ to: two.user_id, text: 'other user, other session' })).session).toBe('two')
+    t.clock.advance(300_000)
+    expect((await t.send({ to: one.user_id, text: 'later' })).status).toBe('accepted')
+  })
+
+  test('what never went out does not count: refused by our own pace, given up while it waited, WeChat out of reach', async () => {
+    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 0.1, perWindow: 2 } } })
+    await t.send({ text: 'first' })
+    for (let tries = 0; tries < 3; tries++) {
+      const caller = new AbortController()
+      const waiting = t.send({ text: 'given up' }, { signal: caller.signal })
+      await t.setApart(2)
+      expect(await failure(t.send({ text: 'x'.repeat(20_000) }))).toMatchObject({ code: 'rate_limited' })
+      caller.abort()
+      expect(await failure(waiting)).toMatchObject({ code: 'shutting_down' })
+      expect((await context(t))!.used).toBe(1)
+    }
+    const second = t.send({ text: 'second' })
+    await t.setApart(2)
+    t.clock.advance(10_000)
+    expect((await second).status).toBe('accepted')
+    expect(await failure(t.send({ text: 'third' }))).toMatchObject({ code: 'rate_limited' })
+  })
+
+  test('tries that did not reach WeChat do not count', async () => {
+    await using t = await withTalk({ config: { pace: { ...pace, perSecond: 1000, perWindow: 2 } } })
+    await t.sandbox[Symbol.asyncDispose]()
+    for (let tries = 0; tries < 4; tries++)
+      expect(await failure(t.send({ text: 'x' }))).toMatchObject({ code: 'upstream_error' })
+  })
+
+  test('the parts of two sends never mix', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 30, times: 0 })
+    await Promise.all(['a', 'b'].map(letter => t.send({ text: letter.repeat(16_384 * 3) })))
+    const seen = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text![0]).join('')
+    expect(['aaabbb', 'bbbaaa']).toContain(seen)
+  })
+})
+
+describe('typing', () => {
+  const typing = async (t: TestGateway) => {
+    const { users } = await t.sandbox.phone<{ users: { peers: { typing: boolean }[] }[] }>('GET', 'state')
+    return users.some(({ peers }) => peers.some(peer => peer.typing))
+  }
+
+  test('shows during a slow send and is taken back', async () => {
+    await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+    await t.send({ text: 'first' })
+    const sending = t.send({ text: 'second' })
+    await t.until('waiting', () => t.requests('sendmessage') === 1)
+    t.clock.advance(800)
+    await t.until('typing', () => typing(t))
+    t.clock.advance(5000)
+    await t.until('still typing', () => t.requests('sendtyping') >= 2)
+    t.clock.advance(10_000)
+    expect((await sending).status).toBe('accepted')
+    await t.until('taken back', async () => !(await typing(t)) && t.requests('sendtyping') >= 3)
+  })
+
+  for (const endpoint of ['getconfig', 'sendtyping'] as const) {
+    test(`${endpoint} failing or hanging harms nothing`, async () => {
+      for (const kind of ['500', 'hang'] as const) {
+        await using t = await withTalk({
+          config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } },
+        })
+        await t.sandbox.fail(endpoint, kind, { times: 0 })
+        await t.send({ text: 'first' })
+        const sending = t.send({ text: 'second' })
+        await new Promise(resolve => setImmediate(resolve))
+        await t.until('asked', () => {
+          t.clock.advance(100)
+          return t.requests(endpoint) > 0
+        })
+        t.clock.advance(10_000)
+        expect((await sending).status).toBe('accepted')
+      }
+    })
+  }
+})
+
+describe('stopping', () => {
+  test('a send that waits its turn is refused, its quota given back', async () => {
+    await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+    await t.send({ text: 'first' })
+    const refused = failure(t.send({ text: 'second' }))
+    await t.setApart(2)
+    await t.gateway.close()
+    expect(await refused).toMatchObject({ code: 'shutting_down' })
+    expect((await context(t))!.used).toBe(1)
+    expect(
+      await failure(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall())),
+    ).toMatchObject({
+      code: 'shutting_down',
+    })
+  })
+
+  test('a slow send that ends in time is told and kept as accepted', async () => {
+    await using t = await withTalk()
+    await t.sandbox.fail('sendmessage', 'slow', { delay_ms: 500 })
+    const sending = t.send({ text: 'nearly' })
+    await t.until('asked', () => t.requests('sendmessage') === 1)
+    await t.gateway.close()
+    expect((await sending).status).toBe('accepted')
+    await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect(await history(again)).toMatchObject([{ text: 'nearly', status: 'accepted' }])
+  })
+})
