@@ -88,7 +88,7 @@ export class Accounts {
           is_default: name === first,
           ...(bot && { created_at: bot.created_at }),
           ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
-          user_count: writersIn(await contexts.users(name)).length,
+          user_count: writersIn(contexts.known(name)).length + (contexts.archive?.count(name) ?? 0),
           ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
         }
       }),
@@ -110,13 +110,16 @@ export class Accounts {
 
   /** Every session with its users. Takes no lock. */
   async withUsers(): Promise<SessionWithUsers[]> {
-    return (await this.list()).map(session => ({ ...session, users: this.#usersOf(session.name) }))
+    const listed = await this.list()
+    return Promise.all(
+      listed.map(async session => ({ ...session, users: await this.#usersOf(session.name) })),
+    )
   }
 
-  #usersOf(session: string): SessionUser[] {
+  async #usersOf(session: string): Promise<SessionUser[]> {
     const { clock, contexts, store } = this.#ports
     const counters = store.outbox.counters(session)
-    return writersIn(contexts.known(session))
+    return writersIn(await contexts.users(session))
       .map(([user_id, context]): SessionUser => {
         const count = countNow(context, counters.get(user_id), clock.now())
         return {
@@ -162,14 +165,18 @@ export class Accounts {
     const { contexts, sessions, store } = this.#ports
     const all = await sessions.list()
     const holders = store.durable
-      ? new Set([...contexts.holders(user, all), ...store.writtenTo(user)])
+      ? new Set([
+          ...contexts.holders(user, all),
+          ...store.writtenTo(user),
+          ...store.archive(archive => archive.holders(user)),
+        ])
       : new Set(all.map(({ name }) => name))
     const found = await Promise.all([...holders].map(name => sessions.get(name)))
     const once = [
       ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
     ]
     return (await this.#inOrder(once)).flatMap(({ name, bot }) => {
-      const context = contexts.known(name).get(user)
+      const context = contexts.find(name, user)
       return bot && context?.token !== undefined ? [{ name, bot, context }] : []
     })
   }
@@ -208,6 +215,7 @@ export class Accounts {
     }
     this.#ports.forgetLogin(record.name)
     await this.#ports.sessions.remove(record.name)
+    this.#ports.contexts.archive?.drop(record.name)
     this.#ports.changed()
     return { success: true, session: record.name }
   }

@@ -27,7 +27,7 @@ export async function routeTo(
     if (record.bot.expired_at !== undefined) throw expired(record.name)
     return {
       session: { name: record.name, bot: record.bot },
-      context: (await contexts.users(record.name)).get(to),
+      context: contexts.find(record.name, to),
     }
   }
   const known = await accounts.knowing(to)
@@ -40,5 +40,5 @@ export async function routeTo(
   if (!session) {
     throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')
   }
-  return { session, context: (await contexts.users(session.name)).get(to) }
+  return { session, context: contexts.find(session.name, to) }
 }

@@ -118,7 +118,7 @@ export class Worker {
   /** What a user may be answered by, as far as this process knows. */
   terms(session: string, user: string): Terms & { token: string | undefined } {
     const { contexts, rules } = this.#ports
-    const context = contexts.known(session).get(user)
+    const context = contexts.find(session, user)
     return { context: context ?? { used: 0 }, rules, token: context?.token }
   }
 

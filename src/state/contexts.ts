@@ -29,7 +29,25 @@ interface Content<U extends Users = Users> {
   readonly others: JsonObject
 }
 
+/** Where contexts go that the file has no room for. */
+export interface ContextArchive {
+  /** On the disk when it resolves. */
+  keep(session: string, users: Users): Promise<void>
+  find(session: string, user: string): UserContext | undefined
+  all(session: string): Users
+  count(session: string): number
+  /** These are in the file again; without a list: of another bot nothing is known. */
+  drop(session: string, users?: readonly string[]): void
+}
+
+/** So many users, who wrote last, stand in the file: it is written whole for each batch. */
+const fileUsers = 500
+/** So many more may gather there before the oldest go to the archive. */
+const spareUsers = 100
+
 export class Contexts {
+  /** Set by whoever has a place for it; without one the file holds everybody. */
+  archive: ContextArchive | undefined
   readonly #sessions: Sessions
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
@@ -43,12 +61,18 @@ export class Contexts {
     this.#log = options.log
   }
 
-  /** Everybody known to a session, as the file stands now. Takes no lock. */
+  /** Everybody known to a session. Takes no lock. */
   async users(session: string): Promise<Users> {
-    return this.known(session)
+    const kept = this.archive?.all(session)
+    return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
   }
 
-  /** The same at once. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
+  /** What is known of one user. */
+  find(session: string, user: string): UserContext | undefined {
+    return this.known(session).get(user) ?? this.archive?.find(session, user)
+  }
+
+  /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
   known(session: string): Users {
     return this.#known.get(session, () => {
       try {
@@ -101,7 +125,8 @@ export class Contexts {
     const { users, others } = await this.#fresh(session)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
-      const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase())
+      const before =
+        users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? this.archive?.find(session, user_id)
       // A time in the future was noted by a clock that was set back since: it says nothing.
       const noted = before?.received_at
       const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
@@ -118,7 +143,29 @@ export class Contexts {
         first_seen: before?.first_seen || received_at,
       })
     }
-    return changed ? textOf({ users, others }) : undefined
+    if (!changed) return undefined
+    if (this.archive && users.size > fileUsers + spareUsers)
+      await this.#archived(session, users, this.archive)
+    return textOf({ users, others })
+  }
+
+  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive. */
+  async #archived(session: string, users: Map<string, UserContext>, archive: ContextArchive): Promise<void> {
+    const oldest = [...users]
+      .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
+      .slice(0, users.size - fileUsers)
+    try {
+      await archive.keep(session, new Map(oldest))
+      for (const [user] of oldest) users.delete(user)
+    } catch (error) {
+      this.#log.warn('contexts of old not moved to the store', { session, error })
+    }
+  }
+
+  /** The file with these users is written. */
+  back(session: string, users: readonly string[]): void {
+    const kept = users.filter(user => this.archive?.find(session, user))
+    if (kept.length > 0) this.archive?.drop(session, kept)
   }
 
   /** A file was replaced by this process: whoever looks now is to see it. */
@@ -128,6 +175,7 @@ export class Contexts {
 
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
+    this.archive?.drop(session)
     const { users, others } = await this.#fresh(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)

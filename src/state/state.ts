@@ -65,6 +65,10 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
             sessions.written(session)
             contexts.written()
           }
+          contexts.back(
+            session,
+            batch.inbound.map(({ user_id }) => user_id),
+          )
           return 'moved'
         }),
       ),

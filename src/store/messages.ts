@@ -329,7 +329,7 @@ export class Messages {
     const rows = this.#db
       .prepare(
         `SELECT DISTINCT name FROM (SELECT session AS key, sent FROM message INDEXED BY message_peer
-         WHERE peer = ? ORDER BY id DESC LIMIT 100) JOIN session USING (key) WHERE sent = 0`,
+         WHERE peer = ? ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`,
       )
       .all(peer)
     return rows.map(row => String(row.name))

@@ -158,6 +158,13 @@ const steps: readonly ((db: Database) => void)[] = [
     `)
   },
   intoOneOutbox,
+  db => {
+    db.exec(`
+      -- What contexts.json knew of a user who wrote long ago, as JSON.
+      ALTER TABLE outbox_lane ADD COLUMN context TEXT;
+      CREATE INDEX outbox_lane_kept ON outbox_lane (peer) WHERE context IS NOT NULL;
+    `)
+  },
 ]
 
 /** The form that this version writes. */

@@ -6,10 +6,12 @@
  */
 import { chmodSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
+import type { UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import { makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
+import { Archive } from './archive.ts'
 import { Calendar } from './calendar.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Commits } from './commits.ts'
@@ -66,6 +68,7 @@ export class Store {
   readonly outbox: OutboxVerbs
   readonly #past: Past
   readonly #writes: CommitQueue
+  readonly #archive: Archive
   readonly #options: StoreOptions
   readonly #calendar: Calendar
   readonly #file: OpenedFile
@@ -92,6 +95,7 @@ export class Store {
     this.#past = new Past(db, this.#messages, clock)
     this.#calendar = new Calendar(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
+    this.#archive = new Archive(db, this.#messages)
     const outbox = new Outbox(db, { messages: this.#messages, clock, owner, calendar: this.#calendar })
     this.outbox = new OutboxVerbs(outbox, {
       read: work => this.#guarded(work),
@@ -157,6 +161,16 @@ export class Store {
       this.#file.refuseLostNow()
       return work(this.#past)
     })
+  }
+
+  /** Contexts of users who wrote long ago; on the disk when it resolves. */
+  keepContexts(session: string, users: ReadonlyMap<string, UserContext>): Promise<void> {
+    return this.#write(() => this.#archive.keep(session, users))
+  }
+
+  /** Those. */
+  archive<T>(work: (archive: Archive) => T): T {
+    return this.#guarded(() => work(this.#archive))
   }
 
   /** Whether what is stored outlives this process. */
