@@ -22,7 +22,7 @@ import { type Fits, Messages, type ReceivedMessage, type StoredMessage, type Wan
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
-import { OutboxVerbs } from './outbox-verbs.ts'
+import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { Past } from './past.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
@@ -97,7 +97,7 @@ export class Store {
     this.#writes = new CommitQueue(db)
     this.#archive = new Archive(db, this.#messages)
     const outbox = new Outbox(db, { messages: this.#messages, clock, owner, calendar: this.#calendar })
-    this.outbox = new OutboxVerbs(outbox, {
+    this.outbox = outboxVerbs(outbox, {
       read: work => this.#guarded(work),
       light: work => this.#told(() => this.#relaxed(() => db.transaction(work))),
       write: work => this.#write(work),
