@@ -8,7 +8,7 @@ import { chmodSync } from 'node:fs'
 import { SvcError } from '../model/error.ts'
 import type { UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import { makePrivate } from '../platform/files.ts'
+import { errorCodeOf, makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { Archive } from './archive.ts'
@@ -75,6 +75,8 @@ export class Store {
   readonly #commits: Commits
   /** The last try to work failed, and no batch was stored since. */
   #failing = false
+  /** What a page told that cannot be read: no later success heals that. */
+  #damage: SvcError | undefined
   /** The clock was not trusted when rows were pruned last. */
   #doubted = false
   #closed = false
@@ -305,6 +307,7 @@ export class Store {
 
   /** Why the store cannot be written to now, as callers are told; undefined when it can. */
   trouble(): SvcError | undefined {
+    if (this.#damage) return this.#damage
     try {
       this.#file.refuseLostNow()
       this.#db.exec('PRAGMA busy_timeout = 0')
@@ -386,6 +389,8 @@ export class Store {
     if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
     const told = unavailable(error, 'the message store does not work at the moment')
     if (told instanceof SvcError) this.#failing = true
+    if (told instanceof SvcError && /^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
+      this.#damage = told
     return told
   }
 }
