@@ -47,7 +47,9 @@ const shows: Readonly<Record<string, Show>> = {
   // The path alone on its line, for `$(svc download …)`.
   download: (saved: Downloaded) => ({
     text: `${oneLine(saved.path)}\n`,
-    note: note(`saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}`),
+    note: note(
+      `saved ${byteSize(saved.size)}, ${oneLine(saved.content_type)}${saved.sha256 ? `, sha256 ${saved.sha256}` : ''}`,
+    ),
   }),
   history: historyText,
   sessions: (sessions: Session[], again) => sessionsText(sessions, again),

@@ -18,7 +18,8 @@ export interface Written {
 }
 
 export interface KeepOptions {
-  digests: Digest[]
+  /** Taken as it goes: each costs more than the writing. */
+  digests: readonly Digest[]
   /** Of the disk: the file is refused where it would leave too little. */
   space: FreeSpace
   /** Bytes to come, at most, where that is known. */

@@ -20,12 +20,14 @@ export interface GivenUpload {
   size?: number
   file_name?: string
   kind?: MediaKind
+  digest?: 'sha256'
 }
 
 export interface AcceptedUpload {
   upload_id: string
   size: number
-  sha256: string
+  /** In hexadecimal, where it was asked for. */
+  sha256?: string
   /** Unix ms. */
   expires_at: number
 }
@@ -51,7 +53,6 @@ interface Sidecar {
   kind?: MediaKind
   size: number
   md5: string
-  sha256: string
   expires_at: number
 }
 
@@ -97,7 +98,12 @@ export class Uploads {
     const { signal } = either
     const path = await this.#pathOf(id)
     const written = await keepStream(upload.body, path, {
-      ...{ digests: ['md5', 'sha256'], maxBytes: maxUploadBytes, signal, space },
+      ...{
+        digests: ['md5', ...(upload.digest ? [upload.digest] : [])],
+        maxBytes: maxUploadBytes,
+        signal,
+        space,
+      },
       ...(upload.size !== undefined && { size: upload.size }),
     })
     try {
@@ -107,11 +113,12 @@ export class Uploads {
         ...(upload.kind && { kind: upload.kind }),
         size: written.size,
         md5: written.digests.md5!,
-        sha256: written.digests.sha256!,
         expires_at: clock.now() + uploadLifeMs,
       }
       await writeDurably(`${path}.json`, JSON.stringify(sidecar))
-      return { upload_id: id, size: sidecar.size, sha256: sidecar.sha256, expires_at: sidecar.expires_at }
+      const { size, expires_at } = sidecar
+      const { sha256 } = written.digests
+      return { upload_id: id, size, ...(sha256 !== undefined && { sha256 }), expires_at }
     } catch (error) {
       await rm(path, { force: true })
       throw diskError(error)
@@ -168,11 +175,10 @@ export class Uploads {
 
 function sidecarIn(text: string): Sidecar | undefined {
   try {
-    const { file_name, size, md5, sha256, expires_at } = JSON.parse(text) as Partial<Sidecar>
-    if (typeof file_name !== 'string' || typeof md5 !== 'string' || typeof sha256 !== 'string')
-      return undefined
+    const { file_name, size, md5, expires_at } = JSON.parse(text) as Partial<Sidecar>
+    if (typeof file_name !== 'string' || typeof md5 !== 'string') return undefined
     if (typeof size !== 'number' || typeof expires_at !== 'number') return undefined
-    return { file_name, size, md5, sha256, expires_at }
+    return { file_name, size, md5, expires_at }
   } catch {
     return undefined
   }

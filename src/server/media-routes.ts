@@ -4,6 +4,7 @@ import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/face.ts'
 import { MediaKind } from '../model/message.ts'
 import { invalid, parse } from '../tools/parse.ts'
+import { DigestChoice, Sha256 } from '../tools/schema.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
@@ -13,7 +14,7 @@ import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } fr
 export const AcceptedUpload = Type.Object({
   upload_id: Type.String({ description: 'For media[].upload_id of send.' }),
   size: Type.Integer({ description: 'Bytes.' }),
-  sha256: Type.String({ description: 'Of the content, in hexadecimal.' }),
+  sha256: Sha256,
   expires_at: Type.Integer({ description: 'Unix milliseconds, 24 hours from now.' }),
 })
 
@@ -29,6 +30,7 @@ const UploadQuery = Type.Object(
         description: 'What it will be sent as; checked again by send.',
       }),
     ),
+    digest: Type.Optional(DigestChoice),
   },
   { additionalProperties: false },
 )
@@ -84,8 +86,8 @@ async function acceptUpload(
     const part = await readFilePart(body, boundary)
     const named = parse(UploadQuery, part.fields)
     const file_name = query.file_name ?? named.file_name ?? (part.fileName || undefined)
-    const kind = query.kind ?? named.kind
-    return await gateway.media.accept({ body: part.body, ...size, file_name, kind }, signal)
+    const upload = { ...named, ...query, ...size, file_name, body: part.body }
+    return await gateway.media.accept(upload, signal)
   } catch (error) {
     // Whatever the reader of the stream made of it, this is why it broke.
     throw broken ?? error
@@ -185,7 +187,6 @@ export function addMediaRoutes(
             output: {
               upload_id: 'up_3f1c9a',
               size: 48213,
-              sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
               expires_at: 1767312000000,
             },
           },
@@ -241,6 +242,7 @@ const uploadBody = {
         properties: {
           file_name: { type: 'string', description: "Instead of the file's own name." },
           kind: MediaKind,
+          digest: DigestChoice,
           file: { type: 'string', format: 'binary' },
         },
       },

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { Id } from './schema.ts'
+import { DigestChoice, Id, Sha256 } from './schema.ts'
 import { defineTool } from './tool.ts'
 
 /** A file that `download` wrote. */
@@ -8,7 +8,7 @@ export const Downloaded = Type.Object({
   size: Type.Integer({ description: 'Bytes.' }),
   file_name: Type.String(),
   content_type: Type.String(),
-  sha256: Type.String({ description: 'Of the content, in hexadecimal.' }),
+  sha256: Sha256,
 })
 
 export const download = defineTool({
@@ -39,6 +39,7 @@ Works for messages with \`has_media\` true in their items. WeChat removes media 
           description: 'Which of the media of the message, counted from 0 over the items with has_media.',
         }),
       ),
+      digest: Type.Optional(DigestChoice),
     },
     { additionalProperties: false },
   ),
@@ -76,13 +77,19 @@ WeChat removes media after some time; then the user has to send it again. The co
         size: 48213,
         file_name: 'photo.jpg',
         content_type: 'image/jpeg',
+      },
+    },
+    {
+      summary: 'With a digest, to compare it with another copy',
+      input: { message_id: '7412365478965412365', digest: 'sha256' },
+      output: {
+        path: '/home/me/.svc/media/downloads/photo.jpg',
+        size: 48213,
+        file_name: 'photo.jpg',
+        content_type: 'image/jpeg',
         sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
       },
     },
   ],
-  run: (gateway, input, call) =>
-    gateway.media.download(
-      { message_id: input.message_id, save_dir: input.save_dir, item: input.item ?? 0 },
-      call,
-    ),
+  run: (gateway, { item = 0, ...input }, call) => gateway.media.download({ ...input, item }, call),
 })

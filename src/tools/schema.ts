@@ -167,3 +167,14 @@ export function parseTime(text: string): number | undefined {
   const shift = (Number(hours) * 60 + Number(minutes)) * 60_000
   return date.getTime() - (sign === '-' ? -shift : shift)
 }
+
+/** Which digest of a file is wanted: none unless said. */
+export const DigestChoice = Type.Unsafe<'sha256'>({
+  type: 'string',
+  enum: ['sha256'],
+  description: 'Take the SHA-256 of the content on the way. Large files take longer then.',
+})
+/** What was asked for with `DigestChoice`. */
+export const Sha256 = Type.Optional(
+  Type.String({ description: 'Of the content, in hexadecimal; only when asked for with digest.' }),
+)

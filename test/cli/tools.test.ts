@@ -161,7 +161,7 @@ describe('beside a running service', () => {
         `error: --save-dir: "${join(home, folder)}" cannot be saved to: ${why}. Name a folder; one that is not there yet is made.\n`,
       )
     }
-    const saved = await json('download', message.message_id, '-o', 'here/there')
+    const saved = await json('download', message.message_id, '-o', 'here/there', '--digest', 'sha256')
     outputFits('download', saved)
     expect(saved.path).toBe(join(home, 'here', 'there', 'data.bin'))
     expect(saved.sha256).toBe(createHash('sha256').update(bytes).digest('hex'))

@@ -342,7 +342,7 @@ describe('upload_id, data, url', () => {
     await using t = await withTalk()
     const bytes = randomBytes(70_000)
     const upload = await t.gateway.media.accept(
-      { body: streamOf(bytes), file_name: '../报告 2026.pdf' },
+      { body: streamOf(bytes), file_name: '../报告 2026.pdf', digest: 'sha256' },
       new AbortController().signal,
     )
     expect(upload).toMatchObject({

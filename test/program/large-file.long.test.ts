@@ -53,7 +53,7 @@ describe('a file of 1 GiB', () => {
         expect(said.status).toBe(200)
         const [back] = (await service.call('recv', { timeout: 50 })).body
         await resetPeak(service.pid)
-        const saved = await service.call('download', { message_id: back.message_id })
+        const saved = await service.call('download', { message_id: back.message_id, digest: 'sha256' })
         expect(saved.body).toMatchObject({ size: sizeBytes, sha256, file_name: 'back.bin' })
         expect(await sha256Of(Bun.file(saved.body.path).stream())).toBe(sha256)
         const streamed = await fetch(`${service.url}/media/${back.message_id}/0`)

@@ -42,7 +42,6 @@ describe('POST /media', () => {
     expect(await response.json()).toEqual({
       upload_id: expect.any(String),
       size: 1_000_000,
-      sha256: sha256(bytes),
       expires_at: expect.any(Number),
     })
     expect(rest.gateway.uploads.at(-1)).toEqual({
@@ -51,6 +50,17 @@ describe('POST /media', () => {
       file_name: '图+1.png',
       kind: 'image',
     })
+  })
+
+  test('its digest is given where it is asked for, in the query or in the form', async () => {
+    const bytes = randomBytes(10_000)
+    const form = new FormData()
+    form.set('digest', 'sha256')
+    form.set('file', new File([bytes], 'a.bin'))
+    for (const response of [await upload('?digest=sha256', bytes), await upload('', form)])
+      expect(await response.json()).toMatchObject({ size: 10_000, sha256: sha256(bytes) })
+    const refused = await upload('?digest=md5', bytes)
+    expect([refused.status, (await refused.json()).code]).toEqual([422, 'invalid_arguments'])
   })
 
   test('a form arrives as browsers build it', async () => {

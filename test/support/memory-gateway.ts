@@ -7,6 +7,7 @@ import type {
   AcceptedUpload,
   DownloadRequest,
   Gateway,
+  GivenUpload,
   Health,
   HistoryRequest,
   LoginRequest,
@@ -143,17 +144,14 @@ export class MemoryGateway implements Gateway {
   readonly media = {
     download: async (request: DownloadRequest, _call: Call) => {
       this.#note('download', request)
-      return { path: '/media/a.png', size: 3, file_name: 'a.png', content_type: 'image/png', sha256: 'ab' }
+      return { path: '/media/a.png', size: 3, file_name: 'a.png', content_type: 'image/png' }
     },
     open: async (request: { message_id: string; item: number }, _signal: AbortSignal) => {
       this.#note('open', request)
       if (!this.opened) throw new SvcError('message_not_found', `No message ${request.message_id}`)
       return this.opened()
     },
-    accept: async (
-      upload: { body: ReadableStream<Uint8Array>; file_name?: string; kind?: string },
-      _signal: AbortSignal,
-    ): Promise<AcceptedUpload> => {
+    accept: async (upload: GivenUpload, _signal: AbortSignal): Promise<AcceptedUpload> => {
       this.#note('accept', { file_name: upload.file_name, kind: upload.kind })
       const hash = createHash('sha256')
       let size = 0
@@ -163,7 +161,8 @@ export class MemoryGateway implements Gateway {
       }
       const sha256 = hash.digest('hex')
       this.uploads.push({ bytes: size, sha256, file_name: upload.file_name, kind: upload.kind })
-      return { upload_id: `up_${this.uploads.length}`, size, sha256, expires_at: 1767312000000 }
+      const upload_id = `up_${this.uploads.length}`
+      return { upload_id, size, ...(upload.digest && { sha256 }), expires_at: 1767312000000 }
     },
   }
 
