@@ -88,6 +88,7 @@ export function wrongIn(call: Call, { status, text, left }: Answer): string | un
   if (secret !== undefined) return `a planted secret is in the answer: ${around(text, secret)}`
   const trace = /\n?\s+at .{0,200}:\d+:\d+|node_modules|\/src\/[a-z-]+\/[a-z-]+\.ts/.exec(text)
   if (trace) return `the answer shows the program's inside: ${around(text, trace[0])}`
+  if (/"code":-32603/.test(text)) return `an internal error: ${text.slice(0, 800)}`
   if (status === 0) return left ? undefined : 'no answer came'
   const code = /"code":"(\w+)"/.exec(text)?.[1]
   if (status >= 500 && !(code && honest5xx.has(code)) && !(call.door === 'mcp' && status === 503))
