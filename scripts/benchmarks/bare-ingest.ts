@@ -9,7 +9,7 @@ import { closeSync, fsyncSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import { gramsOf } from '../../src/store/grams.ts'
+import { gramsOf } from '../../src/store/bigram-index.ts'
 import { migrate } from '../../src/store/migrations.ts'
 
 interface Wire {

@@ -65,8 +65,8 @@ export async function forgottenSandbox(command: Command): Promise<string> {
 
 async function sessionsIn(dir: string): Promise<number> {
   const [{ lookAround }, { lookAtSessions }] = await Promise.all([
-    import('../doctor/place.ts'),
-    import('../doctor/session-look.ts'),
+    import('../inspect/data-directory.ts'),
+    import('../inspect/sessions.ts'),
   ])
   return (await lookAtSessions(await lookAround(dir))).sessions.length
 }

@@ -4,8 +4,8 @@
  */
 import { Command, type Option } from 'commander'
 import { optionTable, readConfig } from '../config.ts'
-import { lookAround } from '../doctor/place.ts'
-import { lookAtSessions } from '../doctor/session-look.ts'
+import { lookAround } from '../inspect/data-directory.ts'
+import { lookAtSessions } from '../inspect/sessions.ts'
 import { addConfigOptions, type CommandLine, quiet } from './command.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */

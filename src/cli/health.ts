@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { httpUrl } from '../config/values.ts'
 import { readConfig } from '../config.ts'
-import { addressIn, askHealth, type HealthAnswer } from '../doctor/healthz.ts'
+import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'

@@ -1,8 +1,8 @@
 /** The gateway of a command that does one thing: a second process beside a running service, or alone. */
 import type { Config } from '../config.ts'
-import { lookAround } from '../doctor/place.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { lookAround } from '../inspect/data-directory.ts'
 import type { Log } from '../platform/log.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'

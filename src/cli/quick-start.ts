@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { glance } from '../doctor/glance.ts'
 import { claimDirectory } from '../gateway/directory.ts'
+import { readStatus } from '../inspect/status-report.ts'
 import { SvcError } from '../model/error.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -23,7 +23,7 @@ import { oneLine } from './text.ts'
 export async function quickStart(config: Config, command: Command): Promise<void> {
   const again = againFlags(command)
   await claimDirectory(config)
-  const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
+  const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await runStatus(config, {}, command)
     await writeOut(`\n${nextCommands(line => withPorts(`svc ${line}${again}`, command), seen)}`)

@@ -2,9 +2,9 @@
 
 import { Command } from 'commander'
 import { type Config, type Flags, readConfig, userFolders } from '../config.ts'
-import { addressOf } from '../doctor/healthz.ts'
 import type { ServiceSight } from '../doctor/service.ts'
-import { askHealthOf } from '../doctor/whose.ts'
+import { addressOf } from '../inspect/healthz.ts'
+import { askHealthOf } from '../inspect/service-identity.ts'
 import { runsReplacedProgram } from '../platform/other-process.ts'
 import { installedNames, managerOf, ownText } from '../service/install.ts'
 import {

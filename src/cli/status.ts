@@ -1,8 +1,8 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { type Glance, glance } from '../doctor/glance.ts'
-import { bytes, counted, svcCommand } from '../doctor/words.ts'
+import { bytes, counted, svcCommand } from '../inspect/format.ts'
+import { readStatus, type StatusReport } from '../inspect/status-report.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, withPorts } from './advice.ts'
@@ -12,12 +12,12 @@ import { localTime, oneLine, table } from './text.ts'
 
 /** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
 export async function runStatus(config: Config, flags: { json?: boolean }, command: Command): Promise<0 | 1> {
-  const seen = await glance({ basePath: config.basePath, sandbox: config.sandbox, version })
+  const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   await writeOut(flags.json ? `${jsonLine(seen)}\n` : await statusText(seen, command))
   return seen.ok ? 0 : 1
 }
 
-async function statusText(seen: Glance, command: Command): Promise<string> {
+async function statusText(seen: StatusReport, command: Command): Promise<string> {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
   const { green, red, yellow, bold, dim } = colours
   const advised = (words: string) => withPorts(svcCommand(words, base_path, seen.sandbox), command)

@@ -1,6 +1,6 @@
 /** Words and numbers for people: made safe for a terminal, aligned, in local time. */
 import stringWidth from 'string-width'
-import { seen } from '../platform/seen.ts'
+import { seen } from '../platform/escape-controls.ts'
 
 /** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))

@@ -1,12 +1,12 @@
 /** The clock: steps since the last write, and the difference to upstream's. */
 import { join } from 'node:path'
 import process from 'node:process'
+import { moment, span } from '../inspect/format.ts'
+import type { StoreStats } from '../inspect/store-stats.ts'
 import { statOf } from '../platform/files.ts'
-import type { StoreSight } from '../store/look.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import type { Reached } from './reach.ts'
-import { moment, span } from './words.ts'
+import type { Reached } from './probe.ts'
 
 /** Writes may be this much ahead of a clock that is being steered. */
 const futureMs = 60_000
@@ -23,14 +23,14 @@ const fix = setClock[process.platform] ?? 'Set the clock of this machine.'
 /** Judges this machine's clock by what was written, and by what upstream says. */
 export async function examineClock(
   patient: Patient,
-  store: StoreSight | undefined,
+  store: StoreStats | undefined,
   upstream: Reached | undefined,
 ): Promise<Found[]> {
   const step = patient.place.state === 'ours' ? [await stepOf(patient, store)] : []
   return [...step, ...skewOf(patient, upstream)]
 }
 
-async function stepOf({ place, sessions, clock }: Patient, store: StoreSight | undefined): Promise<Found> {
+async function stepOf({ place, sessions, clock }: Patient, store: StoreStats | undefined): Promise<Found> {
   const files = ['messages.db', 'messages.db-wal', '.poll.lock'].map(name => join(place.dir, name))
   const times = await Promise.all(files.map(path => statOf(path).catch(() => undefined)))
   const now = clock.now()

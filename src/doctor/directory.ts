@@ -4,12 +4,12 @@ import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
+import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
+import { counted, listed, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
 import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { isOurFile, type Place, setAsideName } from './place.ts'
-import { counted, listed, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at the directory itself and at what lies in it. */
 export async function examineDirectory({ config, place, sessions }: Patient): Promise<Found[]> {

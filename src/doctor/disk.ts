@@ -2,11 +2,11 @@
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
+import { bytes } from '../inspect/format.ts'
+import type { StoreStats } from '../inspect/store-stats.ts'
 import { fileExists } from '../platform/files.ts'
-import type { StoreSight } from '../store/look.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { bytes } from './words.ts'
 
 /** The store's -wal file is allowed to grow this large (journal_size_limit), before anything is gained by it. */
 const walBytes = 64 * 1024 * 1024
@@ -14,7 +14,7 @@ const walBytes = 64 * 1024 * 1024
 /** Looks at the disk of the data directory. */
 export async function examineDisk(
   { config, place }: Patient,
-  store: StoreSight | undefined,
+  store: StoreStats | undefined,
 ): Promise<Found[]> {
   let dir = place.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)

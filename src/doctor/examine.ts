@@ -1,24 +1,24 @@
 /** The whole look: every subject, each for itself, so that one that cannot be looked at keeps no other from its word. */
 import type { Config } from '../config.ts'
+import { lookAround } from '../inspect/data-directory.ts'
+import { troubleOf } from '../inspect/format.ts'
+import { lookAtPolling } from '../inspect/polling.ts'
+import { lookAtSessions } from '../inspect/sessions.ts'
+import { readStoreStats } from '../inspect/store-stats.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
-import { lookAtStore } from '../store/look.ts'
 import { examineClock } from './clock.ts'
+import type { Patient } from './context.ts'
 import { examineDirectory } from './directory.ts'
 import { examineDisk } from './disk.ts'
 import { examineExposure } from './exposure.ts'
 import { bad, type Finding, type Found, type Severity, type Subject, subjects } from './finding.ts'
 import { examineLocks } from './locks.ts'
 import { examineNetwork, type NetworkSight } from './network.ts'
-import type { Patient } from './patient.ts'
-import { lookAround } from './place.ts'
-import { lookAtPolling } from './polling.ts'
 import { examineRuntime } from './runtime.ts'
 import { examineServices, type ServiceSight } from './service.ts'
-import { lookAtSessions } from './session-look.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
-import { troubleOf } from './words.ts'
 
 export interface ExamineOptions {
   /** As of the service that is looked at. */
@@ -48,7 +48,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading whole files keeps this process from looking at any clock.
-  const store = await lookAtStore(config.basePath, { check: true }).then(
+  const store = await readStoreStats(config.basePath, { check: true }).then(
     (sight): StoreLook => ({ sight }),
     (error): StoreLook => ({ error }),
   )

@@ -1,15 +1,15 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 
+import { svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import { addressIn } from '../inspect/healthz.ts'
+import { askHealthOf, type Identified } from '../inspect/service-identity.ts'
 import type { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import { addressIn } from './healthz.ts'
-import type { Patient } from './patient.ts'
-import { askHealthOf, type Identified } from './whose.ts'
-import { svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at the port and at the token. */
 export async function examineExposure(patient: Patient): Promise<Found[]> {

@@ -1,11 +1,11 @@
 /** The locks: which kind, whether this machine can use it, and who polls. */
 
 import { join } from 'node:path'
+import { moment, span, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { moment, span, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at both lock files. */
 export async function examineLocks(patient: Patient): Promise<Found[]> {

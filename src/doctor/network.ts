@@ -1,12 +1,12 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
+import { svcCommand } from '../inspect/format.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { type Reached, reach, type Step } from './reach.ts'
-import { svcCommand } from './words.ts'
+import { type Reached, reach, type Step } from './probe.ts'
 
 export interface NetworkSight {
   found: Found[]

@@ -1,12 +1,12 @@
 /** The program and its process: version, runtime, and what many sessions need of it. */
 import process from 'node:process'
+import { counted } from '../inspect/format.ts'
 import { openFilesLimit } from '../platform/other-process.ts'
 import { isBundle } from '../platform/packed.ts'
 import { fetchLimitVariable, hasRaisedFetchLimit, isCompiled, usualFetchLimit } from '../platform/process.ts'
 import { slotsOf } from '../platform/slots.ts'
+import type { Patient } from './context.ts'
 import { type Found, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { counted } from './words.ts'
 
 /** Sessions that are polled at a time where the limit was not raised at the start of the process. */
 const unraisedPolls = slotsOf(usualFetchLimit).polls.size

@@ -3,11 +3,11 @@
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
+import { svcCommand } from '../inspect/format.ts'
+import type { Identified } from '../inspect/service-identity.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
+import type { Patient } from './context.ts'
 import { type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import type { Identified } from './whose.ts'
-import { svcCommand } from './words.ts'
 
 /** One that is installed. */
 export interface ServiceSight {

@@ -1,15 +1,15 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 
 import { join } from 'node:path'
+import { counted, moment, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import type { SessionSight } from '../inspect/sessions.ts'
+import type { StoreStats } from '../inspect/store-stats.ts'
 import { shellWord } from '../platform/shell.ts'
-import type { StoreSight } from '../store/look.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import type { SessionSight } from './session-look.ts'
-import { counted, moment, svcCommand, takeOver, troubleOf } from './words.ts'
 
 /** Looks at every session's files. */
-export function examineSessions(patient: Patient, store: StoreSight | undefined): Found[] {
+export function examineSessions(patient: Patient, store: StoreStats | undefined): Found[] {
   const { place, sessions: sight } = patient
   const { dir } = place
   const { sessions, lostDefault } = sight

@@ -1,13 +1,22 @@
 /** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
 
 import { join } from 'node:path'
+import {
+  bytes,
+  counted,
+  moment,
+  newerFix,
+  newerStore,
+  span,
+  svcCommand,
+  takeOver,
+} from '../inspect/format.ts'
+import type { ConsumerSight, StoreStats } from '../inspect/store-stats.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
-import type { ConsumerSight, StoreSight } from '../store/look.ts'
 import { unavailable } from '../store/unavailable.ts'
+import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import type { Patient } from './patient.ts'
-import { bytes, counted, moment, newerFix, newerStore, span, svcCommand, takeOver } from './words.ts'
 
 const dayMs = 24 * 60 * 60_000
 /** A consumer that has not read for this long no longer counts as a reader, for retention too. */
@@ -16,7 +25,7 @@ const liveMs = 30 * dayMs
 const dangerShare = 0.8
 
 /** What was read of the store, or why it could not be. */
-export type StoreLook = { sight: StoreSight | undefined } | { error: unknown }
+export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }
 
 /** Judges what was read of the store. */
 export function examineStore(patient: Patient, look: StoreLook): Found[] {
@@ -75,7 +84,7 @@ function unreadable(error: unknown, dir: string): Found {
 const setAside = (dir: string): string =>
   `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, 'messages.db'))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
 
-function outboxOf({ outbox }: StoreSight, dir: string, now: number): Found {
+function outboxOf({ outbox }: StoreStats, dir: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
   const expiry =
     outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${moment(outbox.firstExpiryAt)}`
@@ -88,7 +97,7 @@ function outboxOf({ outbox }: StoreSight, dir: string, now: number): Found {
 
 function lagOf(
   { name, position, seenAt, unread, oldestUnreadAt }: ConsumerSight,
-  { messages, firstId }: StoreSight,
+  { messages, firstId }: StoreStats,
   { maxCount, maxAgeDays, now }: { maxCount: number; maxAgeDays: number; now: number },
 ): Found[] {
   if (now - seenAt > liveMs || unread === 0) return []

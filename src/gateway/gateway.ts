@@ -38,7 +38,7 @@ import { Conversations } from './conversations.ts'
 import type { Health, PanelGateway } from './face.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { pretendedFetch, SandboxClock } from './pretended.ts'
+import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
 export type { Gateway, PanelGateway } from './face.ts'
 
@@ -128,7 +128,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const trustedHosts = new Set([new URL(upstreamUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
   const account = (bot: BotInfo): Account => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token })
-  const fetch = sandboxUrl === undefined ? apiFetch : pretendedFetch(apiFetch, sandboxUrl, log, sandboxClock)
+  const fetch = sandboxUrl === undefined ? apiFetch : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   const api = createApi({ fetch, channelVersion: config.channelVersion, version, slots })
   const cdn = createCdn({ fetch: apiFetch, trusted, slots: slots.media })
 

@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Call, Progress, Question } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import { seen } from '../platform/seen.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Waiting } from '../server/http-call.ts'
 import { Ticker } from './progress.ts'
 import type { Questions } from './questions.ts'

@@ -1,6 +1,6 @@
 /** `--confirm-send`: a person says yes before anything goes out. */
 import { SvcError } from '../model/error.ts'
-import { seen } from '../platform/seen.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 

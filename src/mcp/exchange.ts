@@ -3,8 +3,8 @@
  * the client is gone.
  */
 import { piecesOf } from '../platform/serve.ts'
+import { afterAwake } from './awake-timeout.ts'
 import type { McpCall } from './call.ts'
-import { afterLived } from './lived.ts'
 
 /**
  * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
@@ -69,7 +69,7 @@ export class Exchanges {
     if (this.#open === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#none = resolve
-    const timer = afterLived(withinMs, resolve)
+    const timer = afterAwake(withinMs, resolve)
     await promise
     clearInterval(timer)
   }

@@ -1,8 +1,8 @@
 /** What goes wrong outside of tools, as MCP says it: tools answer `isError`, the rest errors of the protocol. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { ErrorCode } from '../model/error.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Log } from '../platform/log.ts'
-import { seen } from '../platform/seen.ts'
 import { toSvcError } from '../tools/index.ts'
 
 /** What the caller named wrongly; everything else is our trouble or WeChat's. */

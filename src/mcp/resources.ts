@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import type { Session } from '../model/session.ts'
-import { seenWithin } from '../platform/seen.ts'
+import { seenWithin } from '../platform/escape-controls.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { blobMaxBytes } from './content.ts'
 import { type McpContext, mediaUri } from './context.ts'

@@ -9,9 +9,9 @@ import {
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
+import { afterAwake } from './awake-timeout.ts'
 import { Events, streamOf } from './events.ts'
 import { Exchange, type Exchanges, watched } from './exchange.ts'
-import { afterLived } from './lived.ts'
 
 export interface SessionsOptions {
   /** Makes the server of a session; the signal aborts with the session. */
@@ -52,7 +52,7 @@ interface Session {
 interface Broken {
   readonly exchange: Exchange
   readonly giveUp: () => void
-  readonly timer: ReturnType<typeof afterLived>
+  readonly timer: ReturnType<typeof afterAwake>
 }
 
 export class Sessions {
@@ -172,7 +172,7 @@ export class Sessions {
         if (!isAnswer) return
         if (stream === undefined) return giveUp()
         const key = stream
-        const timer = afterLived(resumeMs, () => {
+        const timer = afterAwake(resumeMs, () => {
           broken.delete(key)
           giveUp()
         })

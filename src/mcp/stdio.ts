@@ -14,10 +14,10 @@ import {
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
+import { afterAwake } from './awake-timeout.ts'
 import type { McpCall } from './call.ts'
 import type { McpContext, McpShared } from './context.ts'
 import { held } from './exchange.ts'
-import { afterLived } from './lived.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
@@ -134,7 +134,7 @@ class LineTransport implements Transport {
     if (this.#unanswered.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#allAnswered = resolve
-    const timer = afterLived(withinMs, resolve)
+    const timer = afterAwake(withinMs, resolve)
     await promise
     clearInterval(timer)
   }

@@ -10,7 +10,7 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { errorKind, type SvcError } from '../model/error.ts'
-import { seenWithin } from '../platform/seen.ts'
+import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
 import { invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'

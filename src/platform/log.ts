@@ -4,7 +4,7 @@
  * obey, or a reader would not see: each event is one line, whatever its fields, their names or its error hold.
  */
 import process from 'node:process'
-import { seen } from './seen.ts'
+import { seen } from './escape-controls.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]

@@ -1,5 +1,5 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
-import { sandboxClockHeader } from '../gateway/pretended.ts'
+import { sandboxClockHeader } from '../gateway/sandbox-fetch.ts'
 import { brokenAnswer, cutAnswer } from './broken-answer.ts'
 import { HeldPolls } from './held-polls.ts'
 import { newTypingTicket } from './ids.ts'

@@ -2,7 +2,7 @@
 
 import { basename, dirname } from 'node:path'
 import type { ServicePlan } from './plan.ts'
-import { execLine, pathWord, readExecLine, restOfLine } from './systemd-words.ts'
+import { execLine, pathWord, readExecLine, restOfLine } from './systemd-escape.ts'
 
 /** The first line: a unit without it is somebody else's. */
 const unitMark = '# Written by svc service install'

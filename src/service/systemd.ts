@@ -15,8 +15,8 @@ import {
   type ServiceState,
   tokenFile,
 } from './plan.ts'
+import { environmentLine } from './systemd-escape.ts'
 import { commandOfUnit, unitText } from './systemd-unit.ts'
-import { environmentLine } from './systemd-words.ts'
 
 /** `TimeoutStartSec` and a moment. */
 const startWithinMs = 310_000

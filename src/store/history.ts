@@ -10,7 +10,7 @@ import { SvcError } from '../model/error.ts'
 import type { Direction, MessageKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, SqlValue } from '../platform/sqlite.ts'
-import { gramQuery, likePattern, searchable } from './grams.ts'
+import { gramQuery, likePattern, searchable } from './bigram-index.ts'
 import type { Fits, Messages, StoredMessage } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
 

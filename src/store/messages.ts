@@ -5,10 +5,10 @@ import { sessionKey } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
-import { gramsOf, searchable } from './grams.ts'
-import { type Arrived, batchOf, type ReceivedMessage } from './repeats.ts'
+import { gramsOf, searchable } from './bigram-index.ts'
+import { type Arrived, batchOf, type ReceivedMessage } from './deduplication.ts'
 
-export type { ReceivedMessage } from './repeats.ts'
+export type { ReceivedMessage } from './deduplication.ts'
 
 export interface SentMessage {
   client_id: string

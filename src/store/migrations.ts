@@ -7,7 +7,7 @@
 import { SvcError } from '../model/error.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { formOf } from '../platform/sqlite-form.ts'
-import { createGramTable } from './grams.ts'
+import { createGramTable } from './bigram-index.ts'
 import { intoOneOutbox } from './one-outbox.ts'
 
 const steps: readonly ((db: Database) => void)[] = [

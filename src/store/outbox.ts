@@ -22,7 +22,7 @@ import type { SentStatus } from '../model/message.ts'
 import { type Counter, countNow } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
-import type { Calendar } from './calendar.ts'
+import type { ClockTrust } from './clock-trust.ts'
 import {
   type EndReason,
   Entries,
@@ -123,7 +123,7 @@ interface Tools {
   messages: Messages
   clock: Clock
   owner: Owner
-  calendar: Calendar
+  calendar: ClockTrust
 }
 
 export class Outbox {

@@ -12,30 +12,30 @@ import { errorCodeOf, makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 import { Archive } from './archive.ts'
-import { Calendar } from './calendar.ts'
+import { Commits } from './change-notifier.ts'
+import { ClockTrust } from './clock-trust.ts'
 import { CommitQueue } from './commit-queue.ts'
-import { Commits } from './commits.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
+import { Past } from './imported-messages.ts'
 import { type Fits, Messages, type ReceivedMessage, type StoredMessage, type Wanted } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
-import { Past } from './past.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
 export type { EndReason, Entry, EntryPart, KeptFile, SendMode } from './entries.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
+export type { PastMessage } from './imported-messages.ts'
 export type { Lane } from './lanes.ts'
 export { type ReceivedMessage, type SentMessage, type StoredMessage, within } from './messages.ts'
 export type { Begun, Enqueued, NewPart, Settlement, Terms } from './outbox.ts'
 export type { OutboxVerbs } from './outbox-verbs.ts'
-export type { PastMessage } from './past.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -70,7 +70,7 @@ export class Store {
   readonly #writes: CommitQueue
   readonly #archive: Archive
   readonly #options: StoreOptions
-  readonly #calendar: Calendar
+  readonly #calendar: ClockTrust
   readonly #file: OpenedFile
   readonly #commits: Commits
   /** The last try to work failed, and no batch was stored since. */
@@ -95,7 +95,7 @@ export class Store {
     this.#history = new History(db, this.#messages, clock)
     this.#conversations = new Conversations(db, this.#messages)
     this.#past = new Past(db, this.#messages, clock)
-    this.#calendar = new Calendar(clock, lastSign(db, clock.now()))
+    this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     this.#archive = new Archive(db, this.#messages)
     const outbox = new Outbox(db, { messages: this.#messages, clock, owner, calendar: this.#calendar })

@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Message, MessageItem } from '../model/message.ts'
-import { numbered, seen } from '../platform/seen.ts'
+import { numbered, seen } from '../platform/escape-controls.ts'
 
 export interface UntrustedOptions {
   /** First line of ours, before the content: `2 new WeChat messages.` by default. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
-import type { Glance } from '../../src/doctor/glance.ts'
+import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
 import { stateOf } from '../doctor/support.ts'
 import { svcOnTerminal } from '../support/command.ts'
@@ -290,7 +290,7 @@ describe('svc status', () => {
     expect(shown.stdout).toMatch(/\n\* work +connected +1 /)
     const { status, stdout } = await svc(['status', '--json'], { SVC_BASE_PATH: service.dir })
     expect(status).toBe(0)
-    const seen = JSON.parse(stdout) as Glance
+    const seen = JSON.parse(stdout) as StatusReport
     expect(seen).toMatchObject({
       ...{ ok: true, version, base_path: service.dir, sandbox: false },
       polling: { active: true, stalled: false, pid: service.pid },

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { glance } from '../../src/doctor/glance.ts'
+import { readStatus } from '../../src/inspect/status-report.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { openState } from '../../src/state/state.ts'
@@ -23,7 +23,7 @@ async function withFile(name: string, change: (text: string) => string) {
   const before = stateOf(ward.dir)
   try {
     const look = await ward.look()
-    const seen = await glance({ basePath: ward.dir, version: '0' })
+    const seen = await readStatus({ basePath: ward.dir, version: '0' })
     expect(stateOf(ward.dir)).toEqual(before)
     expect(JSON.stringify([look, seen])).not.toContain(JSON.parse(kept.get('token.json')!).token)
     return { look, seen }
@@ -52,7 +52,7 @@ test('messages that WeChat took without an id, how many and of which session', a
   expect(look.of('sessions/shown')).toMatchObject([
     { severity: 'warning', what: expect.stringMatching(/^1 message of "work" .* may not have been shown/) },
   ])
-  const seen = await glance({ basePath: own.dir, version: '0' })
+  const seen = await readStatus({ basePath: own.dir, version: '0' })
   expect(seen.sessions).toMatchObject([{ name: 'work', suspect_count: 1 }])
 })
 
@@ -123,6 +123,6 @@ test('none yet is a note', async () => {
   for (const name of kept.keys()) rmSync(path(name))
   const look = await ward.look()
   expect(look.of('sessions/sessions')).toMatchObject([{ severity: 'note', fix: `svc login -d ${ward.dir}` }])
-  expect((await glance({ basePath: ward.dir, version: '0' })).ok).toBe(false)
+  expect((await readStatus({ basePath: ward.dir, version: '0' })).ok).toBe(false)
   for (const [name, text] of kept) writeFileSync(path(name), text, { mode: 0o600 })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { glance } from '../../src/doctor/glance.ts'
+import { readStatus } from '../../src/inspect/status-report.ts'
 import { directCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -215,7 +215,7 @@ describe('what became of it', () => {
     for (const text of ['one', 'two']) await t.send({ text, session: 'default' })
     const counts = async () => (await t.gateway.accounts.list()).map(one => one.suspect_count)
     expect(await counts()).toEqual([2, undefined])
-    const seen = await glance({ basePath: t.dir, version: '0' })
+    const seen = await readStatus({ basePath: t.dir, version: '0' })
     expect(seen.sessions.map(one => one.suspect_count)).toEqual([2, undefined])
     // Those with an id are none.
     await t.sandbox.switches({ send_reply: 'message_id' })

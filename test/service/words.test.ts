@@ -2,14 +2,14 @@
 import { expect, test } from 'bun:test'
 import { commandOfPlist, plistText } from '../../src/service/launchd-plist.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { commandOfUnit, unitText } from '../../src/service/systemd-unit.ts'
 import {
   environmentLine,
   execLine,
   isUnspeakable,
   pathWord,
   readExecLine,
-} from '../../src/service/systemd-words.ts'
+} from '../../src/service/systemd-escape.ts'
+import { commandOfUnit, unitText } from '../../src/service/systemd-unit.ts'
 import { ended } from '../support/ended.ts'
 
 /** What has a meaning to systemd, to XML, or to whoever takes a line apart. */

@@ -7,9 +7,9 @@
 import type { Direction } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
-import { searchable } from './grams.ts'
+import { searchable } from './bigram-index.ts'
+import { batchOf, type ReceivedMessage } from './deduplication.ts'
 import { type Messages, receivedElsewhere } from './messages.ts'
-import { batchOf, type ReceivedMessage } from './repeats.ts'
 
 /** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
 export interface PastMessage extends ReceivedMessage {

@@ -1,9 +1,9 @@
 /** One server asked for one answer, and where it failed if it did: name, connection, certificate, answer. */
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
+import { failureOf, isAboutCertificate } from '../inspect/failure.ts'
 import { systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
-import { failureOf, isAboutCertificate } from './failure.ts'
 
 export type Step = 'name' | 'connection' | 'certificate' | 'answer'
 

@@ -1,9 +1,9 @@
 /** What every subject looks at: gathered once, changed by nobody. */
 import type { Config } from '../config.ts'
+import type { Place } from '../inspect/data-directory.ts'
+import type { Polling } from '../inspect/polling.ts'
+import type { SessionsSight } from '../inspect/sessions.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Place } from './place.ts'
-import type { Polling } from './polling.ts'
-import type { SessionsSight } from './session-look.ts'
 
 export interface Patient {
   readonly config: Config

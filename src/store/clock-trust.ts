@@ -13,7 +13,7 @@ const silenceMs = 7 * dayMs
 /** A clock that was doubted is believed after so long a time without another jump. */
 const doubtMs = dayMs
 
-export class Calendar {
+export class ClockTrust {
   readonly #clock: Clock
   #now: number
   #monotonic: number

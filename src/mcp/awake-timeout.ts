@@ -9,7 +9,7 @@ const steps = 10
  *
  * @returns to be cleared when it came
  */
-export function afterLived(ms: number, over: () => void): ReturnType<typeof setInterval> {
+export function afterAwake(ms: number, over: () => void): ReturnType<typeof setInterval> {
   let left = steps
   const timer = setInterval(() => {
     if (--left > 0) return

@@ -1,12 +1,12 @@
 /** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { lookAtStore } from '../store/look.ts'
-import { lookAround } from './place.ts'
+import { lookAround } from './data-directory.ts'
+import { newerStore, troubleOf } from './format.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
-import { lookAtSessions, type SessionSight } from './session-look.ts'
-import { newerStore, troubleOf } from './words.ts'
+import { lookAtSessions, type SessionSight } from './sessions.ts'
+import { readStoreStats } from './store-stats.ts'
 
-export interface SessionGlance {
+export interface SessionReport {
   name: string
   status: SessionSight['status']
   connected: boolean
@@ -22,7 +22,7 @@ export interface SessionGlance {
   suspect_count?: number
 }
 
-export interface Glance {
+export interface StatusReport {
   /** There is a session, every one is connected, and somebody polls. */
   ok: boolean
   version: string
@@ -40,7 +40,7 @@ export interface Glance {
   session_count: number
   connected_count: number
   /** The default one first, then the oldest first. */
-  sessions: SessionGlance[]
+  sessions: SessionReport[]
   /** Absent without a store, or when it cannot be read: then `trouble` says why. */
   store?: { messages: number; size_bytes: number }
   outbox: { messages: number; users: number; oldest_at?: number }
@@ -49,13 +49,13 @@ export interface Glance {
 }
 
 /** Looks, takes no lock for longer than a moment, changes nothing; what cannot be read is told, not thrown. */
-export async function glance(options: {
+export async function readStatus(options: {
   basePath: string
   /** Whether svc is to use the directory with --sandbox. */
   sandbox?: boolean
   version: string
   clock?: Clock
-}): Promise<Glance> {
+}): Promise<StatusReport> {
   const { basePath, sandbox = false, version, clock = systemClock } = options
   const trouble: string[] = []
   const told = (what: string) => (error: unknown) => {
@@ -67,12 +67,12 @@ export async function glance(options: {
   const [polling, sight, seen] = await Promise.all([
     lookAtPolling(basePath, clock).catch(told('.poll.lock')),
     lookAtSessions(place).catch(told('sessions')),
-    lookAtStore(basePath).catch(told('messages.db')),
+    readStoreStats(basePath).catch(told('messages.db')),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
   // Of its messages nothing is known.
   const store = seen && seen.form > seen.newest ? undefined : seen
-  const sessions = (sight?.sessions ?? []).map((session, at): SessionGlance => {
+  const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     return {
       ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
@@ -95,7 +95,7 @@ export async function glance(options: {
   }
 }
 
-function polledBy(polling: Polling | undefined): Glance['polling'] {
+function polledBy(polling: Polling | undefined): StatusReport['polling'] {
   if (!polling?.held) return { active: false, stalled: false }
   const { stalled, pid, since } = polling
   return { active: !stalled, stalled, pid, since }

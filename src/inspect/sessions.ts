@@ -13,7 +13,7 @@ import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
 import { JsonFiles } from '../state/json-file.ts'
 import { openState } from '../state/state.ts'
-import { type Place, sessionFolders } from './place.ts'
+import { type Place, sessionFolders } from './data-directory.ts'
 
 /** One session folder. */
 export interface SessionSight {

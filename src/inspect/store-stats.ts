@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { errorCodeOf, fileExists, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
-import { suspectSpanMs, suspectsOf } from './conversations.ts'
-import { newestForm } from './migrations.ts'
+import { suspectSpanMs, suspectsOf } from '../store/conversations.ts'
+import { newestForm } from '../store/migrations.ts'
 
 export interface ConsumerSight {
   name: string
@@ -16,7 +16,7 @@ export interface ConsumerSight {
   oldestUnreadAt?: number
 }
 
-export interface StoreSight {
+export interface StoreStats {
   /** Of the tables; `newest` is the one this version writes. */
   form: number
   newest: number
@@ -45,10 +45,10 @@ const lines = 5
  * @returns undefined when there is no store
  * @throws the engine's error when it cannot be read
  */
-export async function lookAtStore(
+export async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
-): Promise<StoreSight | undefined> {
+): Promise<StoreStats | undefined> {
   const path = join(dir, 'messages.db')
   const file = await statOf(path)
   if (!file) return undefined
@@ -69,7 +69,7 @@ export async function lookAtStore(
   return { ...(await sizes()), ...(await read(path, { readonly: true }, options.check)) }
 }
 
-type Read = Omit<StoreSight, 'sizeBytes' | 'walBytes'>
+type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
 
 async function read(
   path: string,
@@ -138,7 +138,7 @@ function consumersOf(db: Database): ConsumerSight[] {
     })
 }
 
-function outboxOf(db: Database): StoreSight['outbox'] {
+function outboxOf(db: Database): StoreStats['outbox'] {
   const waiting = db
     .prepare(
       `SELECT count(*) AS messages, count(DISTINCT part.lane) AS users, min(outbox.created_at) AS oldest,

@@ -37,7 +37,7 @@ export class SandboxClock implements Clock {
  * `fetch` to the pretend WeChat at `url`, whose failures name it as what it is. That it is gone is told once, until it is
  * there again. `clock` follows the one there.
  */
-export function pretendedFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
+export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   // Whoever uses it goes on asking at this address: another port would help nobody.
   const { port } = new URL(url)
   const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
