@@ -270,7 +270,7 @@ export class Worker {
       try {
         item = await judge.settled(session, bot, () => this.#uploaded(first, bot, user))
       } catch (error) {
-        return this.#notUploaded(lane, first, error)
+        return this.#notUploaded(lane, first, context.received_at, error)
       }
     }
     for (;;) {
@@ -329,13 +329,18 @@ export class Worker {
     }
   }
 
-  async #notUploaded(lane: Lane, part: EntryPart, error: unknown): Promise<boolean> {
+  /** @param receivedAt when the user had last written as the upload began */
+  async #notUploaded(
+    lane: Lane,
+    part: EntryPart,
+    receivedAt: number | undefined,
+    error: unknown,
+  ): Promise<boolean> {
     const { clock, closing, log, media, store } = this.#ports
     if (closing.aborted) return false
     log.warn('queued message not sent', { session: lane.session, error })
     if (isSvcError(error, 'session_expired')) return false
-    const { context } = this.terms(lane.session, lane.user)
-    const facts = { now: clock.now(), receivedAt: context.received_at, hold: lane.hold }
+    const facts = { now: clock.now(), receivedAt, hold: lane.hold }
     if (isRefusedAlone(error)) {
       await store.outbox.refuse([], lane.id, untilWritten(facts))
       return false

@@ -419,7 +419,7 @@ export class Outbox {
     for (const { id } of over) this.entries.remove(Number(id))
   }
 
-  /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls of such a process. */
+  /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
   orphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this.#tools
     const isDead = (row: { owner?: unknown }) => owner.isDead(String(row.owner))
@@ -430,9 +430,10 @@ export class Outbox {
         .filter(row => Number(row.began_at) < before || isDead(row))
         .map(partOf),
       calls: this.#db
-        .prepare(`SELECT id, owner FROM outbox WHERE mode = 'fail' AND ended_at IS NULL`)
+        .prepare(`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL`)
         .all()
-        .filter(isDead)
+        // One that stands still counts for the quota of others; where the clock may be believed it is over.
+        .filter(row => isDead(row) || (before > 0 && Number(row.expires_at) <= this.#tools.clock.now()))
         .map(({ id }) => Number(id)),
     }
   }

@@ -415,6 +415,10 @@ test('a call that shows no progress for long is over, and its process learns it'
   t.clock.at += 9 * 60_000
   expect(await second.store.outbox.keyed('k')).toMatchObject({ ended: false })
   t.clock.at += 60_000
+  await second.store.outbox.reap(0)
+  expect(await t.store.outbox.entry(entry.id)).toBeDefined()
+  await second.store.outbox.reap(1)
+  expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
   expect(await second.store.outbox.keyed('k')).toBeUndefined()
   expect(await begin(t.store, idsOf(entry.parts), 'late')).toEqual({ go: 'gone' })
 })
