@@ -58,7 +58,7 @@ ${section(
   'TimeoutStartSec=300',
   // It ends within 5 s by itself.
   'TimeoutStopSec=15',
-  'LimitNOFILE=65536',
+  'LimitNOFILE=524288',
   'UMask=0077',
 )}
 ${isSystem ? confined(plan, outside) : section(bySystemCall)}
