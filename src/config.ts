@@ -4,7 +4,7 @@ import { homedir } from 'node:os'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
-import { SvcError } from './model/error.ts'
+import { badArgument } from './model/error.ts'
 import { maskText } from './platform/log.ts'
 
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
@@ -211,38 +211,33 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
   const got = option.secret
     ? ''
     : `, got ${JSON.stringify(shown.length > 80 ? `${shown.slice(0, 80)}…` : shown)}`
-  throw new SvcError('invalid_arguments', `${from}: expected ${option.expected}${got}`, {
-    hint: `See svc --help${option.flag ? '' : '; it is read from the environment'}.`,
-  })
+  throw badArgument(from, `expected ${option.expected}${got}`)
 }
 
 /** What no single option can tell. */
 function checked(config: Config, flags: Flags): Config {
-  const clash = (detail: string) =>
-    new SvcError('invalid_arguments', detail, { hint: 'Give each its own, or 0 for a free port.' })
+  const clash = (field: string, problem: string) =>
+    badArgument(field, problem, { hint: 'Give each its own, or 0 for a free port.' })
   const { port, adminPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
-    throw new SvcError('invalid_arguments', '--socket: expected without --port', {
+    throw badArgument('--socket', 'expected without --port', {
       hint: 'Give one of them: a socket is in place of host and port.',
     })
   }
   if (socket === undefined && adminPort && adminPort === port)
-    throw clash(`--admin-port: expected another port than --port, got ${port} for both`)
+    throw clash('--admin-port', `expected another port than --port, got ${port} for both`)
   const taken = socket === undefined ? [port, adminPort] : [adminPort]
   if (sandbox && sandboxPort && taken.includes(sandboxPort)) {
     throw clash(
-      `--sandbox-port: expected another port than --port and --admin-port, got ${sandboxPort} again`,
+      '--sandbox-port',
+      `expected another port than --port and --admin-port, got ${sandboxPort} again`,
     )
   }
   for (const flag of ['upstreamUrl', 'cdnUrl']) {
     if (!sandbox || flags[flag] === undefined) continue
-    throw new SvcError(
-      'invalid_arguments',
-      '--sandbox: expected without --upstream-url and --cdn-url, which it sets',
-      {
-        hint: 'To use a sandbox that runs already, name its address with --upstream-url and --cdn-url instead of --sandbox.',
-      },
-    )
+    throw badArgument('--sandbox', 'expected without --upstream-url and --cdn-url, which it sets', {
+      hint: 'To use a sandbox that runs already, name its address with --upstream-url and --cdn-url instead of --sandbox.',
+    })
   }
   Object.freeze(config.allowHosts)
   return Object.freeze(config)

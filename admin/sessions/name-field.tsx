@@ -7,7 +7,7 @@ import { t } from '../i18n.ts'
 /** Why a name was refused, in the viewer's words; the exact reason is the service's own. */
 export function nameProblem(error: unknown): { text: string; reason: string } {
   if (error instanceof ApiError && error.code === 'invalid_arguments') {
-    return { text: t('sessions.name_bad'), reason: error.message.replace(/^[\w ]*:\s*/, '') }
+    return { text: t('sessions.name_bad'), reason: error.message }
   }
   const { title, hint } = errorText(error)
   return { text: title, reason: hint }

@@ -1,6 +1,6 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
 
-import { isSvcError, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
   countNow,
@@ -230,7 +230,7 @@ export class Accounts {
   ): Promise<{ success: true; old_name: string; new_name: string }> {
     const record = await this.named(oldName)
     if (newName === '') {
-      throw new SvcError('invalid_arguments', 'new_name: expected a session name, got an empty text')
+      throw badArgument('new_name', 'expected a session name, got an empty text')
     }
     const target = sessionName(newName)
     const { changed, forgetLogin, loggingIn, sessions, store } = this.#ports

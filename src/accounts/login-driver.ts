@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Api } from '../ilink/api.ts'
 import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
-import type { LoginState, LoginStatus } from '../model/session.ts'
+import type { LoginNotice, LoginState, LoginStatus } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { linked } from '../platform/signals.ts'
@@ -15,9 +15,6 @@ export interface LoginRequest {
   force: boolean
   verify_code?: string
 }
-
-/** What just happened to a login, where its status does not say it. */
-export type LoginNotice = 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
 
 export interface DriverPorts {
   api: Api
@@ -80,10 +77,6 @@ export class LoginDriver {
     return this.#revision
   }
 
-  get notice(): LoginNotice | undefined {
-    return this.#notice
-  }
-
   /** Monotonic ms since when this login is over; undefined while it is under way. */
   get finishedAt(): number | undefined {
     return this.#finishedAt
@@ -142,6 +135,7 @@ export class LoginDriver {
       ...{ status, session: this.name },
       ...(shown !== undefined && { qr_url: shown, qr_text: await qrText(shown) }),
       ...(this.#botId !== undefined && { bot_id: this.#botId }),
+      ...(this.#notice && { notice: this.#notice }),
       message,
     }
   }
@@ -181,7 +175,8 @@ export class LoginDriver {
         log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
         return this.#finish('confirmed')
       }
-      if (step.next === 'end') return this.#finish(step.state, step.problem)
+      if (step.next === 'end')
+        return this.#finish(step.state, step.problem, step.problem === undefined ? undefined : 'failed')
       this.#note = step.wrongCode
         ? 'The number was wrong. Call login again with the one the phone shows now.'
         : undefined

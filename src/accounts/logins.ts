@@ -4,7 +4,7 @@
  */
 
 import type { Api } from '../ilink/api.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
   defaultSessionName,
@@ -16,7 +16,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
-import type { LoginNotice, LoginRequest } from './login-driver.ts'
+import type { LoginRequest } from './login-driver.ts'
 import { LoginDriver } from './login-driver.ts'
 
 /** The last state of a login stays readable this long. */
@@ -29,7 +29,6 @@ export type LoginFlow = LoginStatus & {
   login_id: string
   /** Counts the changes. */
   revision: number
-  notice?: LoginNotice
 }
 
 export interface LoginPorts {
@@ -112,7 +111,8 @@ export class Logins {
     if (record?.bot && record.bot.expired_at === undefined && !request.force) {
       const message = 'This session is connected. Pass force to log it in again with a new QR code.'
       const { bot_id } = record.bot
-      return { status: { status: 'confirmed', session: record.name, bot_id, message } }
+      const notice = 'already_connected'
+      return { status: { status: 'confirmed', session: record.name, bot_id, notice, message } }
     }
     return this.#tell(await this.#start(record?.name ?? name, request.force))
   }
@@ -201,13 +201,9 @@ export class Logins {
       const byDefault = untold.find(({ driver }) => driver.name === defaultSessionName)
       return byDefault?.driver.name ?? pending[0] ?? untold.at(-1)?.driver.name ?? defaultSessionName
     }
-    throw new SvcError(
-      'invalid_arguments',
-      'session_name: several logins are pending, expected the name of one',
-      {
-        hint: `Pass session_name, one of: ${pending.join(', ')}.`,
-      },
-    )
+    throw badArgument('session_name', 'expected the name of one of the logins under way', {
+      hint: `Name one of them: ${pending.join(', ')}.`,
+    })
   }
 
   /** The state, for a caller of `login`. */
@@ -277,14 +273,14 @@ export class Logins {
     const pending = this.pending().size
     if (pending >= most.pending) {
       throw new SvcError('rate_limited', `${pending} logins are under way, as many as there may be`, {
-        hint: 'Finish one of them on the phone or log it out, then call login again.',
+        hint: 'Finish one of them on the phone, or log it out. Then log in again.',
         retryAfter: 60,
       })
     }
     const others = records.filter(record => record.bot && record.name !== name).length
     if (others + pending >= most.sessions) {
       throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
-        hint: `Start it anew with ${fetchLimitVariable}=60000 in its environment.`,
+        hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
       })
     }
   }
@@ -308,11 +304,7 @@ function tokensOf(records: readonly SessionRecord[], except: string | undefined)
     .map(bot => bot.token)
 }
 
-const marksOf = ({ driver: { id, revision, notice } }: Entry) => ({
-  login_id: id,
-  revision,
-  ...(notice && { notice }),
-})
+const marksOf = ({ driver: { id, revision } }: Entry) => ({ login_id: id, revision })
 
 const stopping = () => new SvcError('shutting_down', 'the service is stopping')
 

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Flags, readConfig } from '../config.ts'
+import type { Wording } from '../model/next-step.ts'
 import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
 
@@ -12,43 +13,34 @@ export function againFlags(command: Command): string {
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 
-// Those that work on a data directory; what `--help` shows is the same everywhere.
-const proposed =
-  /\bsvc (outbox cancel|sessions|history|users|outbox|login|logout|recv|send|download|status|doctor|openapi)\b(?!(?: [\w-]+)* --help)/g
+/** Ports that a command takes, by the flag's name in camel case. */
+const ports: readonly (readonly [key: string, flag: string, commands: readonly string[]])[] = [
+  ['port', '--port', ['openapi', 'doctor']],
+  ['adminPort', '--admin-port', ['openapi', 'doctor', 'admin']],
+  ['sandboxPort', '--sandbox-port', ['openapi', 'doctor', 'admin', 'sandbox']],
+]
 
-/** A hint with `again`, as of `againFlags`, in each command that it proposes. */
-export const withFlags = (hint: string, again: string): string =>
-  again === '' ? hint : hint.replace(proposed, line => `${line}${again}`)
-
-/** Ports as they were given, by the flag's name in camel case: those that a command takes. */
-const portFlags: Readonly<Record<string, readonly (readonly [key: string, flag: string])[]>> = {
-  openapi: [
-    ['port', '--port'],
-    ['adminPort', '--admin-port'],
-    ['sandboxPort', '--sandbox-port'],
-  ],
-  admin: [
-    ['adminPort', '--admin-port'],
-    ['sandboxPort', '--sandbox-port'],
-  ],
-  sandbox: [['sandboxPort', '--sandbox-port']],
-}
-const withPort = /\bsvc (openapi|doctor|admin|sandbox)\b((?: --[\w-]*port \d+)*)/g
-
-/** A hint with the ports that `command` was given in each command that takes them; a port in it stays. */
-export function withPorts(hint: string, command: Command): string {
+/** The ports that `command` was given, for a command line that we propose and that takes them; a port in it stays. */
+export function portFlags([name = '', ...rest]: readonly string[], command: Command): string {
   const given = command.opts() as Readonly<Record<string, string | undefined>>
-  return hint.replace(withPort, (line, word: string, own: string) => {
-    const flags = (portFlags[word === 'doctor' ? 'openapi' : word] ?? []).filter(
-      ([key, flag]) => given[key] !== undefined && !own.includes(` ${flag} `),
-    )
-    return line + flags.map(([key, flag]) => ` ${flag} ${given[key]}`).join('')
-  })
+  return ports
+    .filter(([key, flag, names]) => given[key] !== undefined && names.includes(name) && !rest.includes(flag))
+    .map(([key, flag]) => ` ${flag} ${given[key]}`)
+    .join('')
 }
+
+/** How the command line words what to do next; `command` is the one that runs, where it came to that. */
+export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
+  door: 'cli',
+  command: words =>
+    ['svc', ...words.map(shellWord)].join(' ') +
+    (command ? againFlags(command) + portFlags(words, command) : ''),
+  ...(help !== undefined && { help }),
+})
 
 /**
- * Whoever tried svc with `--sandbox` and leaves it out once meets a real directory with nothing in it: then a word about
- * that, else ''. Looks only.
+ * A hint for users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory; '' for
+ * others. Changes nothing.
  */
 export async function forgottenSandbox(command: Command): Promise<string> {
   try {
@@ -57,7 +49,7 @@ export async function forgottenSandbox(command: Command): Promise<string> {
     if (sandbox || basePath !== usual || (await sessionsIn(usual)) > 0) return ''
     const pretended = readConfig({ sandbox: true }, {}).basePath
     const runs = await fileExists(join(pretended, 'sandbox', 'address'))
-    return runs || (await sessionsIn(pretended)) > 0 ? 'With the pretend WeChat: add --sandbox.' : ''
+    return runs || (await sessionsIn(pretended)) > 0 ? 'For the pretend WeChat add --sandbox.' : ''
   } catch {
     return ''
   }

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import { createInterface } from 'node:readline'
 import type { Question } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { errColours, writeErr } from './terminal.ts'
 
 /**
@@ -59,7 +59,7 @@ export async function readStdin(): Promise<string> {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return decoder.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')
   } catch (error) {
-    throw new SvcError('invalid_arguments', 'text: what came on stdin is not UTF-8 text', {
+    throw badArgument('text', 'what came on stdin is not UTF-8 text', {
       hint: 'Turn it into UTF-8 first, or send it as a file with --file.',
       cause: error,
     })

@@ -3,11 +3,12 @@
 import process from 'node:process'
 import { Command, CommanderError } from 'commander'
 import { SvcError } from '../model/error.ts'
+import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
-import { againFlags, forgottenSandbox, withFlags } from './advice.ts'
+import { forgottenSandbox, wordingOf } from './advice.ts'
 import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
-import { hintOf, isBadUsage, printError, printProblem } from './print.ts'
+import { isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
 import { asHelp, leadingOptions, meantOption, namedBy } from './words.ts'
 
@@ -108,7 +109,7 @@ function addQuickStart(line: CommandLine): void {
   })
 }
 
-/** The library's own words, but where a person would not know what to do with them. */
+/** The messages of commander, which gives codes and no data; improved where a person would not know what to do. */
 function inPlainWords({ code, message }: CommanderError, help: string): string {
   const option = /unknown option '(.+?)'/.exec(message)?.[1]?.replace(/=.*/, '')
   const meant = option && meantOption(help.split(' ')[1] ?? '', option)
@@ -120,7 +121,7 @@ function inPlainWords({ code, message }: CommanderError, help: string): string {
     : message
 }
 
-/** Deno asks for each thing that a program may do, and what it was not given is nobody's bug. */
+/** Deno refuses what its flags do not allow. The permission stands in its message alone. */
 function deniedByDeno(error: unknown): SvcError | undefined {
   if (!(error instanceof Error) || !['NotCapable', 'PermissionDenied'].includes(error.name)) return undefined
   const wanted = /^Requires (.+), run again with /.exec(error.message)?.[1]
@@ -143,28 +144,27 @@ async function sayWhy(
       .replace(/^error: /, '')
       .replace(/\n/g, ' ')
       .replace(/[.]$/, '')
-    if (json) printProblem(new SvcError('invalid_arguments', text, { hint: `See ${help}.` }))
-    else printError(text, `See ${help}.`)
+    const hint = `See ${help}.`
+    if (json) printProblem(new SvcError('invalid_arguments', text), hint)
+    else printError(text, hint)
     return 2
   }
   if (error instanceof SvcError) {
-    // The reader of the options does not know for which command it reads.
-    const said = hintOf(error).replace('svc --help', help)
     const more = ran && error.code === 'not_connected' ? await forgottenSandbox(ran) : ''
-    const hint = [ran ? withFlags(said, againFlags(ran)) : said, ...(more ? [more] : [])].join(' ')
+    const hint = `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`
     if (json) printProblem(error, hint)
     else printError(error.message, hint)
     return isBadUsage(error) ? 2 : 1
   }
-  // Whoever read the output has had enough: he wanted no more, so this is done.
+  // The reader closed the pipe: exit 0.
   if (error instanceof NobodyReads) return 0
-  // What the system refused is nobody's bug.
+  // What the system refuses is no bug.
   const fromSystem = error instanceof Error && 'syscall' in error
   const text = error instanceof Error ? error.message : String(error)
   const hint = fromSystem
     ? 'Check the path, its permissions and the free space.'
     : 'This is a bug in svc; please report it.'
-  if (json) printProblem(new SvcError('internal', text, { hint }))
+  if (json) printProblem(new SvcError('internal', text), hint)
   else printError(text, hint)
   if (error instanceof Error && !fromSystem && process.stderr.isTTY) process.stderr.write(`${error.stack}\n`)
   return 1

@@ -4,10 +4,10 @@ import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
 import { type Severity, subjects } from '../doctor/finding.ts'
 import { counted } from '../inspect/format.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
-import { withPorts } from './advice.ts'
+import { portFlags } from './advice.ts'
 import { jsonLine } from './print.ts'
 import { installedServices } from './service-look.ts'
 import { colours, writeOut } from './terminal.ts'
@@ -21,17 +21,13 @@ export async function runDoctor(
 ): Promise<0 | 1> {
   const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
   if (seconds <= 0 || seconds > 60) {
-    throw new SvcError('invalid_arguments', '--timeout: expected seconds, above 0 and up to 60', {
-      hint: 'See svc doctor --help.',
-    })
+    throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
   }
   spareLoopbackTheProxy()
-  const seen = await examine({ config, version, deadlineMs: seconds * 1000, services: installedServices })
-  const findings = seen.findings.map(finding => ({
-    ...finding,
-    ...(finding.fix !== undefined && { fix: withPorts(finding.fix, command) }),
-  }))
-  const report: Report = { ...seen, findings }
+  const report = await examine({
+    ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
+    ports: words => portFlags(words.split(' '), command),
+  })
   await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
   return report.ok ? 0 : 1
 }

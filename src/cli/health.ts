@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { httpUrl } from '../config/values.ts'
 import { readConfig } from '../config.ts'
 import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -67,7 +67,7 @@ const settings = ({ host, port, socket, sandbox }: HealthFlags) =>
 function configured(flags: HealthFlags): string {
   const config = settings(flags)
   if (config.port === 0 && config.socket === undefined) {
-    throw new SvcError('invalid_arguments', '--port: expected the port the service listens on, got 0', {
+    throw badArgument('--port', 'expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',
     })
   }
@@ -77,13 +77,9 @@ function configured(flags: HealthFlags): string {
 function given(text: string): string {
   const url = httpUrl(text)
   if (url !== undefined) return url
-  throw new SvcError(
-    'invalid_arguments',
-    '--url: expected an http or https URL without user name and query',
-    {
-      hint: 'As in --url http://127.0.0.1:8000.',
-    },
-  )
+  throw badArgument('--url', 'expected an http or https URL without user name and query', {
+    hint: 'As in --url http://127.0.0.1:8000.',
+  })
 }
 
 /** What the answer means, for people. */

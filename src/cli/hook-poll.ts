@@ -10,7 +10,7 @@ import { type Config, type Flags, readConfig } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway } from '../gateway/gateway.ts'
 import { directCall } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
+import { renamed, SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
 import { createLog } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
@@ -69,7 +69,7 @@ function requestOf({ limit = '', consumer }: { limit?: string; consumer?: string
     return verbs.recv.parse({ consumer, limit: count }) as { consumer: string; limit: number }
   } catch (error) {
     if (!(error instanceof SvcError)) throw error
-    throw new SvcError(error.code, `--${error.message}`, { hint: 'See svc hook-poll --help.' })
+    throw renamed(error, ({ field, problem }) => ({ field: `--${field}`, problem }))
   }
 }
 

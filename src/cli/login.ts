@@ -1,7 +1,7 @@
 /** A login as one sits before it: the code to scan, what becomes of it, and how it ended. */
 
-import type { ErrorCode } from '../model/error.ts'
-import type { LoginStatus } from '../model/session.ts'
+import { SvcError } from '../model/error.ts'
+import type { LoginNotice, LoginStatus } from '../model/session.ts'
 import { type Colours, columns, terminal } from './terminal.ts'
 import { oneLine } from './text.ts'
 
@@ -104,23 +104,27 @@ function drawnCode(text: string, colours: Colours): string {
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 
-/** Why a login that did not end well did not; `pretended`: on the simulated phone. */
-export const loginFailure = (
-  status: LoginStatus,
-  pretended: boolean,
-  again = status.session === 'default' ? 'svc login' : `svc login ${oneLine(status.session)}`,
-): { code: ErrorCode; detail: string; hint: string } => ({
-  code: status.status === 'waiting' || status.status === 'scaned' ? 'upstream_timeout' : 'not_connected',
-  detail:
-    status.status === 'need_verifycode'
-      ? 'the phone shows a number that must be typed here'
-      : status.status === 'waiting' || status.status === 'scaned'
-        ? 'nothing happened on the phone in time'
-        : status.message.split('. ')[0]!.replace(/\.$/, ''),
-  hint:
-    status.status === 'need_verifycode'
-      ? `Run ${again} again in a terminal and type it there, or write it to the standard input, left open, when it asks.`
-      : status.status === 'already_bound' && pretended
-        ? `On the phone press Add under People, then run ${again} again and scan as that person.`
-        : `Run ${again} again for a new code.`,
-})
+/** Why a login that ended without a session did; `pretended`: on the simulated phone. */
+export function loginFailure({ notice, session, status }: LoginStatus, pretended: boolean): SvcError {
+  const isUnanswered = status === 'waiting' || status === 'scaned'
+  const how =
+    status === 'need_verifycode'
+      ? 'Type it in a terminal, or write it to the standard input, left open, when it asks.'
+      : status === 'already_bound' && pretended
+        ? 'On the phone press Add under People, then log in again and scan as that person.'
+        : 'Log in again for a new code.'
+  return new SvcError(
+    isUnanswered ? 'upstream_timeout' : 'not_connected',
+    (notice && ends[notice]) ?? ends[status] ?? 'nothing happened on the phone in time',
+    { hint: how, next: { action: 'run', command: ['login', ...(session === 'default' ? [] : [session])] } },
+  )
+}
+
+const ends: { readonly [E in LoginStatus['status'] | LoginNotice]?: string } = {
+  need_verifycode: 'the phone shows a number that must be typed here',
+  verify_code_blocked: 'too many wrong numbers were typed',
+  expired: 'the QR code has run out',
+  already_bound: 'the scanned account is connected here already, under another session; nothing was changed',
+  called_off: 'the login was called off',
+  failed: 'the login could not be finished; the log has the details',
+}

@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { type Applied, applyMove } from '../migrate/apply.ts'
 import { type Plan, planMove } from '../migrate/plan.ts'
 import { type Finding, type Program, programNames } from '../migrate/source.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog } from '../platform/log.ts'
 import { jsonLine } from './print.ts'
@@ -19,7 +19,7 @@ export async function runMigrate(
   flags: { from: string; dryRun?: true; json?: true },
 ): Promise<0 | 1> {
   const from = folder(flags.from)
-  if (from === undefined) throw new SvcError('invalid_arguments', '--from: expected a path')
+  if (from === undefined) throw badArgument('--from', 'expected a path')
   const clock = systemClock
   await using plan = await planMove({
     ...{ program, from, into: config.basePath, upstreamUrl: config.upstreamUrl, now: clock.now() },

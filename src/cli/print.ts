@@ -1,10 +1,8 @@
 /** What every command prints alike: errors, results as JSON, the banner. */
 
-import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
+import type { SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
-import { shellWord } from '../platform/shell.ts'
 import { problemOf } from '../server/errors.ts'
-import { saidLocally } from '../tools/wording.ts'
 import { colours, errColours } from './terminal.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
@@ -20,32 +18,8 @@ const harmless = (text: string) =>
   text.replace(/\p{Cc}/gu, ' ').replace(obeyed, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
 
 /** The same for machines: one JSON object, in the shape of every door. */
-export function printProblem(error: SvcError, hint = hintOf(error)): void {
+export function printProblem(error: SvcError, hint: string): void {
   console.error(jsonLine({ ...problemOf(error), detail: maskText(error.message), hint }))
-}
-
-/** What the catalogue says of tools and requests, said of commands. */
-const hints: Partial<Record<ErrorCode, string>> = {
-  session_not_found: 'svc sessions shows the names.',
-  message_not_found: 'svc history shows the ids.',
-  not_connected: 'Log in with svc login, then try again.',
-  session_expired: 'Log in again with svc login.',
-  no_media: 'svc history shows which messages have media.',
-  idempotency_conflict: 'Use another --idempotency-key for another message.',
-  payload_too_large: 'Send less, or raise the limit with --max-upload.',
-}
-
-/** What to do next, in the words of the command line. */
-export function hintOf(error: SvcError): string {
-  if (error.code === 'message_not_found' && error.details?.message_id !== undefined)
-    return `Meant is svc download ${shellWord(String(error.details.message_id))}.`
-  if (error.hint !== errorKind(error.code).hint) return saidLocally(error.hint)
-  if (error.code === 'rate_limited' && error.retryAfter !== undefined) {
-    // How long is said once.
-    const when = error.message.endsWith(` in ${error.retryAfter} s`) ? 'then' : `in ${error.retryAfter} s`
-    return `Try again ${when}; --pace sets how fast one may send.`
-  }
-  return hints[error.code] ?? error.hint
 }
 
 /** Wrong options are wrong usage (2); everything else failed (1). */

@@ -5,15 +5,15 @@ import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
 import { SvcError } from '../model/error.ts'
+import { adviceOf } from '../model/next-step.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { againFlags, withFlags, withPorts } from './advice.ts'
+import { againFlags, portFlags, wordingOf } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
-import { hintOf } from './print.ts'
 import { type Serving, serveOpenApi } from './serve.ts'
 import { runStatus } from './status.ts'
 import { colours, writeOut } from './terminal.ts'
@@ -26,10 +26,12 @@ export async function quickStart(config: Config, command: Command): Promise<void
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
     await runStatus(config, {}, command)
-    await writeOut(`\n${nextCommands(line => withPorts(`svc ${line}${again}`, command), seen)}`)
+    await writeOut(
+      `\n${nextCommands(line => `svc ${line}${again}${portFlags(line.split(' '), command)}`, seen)}`,
+    )
     return
   }
-  await serveOpenApi(config, serving => beginner(serving, again))
+  await serveOpenApi(config, serving => beginner(serving, command))
 }
 
 function nextCommands(
@@ -53,7 +55,8 @@ function nextCommands(
 }
 
 /** Step by step: scan, write, answer. The service goes on whatever becomes of it. */
-async function beginner(serving: Serving, again: string): Promise<void> {
+async function beginner(serving: Serving, command: Command): Promise<void> {
+  const again = againFlags(command)
   const { gateway, log, phoneUrl, stopping } = serving
   const from = gateway.end()
   const write = writeOut
@@ -69,9 +72,9 @@ async function beginner(serving: Serving, again: string): Promise<void> {
     loginPrinter({ write, colours }, phoneUrl),
   ).then(
     status =>
-      status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).detail}.`,
+      status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).message}.`,
     (error: Error) =>
-      `${error.message}.${error instanceof SvcError ? ` ${withFlags(hintOf(error), again)}` : ''}`,
+      `${error.message}.${error instanceof SvcError ? ` ${adviceOf(error, wordingOf(command))}` : ''}`,
   )
   if (stopping.aborted) return
   if (failed !== undefined) {

@@ -1,10 +1,11 @@
 /** `svc login`: follows the login to its end, with the code and the status on the screen. */
 
 import { SvcError } from '../model/error.ts'
+import { adviceOf } from '../model/next-step.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke } from '../tools/index.ts'
-import { againFlags, withFlags } from './advice.ts'
+import { againFlags, wordingOf } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { commandCall } from './call.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
@@ -47,10 +48,10 @@ export async function runLogin(run: ToolRun): Promise<void> {
       if (!json) await writeErr(next(status, againFlags(command), phoneUrl !== undefined))
     } else if (!call.cutBy) {
       line.status = 1
-      const { code, detail, hint: said } = loginFailure(status, phoneUrl !== undefined)
-      const hint = withFlags(said, againFlags(command))
-      if (json) printProblem(new SvcError(code, detail, { hint }))
-      else printError(detail, hint)
+      const error = loginFailure(status, phoneUrl !== undefined)
+      const hint = adviceOf(error, wordingOf(command))
+      if (json) printProblem(error, hint)
+      else printError(error.message, hint)
     }
   } catch (error) {
     if (!call.cutBy) throw error instanceof SvcError ? flags.told(error) : error
@@ -60,8 +61,9 @@ export async function runLogin(run: ToolRun): Promise<void> {
 
 function next(status: LoginStatus, again: string, pretended: boolean): string {
   const where = pretended ? 'on the phone' : 'in WeChat'
-  const said = status.message.includes('Pass force')
-    ? 'It was connected already; --force logs it in again.'
-    : `Next: svc recv --follow${again}, then write to the bot ${where}.`
+  const said =
+    status.notice === 'already_connected'
+      ? 'The session is connected already; --force logs it in again.'
+      : `Next: svc recv --follow${again}, then write to the bot ${where}.`
   return `${colours.dim(said)}\n`
 }

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/face.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { againFlags } from './advice.ts'
@@ -125,8 +125,9 @@ function refuseUnasked({ command, tool }: ToolRun, input: Readonly<Record<string
   const { path, positionals, question } = tool.cli
   const [key = ''] = positionals
   if (!question || input[key] || command.opts().yes === true || canAsk()) return
-  throw new SvcError('invalid_arguments', `${key}: expected a name, since there is no terminal to ask on`, {
-    hint: `Say which, as in svc ${path.join(' ')} NAME, or give --yes.`,
+  throw badArgument(key, 'expected a name, since there is no terminal to ask on', {
+    hint: 'Say which, or give --yes.',
+    next: { action: 'run', command: [...path, 'NAME'] },
   })
 }
 

@@ -137,7 +137,9 @@ export async function listenMain(config: Config, fetch: ServeOptions['fetch']): 
 
 function socketError(socket: string, code: string | undefined, cause?: unknown): unknown {
   const [what, hint] = socketTroubles[code ?? ''] ?? []
-  return what === undefined ? cause : new SvcError('internal', `--socket: ${socket} ${what}`, { hint, cause })
+  return what === undefined
+    ? cause
+    : new SvcError('internal', `${socket} ${what}`, { field: '--socket', hint, cause })
 }
 
 const socketTroubles: Readonly<Record<string, readonly [string, string]>> = {

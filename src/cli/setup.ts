@@ -2,7 +2,7 @@
 
 import { httpUrl } from '../config/values.ts'
 import { readConfig, userFolders } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
 import { isLoopback } from '../server/auth.ts'
 import { type Client, clients, type Server } from '../setup/clients.ts'
@@ -65,9 +65,7 @@ export async function runSetup(clientName: string, typed: object): Promise<void>
 
 function requestOf(client: Client, flags: SetupFlags): SetupRequest {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
-    throw new SvcError('invalid_arguments', '--name: expected 1 to 64 letters (a-z), digits, "_" or "-"', {
-      hint: 'See svc --help.',
-    })
+    throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
   const folders = userFolders()
   const own = isCompiled ? lastingCommand(ownCommand(), folders.path) : ownCommand()
   const { where, how } = goingAlong(flags)
@@ -108,30 +106,26 @@ function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
 function serverOf({ url, tokenEnv, confirmSend, anyFile }: SetupFlags, command: readonly string[]): Server {
   if (url === undefined) {
     if (tokenEnv === undefined) return { command }
-    throw new SvcError('invalid_arguments', '--token-env: expected together with --url', {
+    throw badArgument('--token-env', 'expected together with --url', {
       hint: 'Without --url the client starts svc itself, which needs no token.',
     })
   }
   const parsed = httpUrl(url)
   if (parsed === undefined)
-    throw new SvcError(
-      'invalid_arguments',
-      '--url: expected an http or https URL without user name and query',
-      {
-        hint: 'As in --url http://127.0.0.1:8000/mcp.',
-      },
-    )
+    throw badArgument('--url', 'expected an http or https URL without user name and query', {
+      hint: 'As in --url http://127.0.0.1:8000/mcp.',
+    })
   if (confirmSend)
-    throw new SvcError('invalid_arguments', '--confirm-send: expected without --url', {
+    throw badArgument('--confirm-send', 'expected without --url', {
       hint: 'The service at that address decides it: start it with --confirm-send.',
     })
   if (anyFile)
-    throw new SvcError('invalid_arguments', '--any-file: expected without --url', {
+    throw badArgument('--any-file', 'expected without --url', {
       hint: 'A client that reaches a service by its address names files in the media root alone.',
     })
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
-    throw new SvcError('invalid_arguments', '--token-env: expected the name of an environment variable', {
+    throw badArgument('--token-env', 'expected the name of an environment variable', {
       hint: 'The token itself does not belong into settings.',
     })
   // A service that others can reach asks everybody for its token.

@@ -2,10 +2,9 @@
 
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/face.ts'
-import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
+import type { Message, OutboxEntry, SendPart, SendResult } from '../model/message.ts'
 import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
-import { saidLocally } from '../tools/wording.ts'
-import { forgottenSandbox, withFlags } from './advice.ts'
+import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
 import { colours, errColours, writeErr } from './terminal.ts'
 import { byteSize, count, localTime, oneLine, table } from './text.ts'
@@ -87,7 +86,7 @@ function sendText(result: SendResult, to: string, again: string): string {
     const renamed = part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''
     if (result.parts.length > 1 || part.error || renamed)
       lines.push(
-        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(withFlags(saidLocally(part.error.hint ?? ''), again))}` : ''}`,
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, again))}` : ''}`,
       )
   }
   if (result.outbox_id !== undefined)
@@ -100,6 +99,10 @@ function sendText(result: SendResult, to: string, again: string): string {
   lines.push(colours.dim(`${count(result.remaining, 'answer')} left${until}`))
   return `${lines.join('\n')}\n`
 }
+
+/** What to do about a part that failed. */
+const adviceFor = ({ code, hint = '' }: NonNullable<SendPart['error']>, again: string): string =>
+  code === 'session_expired' ? `Log in with svc login${again}, then try again.` : hint
 
 /** Oldest first, as one reads a conversation; the newest are the page. */
 function historyText(page: HistoryPage, again: string): Shown {

@@ -5,7 +5,7 @@ import { bytes, counted, svcCommand } from '../inspect/format.ts'
 import { readStatus, type StatusReport } from '../inspect/status-report.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
-import { forgottenSandbox, withPorts } from './advice.ts'
+import { forgottenSandbox, portFlags } from './advice.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
 import { localTime, oneLine, table } from './text.ts'
@@ -20,7 +20,8 @@ export async function runStatus(config: Config, flags: { json?: boolean }, comma
 async function statusText(seen: StatusReport, command: Command): Promise<string> {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
   const { green, red, yellow, bold, dim } = colours
-  const advised = (words: string) => withPorts(svcCommand(words, base_path, seen.sandbox), command)
+  const advised = (words: string) =>
+    svcCommand(words, base_path, seen.sandbox) + portFlags(words.split(' '), command)
   const forgotten = session_count === 0 ? await forgottenSandbox(command) : ''
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = polling.active

@@ -9,7 +9,8 @@ export async function runToken(config: Config): Promise<void> {
   const token = await currentToken(config)
   if (token === undefined) {
     throw new SvcError('not_found', `no token was given, and none is kept in ${tokenPath(config.basePath)}`, {
-      hint: 'On a loopback address none is needed; svc openapi --host 0.0.0.0 makes one.',
+      hint: 'A service on a loopback address needs none. One that other machines reach makes it at its start.',
+      next: { action: 'run', command: ['openapi', '--host', '0.0.0.0'] },
     })
   }
   await writeOut(`${token}\n`)

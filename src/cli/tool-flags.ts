@@ -1,10 +1,9 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
 import { Argument, type Command, Option } from 'commander'
-import { errorKind, SvcError } from '../model/error.ts'
+import { invalid, renamed, type SvcError } from '../model/error.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Tool } from '../tools/index.ts'
-import { invalid, type Problem } from '../tools/parse.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 
 /** Flags that were given several times, in the order given: input key and value. */
@@ -58,17 +57,20 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
 
   let typed: Readonly<Record<string, unknown>> = {}
   /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
-  const more = (field: string, problem: string): string => {
-    if (problem === 'expected a JSON object') {
-      const key = field.replace(/\[\d+\]$/, '')
+  const more = (field: string): string => {
+    const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
+    const { enum: choices, type } = properties[key] ?? {}
+    const given = at === undefined ? typed[key] : (typed[key] as unknown[] | undefined)?.[Number(at)]
+    if (typeof given !== 'string' && typeof given !== 'number') return ''
+    if (type === 'array') {
       const shown = tool.examples
         .map(({ input }) => (input as Record<string, unknown>)[key])
         .find(Array.isArray)
       return shown ? ` as in ${JSON.stringify(shown[0])}` : ''
     }
-    const given = String(typed[field] ?? '')
-    if (!/^expected (one of|an integer|a number) /.test(problem)) return ''
-    return `, got ${JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given)}`
+    if (!choices && type !== 'integer' && type !== 'number') return ''
+    const text = String(given)
+    return `, got ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`
   }
 
   return {
@@ -95,21 +97,8 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
       }
       return input
     },
-    told(error) {
-      if (error.code !== 'invalid_arguments') return error
-      const own = error.hint !== errorKind(error.code).hint
-      const hint = own ? error.hint : `See svc ${cli.path.join(' ')} --help.`
-      const errors = error.details?.errors as Problem[] | undefined
-      if (errors) {
-        const renamed = errors.map(({ field, problem }) => ({
-          field: asTyped(field),
-          problem: problem.replace(/\b\w+_path\b/g, asTyped) + more(field, problem),
-        }))
-        return new SvcError(error.code, invalid(renamed).message, { hint, details: { errors: renamed } })
-      }
-      const text = error.message.replace(/^\w+(\[\d+\])?(\.\w+)*(?=: )/, asTyped)
-      return new SvcError(error.code, text, { hint, cause: error })
-    },
+    told: error =>
+      renamed(error, ({ field, problem }) => ({ field: asTyped(field), problem: problem + more(field) })),
   }
 }
 

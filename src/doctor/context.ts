@@ -16,4 +16,6 @@ export interface Patient {
   /** Undefined when the lock file cannot be read. */
   readonly polling: Polling | undefined
   readonly sessions: SessionsSight
+  /** A command of svc for this directory, as one may type it. */
+  command(words: string): string
 }

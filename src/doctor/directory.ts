@@ -5,16 +5,17 @@ import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
 import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
-import { counted, listed, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import { counted, listed, takeOver, troubleOf } from '../inspect/format.ts'
 import { fileExists } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the directory itself and at what lies in it. */
-export async function examineDirectory({ config, place, sessions }: Patient): Promise<Found[]> {
+export async function examineDirectory(patient: Patient): Promise<Found[]> {
+  const { config, place, sessions } = patient
   const { dir } = place
-  if (place.state === 'missing') return [await missing(place)]
+  if (place.state === 'missing') return [await missing(patient)]
   if (place.state === 'unreadable')
     return [
       bad(
@@ -41,18 +42,18 @@ export async function examineDirectory({ config, place, sessions }: Patient): Pr
     ...kindOf(config.sandbox, place, sessions.sessions.length),
     await writableOf(dir),
     ...rightsOf(dir, entries),
-    ...ownersOf(dir, entries),
+    ...ownersOf(patient, entries),
     ...setAsideOf(dir, entries),
   ]
 }
 
-async function missing({ dir, isSandbox }: Place): Promise<Found> {
+async function missing({ place: { dir }, command }: Patient): Promise<Found> {
   let parent = dirname(dir)
   while (parent !== dirname(parent) && !(await fileExists(parent).catch(() => false)))
     parent = dirname(parent)
   try {
     await access(parent, constants.W_OK | constants.X_OK)
-    return note('usable', `there is no ${dir} yet`, svcCommand('openapi', dir, isSandbox))
+    return note('usable', `there is no ${dir} yet`, command('openapi'))
   } catch (error) {
     return bad(
       'usable',
@@ -133,7 +134,7 @@ function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
   ]
 }
 
-function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
+function ownersOf({ place: { dir }, command }: Patient, entries: readonly Entry[]): Found[] {
   const own = entries.find(({ path }) => path === dir)?.info?.uid
   const user = process.geteuid?.()
   if (own === undefined || user === undefined || process.platform === 'win32') return []
@@ -141,7 +142,7 @@ function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
   if (own !== user)
     return [
       user === 0
-        ? warning('owner', what, `sudo -u "#${own}" ${svcCommand('doctor', dir)}`)
+        ? warning('owner', what, `sudo -u "#${own}" ${command('doctor')}`)
         : bad('owner', what, takeOver(dir)),
     ]
   const others = entries.filter(({ info }) => info && info.uid !== own)

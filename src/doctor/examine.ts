@@ -1,7 +1,7 @@
 /** The whole look: every subject, each for itself, so that one that cannot be looked at keeps no other from its word. */
 import type { Config } from '../config.ts'
 import { lookAround } from '../inspect/data-directory.ts'
-import { troubleOf } from '../inspect/format.ts'
+import { svcCommand, troubleOf } from '../inspect/format.ts'
 import { lookAtPolling } from '../inspect/polling.ts'
 import { lookAtSessions } from '../inspect/sessions.ts'
 import { readStoreStats } from '../inspect/store-stats.ts'
@@ -27,6 +27,8 @@ export interface ExamineOptions {
   clock?: Clock
   /** Those that svc installed on this machine; looks when it is called. */
   services?(): Promise<readonly ServiceSight[]>
+  /** Flags for the ports that a proposed command takes, as ` --port 8001`; none by default. */
+  ports?(words: string): string
   /** Longest wait for any answer from the network, 5 s. */
   deadlineMs?: number
 }
@@ -46,6 +48,7 @@ export interface Report {
 /** Looks at everything, changes nothing, and never throws for what it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
+  const { ports = () => '' } = options
   const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading whole files keeps this process from looking at any clock.
   const store = await readStoreStats(config.basePath, { check: true }).then(
@@ -57,7 +60,8 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     lookAtPolling(config.basePath, clock).catch(() => undefined),
     lookAtSessions(place).catch(() => ({ sessions: [], others: [] })),
   ])
-  const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions }
+  const command = (words: string) => svcCommand(words, place.dir, place.isSandbox) + ports(words)
+  const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions, command }
 
   const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
   const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {

@@ -1,6 +1,6 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 
-import { svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import { takeOver, troubleOf } from '../inspect/format.ts'
 import { addressIn } from '../inspect/healthz.ts'
 import { askHealthOf, type Identified } from '../inspect/service-identity.ts'
 import type { SvcError } from '../model/error.ts'
@@ -32,8 +32,8 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
 }
 
 function listenerOf(patient: Patient, url: string, { answer, isElsewhere }: Identified): Found {
-  const { config, place, polling, version } = patient
-  const free = svcCommand('openapi --port 0', place.dir, place.isSandbox)
+  const { config, polling, version } = patient
+  const free = patient.command('openapi --port 0')
   const elsewhere = 'Give doctor the --port of the service'
   if (answer.kind === 'nobody') {
     return polling?.held

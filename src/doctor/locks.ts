@@ -1,7 +1,7 @@
 /** The locks: which kind, whether this machine can use it, and who polls. */
 
 import { join } from 'node:path'
-import { moment, span, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import { moment, span, takeOver, troubleOf } from '../inspect/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Patient } from './context.ts'
@@ -44,13 +44,13 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   return [ok('kind', `locked with ${kind}, which works here`)]
 }
 
-function pollerOf({ place, polling, sessions, clock }: Patient): Found[] {
+function pollerOf({ place, polling, sessions, clock, command }: Patient): Found[] {
   const { dir } = place
   if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   if (!held) {
-    const start = svcCommand('openapi', dir, place.isSandbox)
+    const start = command('openapi')
     const connected = sessions.sessions.some(({ status }) => status === 'connected')
     return [
       connected
@@ -76,7 +76,7 @@ function pollerOf({ place, polling, sessions, clock }: Patient): Found[] {
         `${who} holds the poll lock and has shown no life${last}: no message comes in, and nobody else may poll`,
         state === 'gone'
           ? 'It runs in another container or on another machine: restart it there.'
-          : `kill ${pid}; another svc of this directory takes over, or: ${svcCommand('openapi', dir)}`,
+          : `kill ${pid}; another svc of this directory takes over, or: ${command('openapi')}`,
       ),
     ]
   }

@@ -1,6 +1,5 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
-import { svcCommand } from '../inspect/format.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
@@ -86,10 +85,10 @@ function told(
 }
 
 /** Whether the sandbox of this directory runs and answers. */
-async function sandboxOf({ place, polling, deadlineMs }: Patient): Promise<Found> {
+async function sandboxOf({ place, polling, deadlineMs, command }: Patient): Promise<Found> {
   const dir = join(place.dir, 'sandbox')
   const lock = await lookAtLock(join(dir, '.lock'))
-  const start = svcCommand('sandbox', place.dir, true)
+  const start = command('sandbox')
   if (!lock?.held)
     return polling?.held
       ? bad('sandbox', 'the sandbox does not run, and a process polls it', start)

@@ -1,7 +1,7 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 
 import { join } from 'node:path'
-import { counted, moment, svcCommand, takeOver, troubleOf } from '../inspect/format.ts'
+import { counted, moment, takeOver, troubleOf } from '../inspect/format.ts'
 import type { SessionSight } from '../inspect/sessions.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -10,14 +10,13 @@ import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at every session's files. */
 export function examineSessions(patient: Patient, store: StoreStats | undefined): Found[] {
-  const { place, sessions: sight } = patient
-  const { dir } = place
+  const { place, sessions: sight, command } = patient
   const { sessions, lostDefault } = sight
   if (place.state === 'unreadable') return []
   if (sessions.length === 0) {
-    return [note('sessions', 'no session yet', svcCommand('login', dir, place.isSandbox))]
+    return [note('sessions', 'no session yet', command('login'))]
   }
-  const found = sessions.flatMap(session => sessionOf(session, dir))
+  const found = sessions.flatMap(session => sessionOf(session, patient))
   for (const { name } of sessions) {
     const suspects = store?.suspects.get(name) ?? 0
     if (suspects === 0) continue
@@ -35,15 +34,18 @@ export function examineSessions(patient: Patient, store: StoreStats | undefined)
       warning(
         'default',
         `the default session is "${lostDefault}", which does not exist; "${next}" stands in for it`,
-        svcCommand(`sessions default ${shellWord(next)}`, dir),
+        command(`sessions default ${shellWord(next)}`),
       ),
     )
   }
   return found
 }
 
-function sessionOf({ name, status, bot, trouble, contexts, users }: SessionSight, dir: string): Found[] {
-  const login = svcCommand(`login ${shellWord(name)}`, dir)
+function sessionOf(
+  { name, status, bot, trouble, contexts, users }: SessionSight,
+  { command, place: { dir } }: Patient,
+): Found[] {
+  const login = command(`login ${shellWord(name)}`)
   const found: Found[] = []
   if (trouble?.kind === 'unreadable') {
     const what = `"${name}" cannot be read: ${troubleOf(trouble.error)}`

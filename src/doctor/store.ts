@@ -1,16 +1,7 @@
 /** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
 
 import { join } from 'node:path'
-import {
-  bytes,
-  counted,
-  moment,
-  newerFix,
-  newerStore,
-  span,
-  svcCommand,
-  takeOver,
-} from '../inspect/format.ts'
+import { bytes, counted, moment, newerFix, newerStore, span, takeOver } from '../inspect/format.ts'
 import type { ConsumerSight, StoreStats } from '../inspect/store-stats.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -29,13 +20,12 @@ export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }
 
 /** Judges what was read of the store. */
 export function examineStore(patient: Patient, look: StoreLook): Found[] {
-  const { place, config, clock } = patient
+  const { place, config, clock, command } = patient
   if (place.state === 'missing' || place.state === 'unreadable' || place.state === 'foreign') return []
   const { dir } = place
-  if ('error' in look) return [unreadable(look.error, dir)]
+  if ('error' in look) return [unreadable(look.error, patient)]
   const { sight } = look
-  if (!sight)
-    return [note('integrity', 'there is no messages.db yet', svcCommand('openapi', dir, place.isSandbox))]
+  if (!sight) return [note('integrity', 'there is no messages.db yet', command('openapi'))]
   if (sight.damage && sight.damage.length > 0) {
     return [bad('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAside(dir))]
   }
@@ -57,13 +47,13 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
       ),
     )
   }
-  if (sight.outbox.messages > 0) found.push(outboxOf(sight, dir, clock.now()))
+  if (sight.outbox.messages > 0) found.push(outboxOf(sight, command('outbox'), clock.now()))
   const rules = { maxCount: config.storeMaxCount, maxAgeDays: config.storeMaxAgeDays, now: clock.now() }
   for (const consumer of sight.consumers) found.push(...lagOf(consumer, sight, rules))
   return found
 }
 
-function unreadable(error: unknown, dir: string): Found {
+function unreadable(error: unknown, { command, place: { dir } }: Patient): Found {
   const code = errorCodeOf(error) ?? ''
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) {
     return bad('integrity', `messages.db is damaged (${code})`, setAside(dir))
@@ -72,7 +62,7 @@ function unreadable(error: unknown, dir: string): Found {
     return warning(
       'integrity',
       'messages.db is being written to and could not be looked at',
-      `${svcCommand('doctor', dir)} again in a moment; if it lasts, look for a process that hangs.`,
+      `${command('doctor')} again in a moment; if it lasts, look for a process that hangs.`,
     )
   }
   const told = unavailable(error, 'messages.db cannot be read')
@@ -84,14 +74,14 @@ function unreadable(error: unknown, dir: string): Found {
 const setAside = (dir: string): string =>
   `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, 'messages.db'))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
 
-function outboxOf({ outbox }: StoreStats, dir: string, now: number): Found {
+function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
   const expiry =
     outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${moment(outbox.firstExpiryAt)}`
   return note(
     'outbox',
     `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} for ${counted(outbox.users, 'user')} to write${oldest}${expiry}`,
-    `They go out by themselves while somebody polls; ${svcCommand('outbox', dir)} shows them.`,
+    `They go out by themselves while somebody polls; ${command} shows them.`,
   )
 }
 

@@ -4,7 +4,7 @@ import { access, constants, mkdir, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import type { Config } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { ensurePrivateDir, fileExists } from '../platform/files.ts'
 import { refuseNewer } from '../store/migrations.ts'
 
@@ -38,22 +38,18 @@ export async function claimDirectory(
     const sessions = logged.filter(Boolean).length
     const isOurs = isSandbox || sessions > 0 || entries.some(({ name }) => ownNames.has(name))
     if (!isOurs && entries.length > 0 && (await isShared(basePath))) {
-      throw new SvcError(
-        'invalid_arguments',
-        `${called.basePath}: ${basePath} is a shared folder with other files`,
-        {
-          hint: 'The data directory is made private: choose a new or an empty folder.',
-        },
-      )
+      throw badArgument(called.basePath, `${basePath} is a shared folder with other files`, {
+        hint: 'The data directory is made private: choose a new or an empty folder.',
+      })
     }
     if (sandbox && sessions > 0 && !isSandbox) {
-      throw new SvcError('invalid_arguments', `${called.sandbox}: ${basePath} holds real sessions`, {
+      throw badArgument(called.sandbox, `${basePath} holds real sessions`, {
         hint: `Choose another folder with ${called.basePath}.`,
       })
     }
     // The sandbox leaves its mark first: what has none and was used holds real ones, or is to.
     if (sandbox && !isSandbox && entries.some(({ name }) => showsUse(name))) {
-      throw new SvcError('invalid_arguments', `${called.sandbox}: ${basePath} was used without it`, {
+      throw badArgument(called.sandbox, `${basePath} was used without it`, {
         hint: `Leave ${called.sandbox} out, or choose another folder with ${called.basePath}.`,
       })
     }
@@ -63,7 +59,7 @@ export async function claimDirectory(
         sessions === 0
           ? ` For real accounts here, move away ${join(basePath, 'sandbox')} once nothing uses it.`
           : ''
-      throw new SvcError('invalid_arguments', `${called.basePath}: ${basePath} belongs to the sandbox`, {
+      throw badArgument(called.basePath, `${basePath} belongs to the sandbox`, {
         hint: `Add ${called.sandbox}, or choose another folder.${back}`,
       })
     }

@@ -17,7 +17,7 @@ import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
 
-export type { LoginNotice, LoginRequest } from '../accounts/login-driver.ts'
+export type { LoginRequest } from '../accounts/login-driver.ts'
 export type { LoginFlow } from '../accounts/logins.ts'
 export type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 export type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'

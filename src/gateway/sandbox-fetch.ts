@@ -51,7 +51,7 @@ export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: Sandbo
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error
-      const failed = networkError(error, undefined, 'the pretend WeChat', hint)
+      const failed = networkError(error, undefined, 'the pretend WeChat', { hint })
       if (failed.neverSent && !told) {
         told = true
         log.warn(`the pretend WeChat is not there. ${hint}`)

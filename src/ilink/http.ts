@@ -3,6 +3,7 @@
  * `ret` or `errcode`, and leaves out either at will (protocol notes 2.0), so both are looked at on every endpoint.
  */
 import { type ErrorCode, SvcError } from '../model/error.ts'
+import type { Next } from '../model/next-step.ts'
 import { maskText } from '../platform/log.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
@@ -41,6 +42,7 @@ export interface ILinkErrorFacts {
   neverSent?: boolean
   /** What to do next, where the kind alone does not say it. */
   hint?: string
+  next?: Next
   cause?: unknown
 }
 
@@ -65,7 +67,7 @@ export class ILinkError extends SvcError {
 
   /** @param detail in words for whoever called, and upstream's own; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
-    const { ret, errcode, errmsg, status, neverSent = false, hint, cause } = facts
+    const { ret, errcode, errmsg, status, neverSent = false, hint, next, cause } = facts
     const details = Object.fromEntries(
       Object.entries({ ret, errcode, errmsg, http_status: status }).filter(
         ([, value]) => value !== undefined,
@@ -73,7 +75,7 @@ export class ILinkError extends SvcError {
     )
     super(codeOfKind[kind], maskText(detail), {
       cause,
-      ...(hint !== undefined && { hint }),
+      ...{ hint, next },
       ...(Object.keys(details).length > 0 && { details }),
     })
     this.kind = kind
@@ -190,7 +192,7 @@ export async function exchange<T extends object = Record<string, unknown>>(
       throw new ILinkError(
         'timeout',
         response ? "WeChat's answer did not end in time" : 'WeChat did not answer in time',
-        { ...(!response && { hint: unreached }), status: response?.status, cause: error },
+        { ...(!response && unreached), status: response?.status, cause: error },
       )
     }
     throw networkError(error)
@@ -204,21 +206,23 @@ export async function exchange<T extends object = Record<string, unknown>>(
 const neverSentCode =
   /^(ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL|.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_\w+)$/
 
-const unreached =
-  'Check that this machine is online, and --upstream-url and --cdn-url if given; svc doctor shows what is in the way.'
+const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
+  hint: 'Check that this machine is online, and --upstream-url and --cdn-url if given. The doctor shows what is in the way.',
+  next: { action: 'run', command: ['doctor'] },
+}
 
 /**
  * Any failure of `fetch` itself as an ILinkError of kind network.
  *
  * @param what was under way, where it is more than a question to WeChat
- * @param whom was asked, where it is not WeChat itself; `hint`: what to do then
+ * @param whom was asked, where it is not WeChat itself; `advice`: what to do then
  */
-export function networkError(cause: unknown, what?: string, whom = 'WeChat', hint = unreached): ILinkError {
+export function networkError(cause: unknown, what?: string, whom = 'WeChat', advice = unreached): ILinkError {
   const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
   const neverSent = code !== undefined && neverSentCode.test(code)
   const detail = neverSent ? `${whom} cannot be reached` : `the connection to ${whom} broke`
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
-    hint,
+    ...advice,
     neverSent,
     // A code says it all: the sentence behind it repeats it, with advice for whoever wrote the call.
     ...(code === undefined && { cause }),

@@ -1,5 +1,5 @@
 /** Streams that notice when the other side falls silent, and when bytes are missing. */
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ByteSource } from './crypto.ts'
 import { ILinkError, networkError } from './http.ts'
@@ -71,8 +71,7 @@ export async function* exactly(
       watch.progress(false)
     }
     watch.progress(true)
-    if (sent !== size)
-      throw new SvcError('invalid_arguments', 'media: the file changed while it was uploaded')
+    if (sent !== size) throw badArgument('media', 'the file changed while it was uploaded')
   } catch (error) {
     source.failed = error
     throw error

@@ -4,7 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { folder } from '../config/values.ts'
 import { type Config, type ConfigValues, configOf } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { createLog, type Log, type LogLevel } from '../platform/log.ts'
 
 export interface SvcOptions {
@@ -59,15 +59,15 @@ const known: ReadonlySet<string> = new Set<keyof SvcOptions>([
 /** @throws SvcError `invalid_arguments` naming the option and what was expected */
 export async function openedOptions(options: SvcOptions): Promise<OpenedOptions> {
   for (const name of Object.keys(options)) {
-    if (!known.has(name)) throw bad(`${name}: unknown; expected one of ${[...known].join(', ')}`)
+    if (!known.has(name)) throw bad(name, `unknown; expected one of ${[...known].join(', ')}`)
   }
   const { log, sandboxUrl, store = false, ...rest } = options
   if (sandboxUrl !== undefined && !/^https?:\/\//i.test(sandboxUrl)) {
-    throw bad('sandboxUrl: expected an http or https URL')
+    throw bad('sandboxUrl', 'expected an http or https URL')
   }
   const sandbox = options.sandbox === true || sandboxUrl !== undefined
   if (sandbox && (options.upstreamUrl !== undefined || options.cdnUrl !== undefined)) {
-    throw bad('sandbox: expected without upstreamUrl and cdnUrl, which it sets')
+    throw bad('sandbox', 'expected without upstreamUrl and cdnUrl, which it sets')
   }
   // A free port: a program knows the address from `phoneUrl`.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
@@ -82,12 +82,12 @@ export async function openedOptions(options: SvcOptions): Promise<OpenedOptions>
 
 async function storeFile(given: string): Promise<string> {
   const path = folder(given)
-  if (path === undefined) throw bad('store: expected true, false or a path')
+  if (path === undefined) throw bad('store', 'expected true, false or a path')
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch(cause => {
-    throw new SvcError('store_unavailable', `store: the folder of ${path} cannot be made`, { cause })
+    throw new SvcError('store_unavailable', `the folder of ${path} cannot be made`, { field: 'store', cause })
   })
   return path
 }
 
-const bad = (detail: string) =>
-  new SvcError('invalid_arguments', detail, { hint: 'See SvcOptions for what Svc.open takes.' })
+const bad = (field: string, problem: string) =>
+  badArgument(field, problem, { hint: 'See SvcOptions for what Svc.open takes.' })

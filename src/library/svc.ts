@@ -6,7 +6,7 @@ import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import type { Cancelled, Health } from '../gateway/face.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { directCall } from '../model/call.ts'
-import { isSvcError, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -142,13 +142,9 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   /** Sends text, media, or both to a user who has written. Paths may lead anywhere on this machine. */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
     if (!this.#stored && input?.when_closed === 'queue') {
-      throw new SvcError(
-        'invalid_arguments',
-        'when_closed: "queue" keeps the message in the store, which is off',
-        {
-          hint: 'Open svc with store: true, or a path.',
-        },
-      )
+      throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
+        hint: 'Open svc with store: true, or a path.',
+      })
     }
     return this.#call(verbs.send, input, options)
   }
@@ -202,7 +198,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    */
   onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
     this.#refuseClosed()
-    if (typeof handler !== 'function') throw new SvcError('invalid_arguments', 'handler: expected a function')
+    if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
     checkReader(options)
     return this.#handlers.add(handler, options)
   }

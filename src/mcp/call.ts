@@ -10,7 +10,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Call, Progress, Question } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Waiting } from '../server/http-call.ts'
 import { Ticker } from './progress.ts'
@@ -183,7 +183,7 @@ export class McpCall implements Call {
       inputRequests: { [field]: inputRequired.elicit(form) },
       ...(about !== undefined && { requestState: this.#questions.ask(about) }),
     }
-    throw new SvcError('invalid_arguments', `${field}: the person has to answer first`)
+    throw badArgument(field, 'the person has to answer first')
   }
 
   /** Only what was said: a no is for the question itself, that it need not be asked again. */

@@ -35,7 +35,10 @@ interface Issue {
 
 const shownIssues = 5
 
-/** -32602 for parameters that the library refused, told field by field; undefined for any other error. */
+/**
+ * -32602 for parameters that the SDK refused, told field by field; undefined for any other error. What its validator
+ * found stands as JSON in the message and nowhere else.
+ */
 export function refusedParams(method: string, error: unknown): ProtocolError | undefined {
   const message = error instanceof Error ? error.message : ''
   const dump = message.startsWith('[') ? message : message.split(`Invalid ${method} request: `)[1]

@@ -10,11 +10,11 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { errorKind, type SvcError } from '../model/error.ts'
+import { plainly } from '../model/next-step.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
-import { invoke, type Tool, toSvcError } from '../tools/index.ts'
+import { describedFor, invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
-import { describedLocally, saidLocally } from '../tools/wording.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentOf } from './content.ts'
@@ -26,16 +26,15 @@ export const problemKey = 'svc/problem'
 /** Adds the tools of the context. */
 export function addTools(server: McpServer, context: McpContext, door: CallDoor): void {
   const { local } = context
-  const said = (text: string) => (local ? saidLocally(text, local === true) : text)
-  const schema = local ? describedLocally : same
+  const where = !local ? 'remote' : local === true ? 'anyFile' : 'someFiles'
   for (const tool of context.tools)
     server.registerTool(
       tool.name,
       {
         title: tool.title,
-        description: said(tool.description),
-        inputSchema: declared(schema(tool.inputSchema)),
-        outputSchema: declared(schema(structuredSchema(tool))),
+        description: describedFor(tool, where),
+        inputSchema: declared(tool.inputSchema),
+        outputSchema: declared(structuredSchema(tool)),
         annotations: annotationsOf(tool),
       },
       (input, ctx) => callTool(server, tool, input, ctx, context, door),
@@ -71,8 +70,6 @@ const unchecked: jsonSchemaValidator = {
 }
 
 const declared = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, unchecked)
-
-const same = <T>(value: T): T => value
 
 /** Runs, answers. Never throws. */
 async function callTool(
@@ -125,20 +122,13 @@ const loggedIn = ({ gateway }: McpContext) =>
  * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
  */
 export function failure(error: SvcError, local: McpContext['local']): CallToolResult {
-  const hint = hintOf(error)
-  const problem = { ...problemOf(error), hint: local ? saidLocally(hint) : hint }
+  const problem = problemOf(error, plainly(local ? 'local' : 'mcp'))
   return {
     isError: true,
     content: [{ type: 'text', text: JSON.stringify(problem) }],
     _meta: { [problemKey]: problem },
   }
 }
-
-/** The catalogue's hint speaks of our web pages, which an agent does not see. */
-const hintOf = ({ code, hint }: SvcError) =>
-  code === 'invalid_arguments' && hint === errorKind(code).hint
-    ? "Correct the named field; the tool's input schema shows every argument."
-    : hint
 
 /** What is nobody's fault among callers goes to the client's log too, where it keeps one. */
 function tellOf({ code, message }: SvcError, tool: Tool, ctx: ServerContext): void {

@@ -4,7 +4,7 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf } from '../platform/files.ts'
 import type { FreeSpace, Room } from '../platform/free-space.ts'
 import { streamedBytes } from '../platform/memory.ts'
@@ -143,9 +143,9 @@ async function writeWhole(handle: FileHandle, block: Uint8Array): Promise<void> 
 }
 
 export const tooLarge = (limit: number): SvcError =>
-  new SvcError('payload_too_large', `media: larger than ${limit} bytes`)
+  new SvcError('payload_too_large', `larger than ${limit} bytes`, { field: 'media' })
 
-export const empty = (): SvcError => new SvcError('invalid_arguments', 'media: the file is empty')
+export const empty = (): SvcError => badArgument('media', 'the file is empty')
 
 const diskCodes = [
   'ENOSPC',

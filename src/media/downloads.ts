@@ -7,7 +7,7 @@ import type { Cdn } from '../ilink/cdn.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import { streamOf } from '../ilink/progress.ts'
 import type { Call } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import {
   createUnique,
@@ -184,9 +184,9 @@ export class Downloads {
     } catch (error) {
       if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
       const code = errorCodeOf(error) ?? 'unknown reason'
-      throw new SvcError(
-        'invalid_arguments',
-        `save_dir: ${JSON.stringify(given)} cannot be saved to: ${noFolder[code] ?? code}`,
+      throw badArgument(
+        'save_dir',
+        `${JSON.stringify(given)} cannot be saved to: ${noFolder[code] ?? code}`,
         { cause: error, hint: 'Name a folder; one that is not there yet is made.' },
       )
     }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { streamOf } from '../ilink/progress.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { sweep, syncDir } from '../platform/files.ts'
@@ -50,7 +50,7 @@ export class KeptFiles {
     )
     if (digests.md5 !== md5) {
       await this.discard([{ name }])
-      throw new SvcError('invalid_arguments', 'media: the file changed while it was read')
+      throw badArgument('media', 'the file changed while it was read')
     }
     await syncDir(folder)
     return { name, file_name, size, md5 }
@@ -63,7 +63,7 @@ export class KeptFiles {
     })
     if (opened.size === size) return stagedFile(opened, { kind, file_name, md5, ours: true })
     await opened.handle.close()
-    throw new SvcError('invalid_arguments', 'media: the file is not what was queued')
+    throw badArgument('media', 'the file is not what was queued')
   }
 
   /** Removes kept files. */

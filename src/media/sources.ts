@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Call } from '../model/call.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { safeBaseName } from '../platform/files.ts'
@@ -109,7 +109,7 @@ export class Sources {
     while (padded[end - 1] === '=') end--
     const text = padded.slice(0, end)
     if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
-      throw new SvcError('invalid_arguments', 'media.data: expected base64')
+      throw badArgument('media.data', 'expected base64')
     const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
     if (bytes.length > dataLimitBytes) throw tooLarge(dataLimitBytes)
     return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
@@ -143,5 +143,5 @@ export class Sources {
 function onlySource(content: MediaContent): void {
   const given = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
   if (given.length === 1) return
-  throw new SvcError('invalid_arguments', 'media: expected exactly one of path, url, data, upload_id')
+  throw badArgument('media', 'expected exactly one of path, url, data, upload_id')
 }

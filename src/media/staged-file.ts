@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { StagedFile } from '../send/media-files.ts'
@@ -133,13 +133,13 @@ async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
   }
 }
 
-const changed = () => new SvcError('invalid_arguments', 'media: the file changed while it was read')
+const changed = () => badArgument('media', 'the file changed while it was read')
 
-const notRegular = () =>
-  new SvcError('invalid_arguments', 'media.path: it is a folder or a device, not a file')
+const notRegular = () => badArgument('media.path', 'it is a folder or a device, not a file')
 
 const hardLinked = () =>
-  new SvcError('forbidden', 'media.path: the file has more than one hard link, and may lie elsewhere too', {
+  new SvcError('forbidden', 'the file has more than one hard link, and may lie elsewhere too', {
+    field: 'media.path',
     hint: 'Copy the file and name the copy.',
   })
 
@@ -154,9 +154,7 @@ const unreadableAs =
   (path: string) =>
   (error: unknown): never => {
     const code = errorCodeOf(error) ?? 'unknown reason'
-    throw new SvcError(
-      'invalid_arguments',
-      `media.path: ${JSON.stringify(path)} cannot be read: ${troubles[code] ?? code}`,
-      { cause: error },
-    )
+    throw badArgument('media.path', `${JSON.stringify(path)} cannot be read: ${troubles[code] ?? code}`, {
+      cause: error,
+    })
   }

@@ -90,7 +90,7 @@ export class UploadQuota {
     // What is only under way is soon over.
     const waitMs = this.#fits(size, { others: false }) ? 10_000 : oldest + lifeMs - clock.now()
     return new SvcError('rate_limited', 'no room for another upload: too many or too large ones wait', {
-      hint: 'Send those that wait, which makes room, or call again after retry_after seconds.',
+      hint: 'Send the uploads that wait: that makes room. Or call again after retry_after seconds.',
       retryAfter: Math.max(10, Math.ceil(waitMs / 1000)),
     })
   }

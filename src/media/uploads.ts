@@ -133,8 +133,10 @@ export class Uploads {
   /** The file of an upload, to be sent. @throws SvcError `not_found` for one that is unknown, or whose day is over */
   async open(id: string, content: MediaContent): Promise<StagedFile> {
     const gone = () =>
-      new SvcError('not_found', 'media.upload_id: there is no such upload', {
-        hint: 'Uploads are kept for 24 hours; POST /media again.',
+      new SvcError('not_found', 'there is no such upload', {
+        field: 'media.upload_id',
+        hint: 'An upload is kept for 24 hours.',
+        next: { action: 'upload' },
       })
     if (!uploadId.test(id)) throw gone()
     const path = await this.#pathOf(id)

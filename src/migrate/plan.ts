@@ -1,6 +1,6 @@
 /** What a move would do: another program's folder read, our data directory looked at, nothing changed. */
 import { join } from 'node:path'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { freeName, safeSessionName } from './names.ts'
 import { openClawRuns, readOpenClaw } from './openclaw.ts'
@@ -101,7 +101,7 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
 async function refuseOurs(from: string): Promise<void> {
   const kind = (await readText(join(from, '.data.lock')).catch(() => undefined))?.split('\n')[0] ?? ''
   if (!/^(flock|lockfile)$/.test(kind)) return
-  throw new SvcError('invalid_arguments', `--from: ${from} is a data directory of svc itself`, {
+  throw badArgument('--from', `${from} is a data directory of svc itself`, {
     hint: 'Nothing need be moved: use it with -d, or copy the whole folder while svc does not run.',
   })
 }

@@ -3,7 +3,7 @@ import type { Stats } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { basename, join, relative, resolve, sep } from 'node:path'
 import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
 import { readText, statOf } from '../platform/files.ts'
 import { namesIn, readJson } from './source.ts'
@@ -69,7 +69,7 @@ async function isLeftover(folder: string): Promise<boolean> {
 const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
 const isSandbox = (into: string) =>
-  new SvcError('invalid_arguments', `--base-path: ${into} belongs to the sandbox`, {
+  badArgument('--base-path', `${into} belongs to the sandbox`, {
     hint: 'Real accounts and pretend ones never mix: choose another folder.',
   })
 
@@ -78,13 +78,9 @@ async function refuseOverlap(into: string, from: string): Promise<void> {
   const source = await realpath(from)
   const way = relative(source, await nearestReal(into))
   if (way === '' || !(way === '..' || way.startsWith(`..${sep}`) || resolve(way) === way)) {
-    throw new SvcError(
-      'invalid_arguments',
-      `--base-path: ${into} is the folder to move from, or lies in it`,
-      {
-        hint: 'Choose another data directory for svc.',
-      },
-    )
+    throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
+      hint: 'Choose another data directory for svc.',
+    })
   }
 }
 

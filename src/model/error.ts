@@ -2,15 +2,18 @@
  * The closed catalogue of what can go wrong, grouped by who failed.
  *
  * One code means the same thing at every door: REST turns it into problem+json, MCP into `isError`, the
- * command line into one line on stderr and exit status 1, the library throws it.
+ * command line into one line on stderr and exit status 1, the library throws it. What to do next is data where the
+ * doors differ in how it is done (`next-step.ts`); nobody decides anything by a sentence.
  */
+import { adviceOf, type Next } from './next-step.ts'
 
 interface ErrorKind {
   /** HTTP status of the REST door. */
   readonly status: number
   readonly title: string
-  /** What the caller should do next, when the thrower has nothing better to say. */
-  readonly hint: string
+  /** What the caller should do next, when the thrower says nothing better; in front of `next` where there are both. */
+  readonly hint?: string
+  readonly next?: Next
 }
 
 const kinds = {
@@ -31,33 +34,21 @@ const kinds = {
     title: 'Not found',
     hint: 'See /docs for what exists, or GET /tools for the tools.',
   },
-  session_not_found: { status: 404, title: 'No such session', hint: 'Call sessions to see the names.' },
-  message_not_found: {
-    status: 404,
-    title: 'No such message',
-    hint: 'Call history or recv to see message ids.',
-  },
+  session_not_found: { status: 404, title: 'No such session', next: { action: 'see', what: 'sessions' } },
+  message_not_found: { status: 404, title: 'No such message', next: { action: 'see', what: 'messages' } },
   method_not_allowed: {
     status: 405,
     title: 'Method not allowed',
     hint: 'Use the method named in the Allow header.',
   },
   session_exists: { status: 409, title: 'Session name already in use', hint: 'Choose another name.' },
-  not_connected: {
-    status: 409,
-    title: 'No connected session',
-    hint: 'Log a session in with the login tool, then call again.',
-  },
+  not_connected: { status: 409, title: 'No connected session', next: { action: 'login' } },
   window_closed: {
     status: 409,
     title: 'Answer window closed',
     hint: 'WeChat accepts messages to a user for about 24 hours after that user last wrote. Stop sending; wait until the user writes.',
   },
-  session_expired: {
-    status: 409,
-    title: 'Session expired',
-    hint: 'Log the session in again with the login tool.',
-  },
+  session_expired: { status: 409, title: 'Session expired', next: { action: 'login' } },
   poll_lock_held: {
     status: 409,
     title: 'Another process is polling',
@@ -66,7 +57,7 @@ const kinds = {
   idempotency_conflict: {
     status: 409,
     title: 'Idempotency key used for another message',
-    hint: 'Use a new idempotency_key for a new message.',
+    hint: 'Use a new key for a new message.',
   },
   media_expired: { status: 410, title: 'Media no longer available', hint: 'Ask the user to send it again.' },
   text_too_long: { status: 413, title: 'Text too long', hint: 'Send less text, or send it as a file.' },
@@ -80,22 +71,10 @@ const kinds = {
     title: 'Unsupported content type',
     hint: 'Send the body as Content-Type: application/json.',
   },
-  invalid_arguments: {
-    status: 422,
-    title: 'Invalid arguments',
-    hint: 'Correct the named field; /docs shows every argument.',
-  },
-  no_media: {
-    status: 422,
-    title: 'Message has no media',
-    hint: 'Choose a message whose items have has_media true.',
-  },
+  invalid_arguments: { status: 422, title: 'Invalid arguments', next: { action: 'see', what: 'arguments' } },
+  no_media: { status: 422, title: 'Message has no media', next: { action: 'see', what: 'media' } },
   // WeChat.
-  rate_limited: {
-    status: 429,
-    title: 'Too many sends',
-    hint: 'Wait for retry_after seconds, then send once.',
-  },
+  rate_limited: { status: 429, title: 'Too many sends', next: { action: 'wait' } },
   quota_exhausted: {
     status: 429,
     title: 'All answers to this user are used',
@@ -130,9 +109,20 @@ export const errorCodes = Object.keys(kinds) as ErrorCode[]
 /** HTTP status, title and default hint of a code. */
 export const errorKind = (code: ErrorCode): ErrorKind => kinds[code]
 
+/** One thing wrong with an input. */
+export interface Problem {
+  /** `to`, `media[0].kind`, `--port`; '' is the input itself. */
+  field: string
+  problem: string
+}
+
 export interface SvcErrorOptions {
-  /** What to do next; the catalogue's hint otherwise. */
+  /** The argument or option that is wrong, as the thrower calls it. */
+  field?: string
+  /** What to do next, in words that are right at every door; the catalogue's advice without `hint` and `next`. */
   hint?: string
+  /** What to do next, where each door says it in its own way; told after `hint`. */
+  next?: Next
   /** Seconds after which a repeat makes sense. */
   retryAfter?: number
   /** Safe to show to the caller: never tokens, keys, or URLs that carry them. */
@@ -144,16 +134,36 @@ export interface SvcErrorOptions {
 export class SvcError extends Error {
   override readonly name = 'SvcError'
   readonly code: ErrorCode
+  /** What is wrong, without the field; `message` is `field: problem`. */
+  readonly problem: string
+  /** What it was made with, but for what the catalogue and the fields add. */
+  readonly options: SvcErrorOptions
+  /** What to do next, in the words of the HTTP door. */
   readonly hint: string
   readonly retryAfter: number | undefined
   readonly details: Record<string, unknown> | undefined
 
-  constructor(code: ErrorCode, detail: string, options: SvcErrorOptions = {}) {
-    super(detail, options.cause === undefined ? undefined : { cause: options.cause })
+  constructor(code: ErrorCode, problem: string, options: SvcErrorOptions = {}) {
+    const { cause, details, field } = options
+    super(field ? `${field}: ${problem}` : problem, cause === undefined ? undefined : { cause })
     this.code = code
-    this.hint = options.hint ?? kinds[code].hint
+    this.problem = problem
+    this.options = options
     this.retryAfter = options.retryAfter
-    this.details = options.details
+    const isOneField = code === 'invalid_arguments' && field && !details?.errors
+    this.details = isOneField ? { ...details, errors: [{ field, problem }] } : details
+    this.hint = adviceOf(this)
+  }
+
+  /** The argument that is wrong. */
+  get field(): string | undefined {
+    return this.options.field
+  }
+
+  /** The advice as data: the thrower's, else the catalogue's. */
+  get advice(): { hint?: string; next?: Next } {
+    const { hint, next } = this.options
+    return hint === undefined && next === undefined ? kinds[this.code] : { hint, next }
   }
 
   get status(): number {
@@ -163,6 +173,35 @@ export class SvcError extends Error {
   get title(): string {
     return kinds[this.code].title
   }
+}
+
+/** The error of a caller who gave one wrong argument or option. */
+export const badArgument = (field: string, problem: string, options: SvcErrorOptions = {}): SvcError =>
+  new SvcError('invalid_arguments', problem, { ...options, field })
+
+/** Many wrong fields help nobody; an attacker's 10,000 unknown keys are not echoed. */
+const shownAtMost = 20
+
+/** The error of a caller who gave wrong arguments. */
+export function invalid(problems: readonly Problem[], options: SvcErrorOptions = {}): SvcError {
+  const errors = problems.slice(0, shownAtMost)
+  const more = problems.length - errors.length
+  const [first] = errors
+  const details = { ...options.details, errors }
+  if (problems.length === 1 && first) return badArgument(first.field, first.problem, { ...options, details })
+  const lines = errors.map(({ field, problem }) => (field ? `${field}: ${problem}` : problem))
+  const message = lines.join('; ') + (more > 0 ? `; and ${more} more` : '')
+  return new SvcError('invalid_arguments', message, { ...options, details })
+}
+
+/** The same error of a caller who knows the fields by other names, or is to be told more of a problem. */
+export function renamed(error: SvcError, named: (problem: Problem) => Problem): SvcError {
+  const { code, details, field, options, problem } = error
+  const errors = details?.errors as readonly Problem[] | undefined
+  if (code === 'invalid_arguments' && errors)
+    return invalid(errors.map(named), { ...options, field: undefined, cause: error })
+  if (!field) return error
+  return new SvcError(code, problem, { ...options, field: named({ field, problem }).field, cause: error })
 }
 
 /** The same error with its code checked, for callers that handle one code. */

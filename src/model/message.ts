@@ -101,12 +101,10 @@ export type Message = Static<typeof Message>
 export const MediaContent = Type.Object(
   {
     kind: MediaKind,
-    path: Type.Optional(
-      Type.String({ description: 'A file on the machine of the service, inside its media root.' }),
-    ),
+    path: Type.Optional(Type.String({ description: 'A file on the machine of the service.' })),
     url: Type.Optional(Type.String({ description: 'A public http or https address.' })),
     data: Type.Optional(Type.String({ description: 'Base64, at most 16 MiB when decoded.' })),
-    upload_id: Type.Optional(Type.String({ description: 'From POST /media.' })),
+    upload_id: Type.Optional(Type.String({ description: 'Of a file that was uploaded over HTTP.' })),
     file_name: Type.Optional(Type.String()),
   },
   { additionalProperties: false, description: 'Exactly one of path, url, data, upload_id.' },
@@ -169,9 +167,7 @@ export const SendResult = Type.Object({
   window_expires_at: Type.Optional(
     Type.Integer({ description: 'Unix milliseconds; absent when this user never wrote to this session.' }),
   ),
-  outbox_id: Type.Optional(
-    Type.String({ description: 'Of what is queued: GET /outbox shows it, DELETE /outbox/{id} cancels it.' }),
-  ),
+  outbox_id: Type.Optional(Type.String({ description: 'Of what is queued: its id in the outbox.' })),
 })
 export type SendResult = Static<typeof SendResult>
 

@@ -162,6 +162,15 @@ export const LoginState = Type.Unsafe<
 })
 export type LoginState = Static<typeof LoginState>
 
+export const LoginNotice = Type.Unsafe<
+  'already_connected' | 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
+>({
+  type: 'string',
+  enum: ['already_connected', 'wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
+  description: 'What just happened, where the status does not say it.',
+})
+export type LoginNotice = Static<typeof LoginNotice>
+
 export const LoginStatus = Type.Object({
   status: LoginState,
   session: Type.String(),
@@ -170,6 +179,7 @@ export const LoginStatus = Type.Object({
     Type.String({ description: 'The QR code drawn with text, scannable in a terminal.' }),
   ),
   bot_id: Type.Optional(Type.String()),
+  notice: Type.Optional(LoginNotice),
   message: Type.String({ description: 'What to do next.' }),
 })
 export type LoginStatus = Static<typeof LoginStatus>
@@ -190,11 +200,11 @@ export function sessionName(input: string): string {
   const name = normalized(input)
   if (name === '') return defaultSessionName
   const bad = (why: string) =>
-    new SvcError('invalid_arguments', `session name: ${why}`, {
+    new SvcError('invalid_arguments', `the session name ${why}`, {
       hint: 'Use 1 to 64 letters (any script), digits, ".", "_" or "-", not starting with a dot.',
     })
-  if ([...name].length > 64) throw bad('longer than 64 characters')
-  if (new TextEncoder().encode(name).length > 200) throw bad('longer than 200 bytes')
+  if ([...name].length > 64) throw bad('is longer than 64 characters')
+  if (new TextEncoder().encode(name).length > 200) throw bad('is longer than 200 bytes')
   if (name.startsWith('.')) throw bad('starts with a dot')
   if (name.endsWith('.')) throw bad('ends with a dot, which some file systems drop')
   if (!pattern.test(name)) throw bad('has a character that is not a letter, digit, ".", "_" or "-"')

@@ -298,7 +298,8 @@ export async function createUnique(dir: string, name: string): Promise<{ path: s
 export async function insideDir(root: string, path: string): Promise<string> {
   const outside = (cause?: unknown) =>
     new SvcError('forbidden', 'the path lies outside the media root', {
-      hint: 'Name a file inside the media root, or upload the file with POST /media and pass its upload_id.',
+      hint: 'Name a file inside the media root.',
+      next: { action: 'upload' },
       cause,
     })
   if (path.includes('\0')) throw outside()

@@ -89,7 +89,8 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
 
 const unfetchable = (why: string, cause?: unknown, details?: Record<string, unknown>) =>
   new SvcError('invalid_arguments', `the URL cannot be fetched: ${why}`, {
-    hint: 'Check the URL, or upload the file with POST /media and pass its upload_id.',
+    hint: 'Check the URL.',
+    next: { action: 'upload' },
     details,
     cause,
   })

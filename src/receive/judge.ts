@@ -123,6 +123,7 @@ const refused = (session: string, cause?: unknown): SvcError =>
     `WeChat refuses to send for session "${session}" for now; nothing was sent`,
     {
       cause,
-      hint: 'Wait until the user writes: that heals it most often. svc check tells whether the login works.',
+      hint: 'Wait until the user writes: that heals it most often. A check tells whether the login works.',
+      next: { action: 'run', command: ['check', session] },
     },
   )

@@ -1,6 +1,6 @@
 /** What a user sends, as wire items: texts, media, quotes in every form that was seen (protocol notes 3.2, 3.3, 4). */
 import { createHash, randomBytes } from 'node:crypto'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
 import type { Piece } from './media.ts'
 import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
@@ -108,7 +108,8 @@ export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: st
     .prepare('SELECT * FROM message WHERE message_id = ? ORDER BY seq DESC LIMIT 1')
     .get(messageId)
   if (!row) {
-    throw new SvcError('message_not_found', 'quote: no such message', {
+    throw new SvcError('message_not_found', 'no such message', {
+      field: 'quote',
       hint: 'GET /phone/messages shows the ids.',
     })
   }
@@ -145,7 +146,7 @@ function middleOf(text: string): string {
 /** From the start-th `start` to the end-th `end`, both counted from 0 over the whole text. */
 function partialOf(text: string, part: string): Fields {
   const at = part ? text.indexOf(part) : -1
-  if (at < 0) throw new SvcError('invalid_arguments', 'part: not found in the quoted text')
+  if (at < 0) throw badArgument('part', 'not found in the quoted text')
   const letters = [...part]
   const few = Math.min(8, letters.length)
   const start = letters.slice(0, few).join('')

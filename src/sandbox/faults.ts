@@ -1,6 +1,6 @@
 /** What can go wrong on purpose: per endpoint and bot, a number of times or at a rate. */
 import { randomBytes } from 'node:crypto'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 
 /** The endpoints faults are named by; `*` is any. */
 export const faultEndpoints = [
@@ -119,14 +119,12 @@ const kindNames = Object.keys(faultKinds) as FaultKind[]
 
 function oneOf<T extends string>(field: string, value: unknown, allowed: readonly T[]): T {
   if (allowed.includes(value as T)) return value as T
-  throw new SvcError('invalid_arguments', `${field}: not one of those that exist`, {
-    hint: `Use one of ${allowed.join(', ')}.`,
-  })
+  throw badArgument(field, 'not one of those that exist', { hint: `Use one of ${allowed.join(', ')}.` })
 }
 
 function number(field: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback
   const given = typeof value === 'string' && value.trim() ? Number(value) : value
   if (typeof given === 'number' && Number.isFinite(given)) return given
-  throw new SvcError('invalid_arguments', `${field}: expected a number`)
+  throw badArgument(field, 'expected a number')
 }

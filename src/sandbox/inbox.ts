@@ -73,7 +73,8 @@ export class Inbox {
     const bot =
       this.#people.bot(botId) ?? (botId ? undefined : this.#people.botFor(this.#people.firstUser().id))
     if (!bot) {
-      throw new SvcError('not_found', 'to: no such bot', {
+      throw new SvcError('not_found', 'no such bot', {
+        field: 'to',
         hint: 'Name a bot in "to"; GET /phone/state lists them.',
       })
     }

@@ -1,5 +1,5 @@
 /** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
@@ -79,7 +79,7 @@ export class People {
       name: options.name ?? names[count] ?? `User ${count + 1}`,
       created_at: this.#core.now(),
     }
-    if (this.user(user.id)) throw new SvcError('invalid_arguments', 'id: this user exists already')
+    if (this.user(user.id)) throw badArgument('id', 'this user exists already')
     db.prepare('INSERT INTO user (id, name, created_at) VALUES (?, ?, ?)').run(
       user.id,
       user.name,

@@ -1,5 +1,5 @@
 /** The arguments of a phone call, from the query or the body; curl needs no content type. */
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { type Fields, fieldsOf, fromWire, toWire } from './wire-text.ts'
 
 const jsonBytesAtMost = 64 * 1024 * 1024
@@ -27,15 +27,13 @@ export class PhoneArgs {
     if (value === undefined || value === '') return undefined
     if (typeof value === 'string') return value
     if (typeof value === 'number') return String(value)
-    throw new SvcError('invalid_arguments', `${name}: expected a text`)
+    throw badArgument(name, 'expected a text')
   }
 
   need(name: string): string {
     const value = this.text(name)
     if (value === undefined) {
-      throw new SvcError('invalid_arguments', `${name}: missing`, {
-        hint: 'GET /phone/api shows every argument.',
-      })
+      throw badArgument(name, 'missing', { hint: 'GET /phone/api shows every argument.' })
     }
     return value
   }
@@ -49,20 +47,20 @@ export class PhoneArgs {
     const value = this.text(name)
     if (value === undefined) return undefined
     if (/^\d+$/.test(value)) return Number(value)
-    throw new SvcError('invalid_arguments', `${name}: expected a whole number`)
+    throw badArgument(name, 'expected a whole number')
   }
 
   one<T extends string>(name: string, allowed: readonly T[]): T | undefined {
     const value = this.text(name)
     if (value === undefined || allowed.includes(value as T)) return value as T | undefined
-    throw new SvcError('invalid_arguments', `${name}: expected one of ${allowed.join(', ')}`)
+    throw badArgument(name, `expected one of ${allowed.join(', ')}`)
   }
 
   /** An object argument, as JSON text with its ids bare again. */
   json(name: string): string {
     const value = this.#fields[name]
     if (typeof value === 'object' && value !== null) return toWire(value)
-    throw new SvcError('invalid_arguments', `${name}: expected an object`)
+    throw badArgument(name, 'expected an object')
   }
 }
 

@@ -13,7 +13,7 @@ export function chatText(world: World, options: { user?: string; limit: number }
   const { core, people } = world
   const users = people.users()
   const user = options.user === undefined ? users[0] : users.find(({ id }) => id === options.user)
-  if (!user) throw new SvcError('not_found', 'user: no such user')
+  if (!user) throw new SvcError('not_found', 'no such user', { field: 'user' })
   const lines = seenMessages(world, { user: user.id, limit: options.limit }).flatMap(message => {
     const who = message.from === 'bot' ? 'bot' : user.name
     return message.items.map(item => `${who}: ${quoted(message)}${spoken(item)}${hidden(message)}`)

@@ -79,7 +79,7 @@ export const phoneRoutes: PhoneRoute[] = [
     run(args, world) {
       const bot = args.text('bot')
       if (bot === undefined) return seenLogin(world.logins.expire(args.text('qrcode')))
-      if (!world.people.bot(bot)) throw new SvcError('not_found', 'bot: no such bot')
+      if (!world.people.bot(bot)) throw new SvcError('not_found', 'no such bot', { field: 'bot' })
       world.people.expire(bot)
       return { bot_id: bot, live: false }
     },

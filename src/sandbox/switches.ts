@@ -3,7 +3,7 @@
  * data. The first value of a row is the faithful default, save `replay`: the sandbox as we start it replays a batch
  * until the cursor moves, the kinder of the two behaviours reported.
  */
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 
 interface Row<T extends string | number> {
   readonly default: T
@@ -126,7 +126,7 @@ export function readSwitches(input: Record<string, unknown>): Partial<Switches> 
   for (const [name, value] of Object.entries(input)) {
     const row = (switchTable as Record<string, Row<string | number>>)[name]
     if (!row) {
-      throw new SvcError('invalid_arguments', `${name}: no such switch`, {
+      throw badArgument(name, 'no such switch', {
         hint: `The switches are ${Object.keys(switchTable).join(', ')}.`,
       })
     }
@@ -137,7 +137,7 @@ export function readSwitches(input: Record<string, unknown>): Partial<Switches> 
         ? row.values.includes(given as string)
         : typeof given !== 'number' || (Number.isInteger(given) && given >= 0))
     if (!fits) {
-      throw new SvcError('invalid_arguments', `${name}: not a value of this switch`, {
+      throw badArgument(name, 'not a value of this switch', {
         hint: row.values ? `Use one of ${row.values.join(', ')}.` : `Give a ${typeof row.default}.`,
       })
     }

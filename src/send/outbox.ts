@@ -80,7 +80,8 @@ export class Outbox {
     const ended = id === undefined ? undefined : await store.outbox.end(id, cancelled, 'queue')
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
-        hint: 'GET /outbox shows what waits; history tells what became of the rest.',
+        hint: 'history tells what became of what left it.',
+        next: { action: 'see', what: 'outbox' },
       })
     }
     await media.discard(ended.files)

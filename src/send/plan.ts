@@ -1,7 +1,7 @@
 /** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { isSvcError, SvcError } from '../model/error.ts'
+import { renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { quotaPerInbound } from '../model/session.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
@@ -31,7 +31,7 @@ export async function look(request: SendRequest, media: MediaFiles, caller: Call
   const { text } = request
   const texts = text === undefined || text === '' ? [] : partsOf(text)
   if (texts.length + request.media.length === 0)
-    throw new SvcError('invalid_arguments', 'send: expected text, media or both')
+    throw new SvcError('invalid_arguments', 'expected text, media or both')
   for (const [nth, content] of request.media.entries())
     await media.look(content, caller).catch(error => Promise.reject(ofEntry(error, nth)))
   return texts
@@ -66,17 +66,11 @@ export async function stage(request: SendRequest, media: MediaFiles, caller: Cal
 
 export const release = (files: readonly StagedFile[]) => Promise.all(files.map(file => file.release()))
 
-/** What is wrong with a source of media, said of its place in the list. */
-function ofEntry(error: unknown, nth: number): unknown {
-  const [, rest = '', problem] =
-    (isSvcError(error, 'invalid_arguments') && /^media(\.\w+)?: (.+)$/s.exec(error.message)) || []
-  if (problem === undefined) return error
-  const field = `media[${nth}]${rest}`
-  const { hint } = error as SvcError
-  return new SvcError('invalid_arguments', `${field}: ${problem}`, {
-    ...{ hint, cause: error, details: { errors: [{ field, problem }] } },
-  })
-}
+/** What is wrong with a source of media, with its place in the list. */
+const ofEntry = (error: unknown, nth: number): unknown =>
+  error instanceof SvcError
+    ? renamed(error, ({ field, problem }) => ({ field: field.replace(/^media\b/, `media[${nth}]`), problem }))
+    : error
 
 /** Equal for requests that say the same: media by what the caller names. */
 export function namesOf({ to, text, media, session, when_closed }: SendRequest): string {

@@ -59,11 +59,12 @@ export const throttled = (waitMs: number): SvcError =>
 /** The pace allows it only then. */
 export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
   const seconds = Math.ceil(waitMs / 1000)
-  return new SvcError('rate_limited', `the pace allows the next send to this user in ${seconds} s`, {
+  return new SvcError('rate_limited', 'the pace allows no more sends to this user for now', {
     retryAfter: seconds,
     ...(sandboxed && {
       // The sandbox refuses bursts of its own, as WeChat does.
-      hint: 'Try again then. To send without waiting: --pace off, and "burst" off at the phone.',
+      hint: 'To send without waiting: --pace off, and "burst" off at the phone.',
+      next: { action: 'wait' },
     }),
   })
 }
@@ -101,13 +102,10 @@ export function uploadError(error: unknown, to: string): unknown {
   )
 }
 
-export const reasonOf = ({ code, message, hint, retryAfter }: SvcError): EndReason => ({
-  ...{ code, detail: message, hint },
-  ...(retryAfter !== undefined && { retry_after: retryAfter }),
-})
+export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndReason => {
+  const { field, hint, next } = options
+  return { ...{ code, detail: problem, field, hint, next }, retry_after: retryAfter }
+}
 
-export const errorOf = ({ code, detail, hint, retry_after }: EndReason): SvcError =>
-  new SvcError(code as ErrorCode, detail, {
-    ...(hint !== undefined && { hint }),
-    ...(retry_after !== undefined && { retryAfter: retry_after }),
-  })
+export const errorOf = ({ code, detail, field, hint, next, retry_after }: EndReason): SvcError =>
+  new SvcError(code as ErrorCode, detail, { ...{ field, hint, next }, retryAfter: retry_after })

@@ -48,6 +48,11 @@ function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
     status: status === 'sending' ? 'queued' : status,
     ...(message_id !== undefined && { message_id }),
     // A refusal that it waits after is told by the lane.
-    ...(error && status !== 'queued' && { error }),
+    ...(error && status !== 'queued' && { error: shown(errorOf(error)) }),
   }
 }
+
+const shown = ({ code, hint, message, retryAfter }: SvcError): NonNullable<SendPart['error']> => ({
+  ...{ code, detail: message, hint },
+  ...(retryAfter !== undefined && { retry_after: retryAfter }),
+})

@@ -6,7 +6,7 @@
  */
 
 import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type BotInfo, countNow } from '../model/session.ts'
 import { linked } from '../platform/signals.ts'
@@ -136,7 +136,7 @@ export class Sender {
     const { media, route, rules, sandboxed, store, worker } = this.#ports
     const queues = request.when_closed === 'queue'
     if (queues && !store.durable)
-      throw new SvcError('invalid_arguments', 'when_closed: queue needs the message store, which is off')
+      throw badArgument('when_closed', 'queue needs the message store, which is off')
     const { name: session, bot } = await route(request.to, request.session)
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)

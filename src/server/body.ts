@@ -1,8 +1,7 @@
 /** Request bodies: bounded before they are read, and JSON with long ids intact. */
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
-import { SvcError } from '../model/error.ts'
-import { invalid } from '../tools/parse.ts'
+import { invalid, SvcError } from '../model/error.ts'
 
 /**
  * The JSON value of a request. Integers of 16 digits and more arrive as strings.

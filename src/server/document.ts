@@ -167,11 +167,7 @@ function problemExample(code: ErrorCode): Json {
   const { title } = errorKind(code)
   const sample =
     code === 'invalid_arguments'
-      ? new SvcError(code, 'to: missing; expected a user id like <user>@<domain>', {
-          details: {
-            errors: [{ field: 'to', problem: 'missing; expected a user id like <user>@<domain>' }],
-          },
-        })
+      ? new SvcError(code, 'missing; expected a user id like <user>@<domain>', { field: 'to' })
       : new SvcError(code, title, code === 'rate_limited' ? { retryAfter: 12 } : {})
   return { summary: title, value: { ...problemOf(sample), type: problemType(code) } }
 }

@@ -1,5 +1,6 @@
 /** Errors as HTTP tells them: `application/problem+json` (RFC 9457), one shape for every failure at this door. */
 import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
+import { adviceOf, type Wording } from '../model/next-step.ts'
 
 /** What every failure looks like on the wire. */
 export interface ProblemBody {
@@ -19,8 +20,8 @@ export interface ProblemBody {
 /** The URI that names a kind of problem. */
 export const problemType = (code: ErrorCode): string => `urn:svc:problem:${code}`
 
-/** The body of an error. */
-export function problemOf(error: SvcError): ProblemBody {
+/** The body of an error, in the words of the HTTP door or of another. */
+export function problemOf(error: SvcError, wording?: Wording): ProblemBody {
   const { status, title } = errorKind(error.code)
   return {
     type: problemType(error.code),
@@ -28,7 +29,7 @@ export function problemOf(error: SvcError): ProblemBody {
     status,
     detail: error.message,
     code: error.code,
-    hint: error.hint,
+    hint: adviceOf(error, wording),
     ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
     ...(error.details && { details: error.details }),
   }

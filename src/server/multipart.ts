@@ -6,7 +6,7 @@
  * Fields must stand before the file, as forms and curl send them in the order they are given.
  */
 import { Buffer } from 'node:buffer'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 
 export interface MultipartFile {
   /** The small fields that stood before the file. */
@@ -52,7 +52,7 @@ export async function readFilePart(
 }
 
 const malformed = (expected: string) =>
-  new SvcError('invalid_arguments', `body: ${expected}`, {
+  badArgument('body', expected, {
     details: { errors: [{ field: 'body', problem: expected }] },
     hint: 'Send the bytes as they are with query parameters file_name and kind, or a form with one file as its last field.',
   })

@@ -4,7 +4,7 @@ import { link, open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 
 /** Where a generated token is kept. */
@@ -21,15 +21,15 @@ export async function givenToken({
 }: Pick<Config, 'token' | 'tokenFile'>): Promise<string | undefined> {
   if (tokenFile === undefined) return token
   if (token !== undefined) {
-    throw new SvcError('invalid_arguments', '--token-file: expected without --token, got both', {
+    throw badArgument('--token-file', 'expected without --token, got both', {
       hint: 'Give one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
     })
   }
   const read = tokenIn((await readTokenFile(tokenFile)).trim())
   if (read !== undefined) return read
-  throw new SvcError(
-    'invalid_arguments',
-    `--token-file: expected one line of printable ASCII characters without spaces in ${tokenFile}`,
+  throw badArgument(
+    '--token-file',
+    `expected one line of printable ASCII characters without spaces in ${tokenFile}`,
     { hint: 'head -c 32 /dev/urandom | base64 | tr -d /+= prints one.' },
   )
 }
@@ -45,7 +45,7 @@ async function readTokenFile(path: string): Promise<string> {
         : code === 'EACCES'
           ? 'cannot be read by this user'
           : `cannot be read (${code})`
-    throw new SvcError('invalid_arguments', `--token-file: ${path} ${what}`, {
+    throw badArgument('--token-file', `${path} ${what}`, {
       hint: 'Name a file that the user of the service may read.',
       cause: error,
     })

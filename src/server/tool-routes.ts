@@ -1,7 +1,7 @@
 /** `POST /tools/default/<name>` for every tool, and `GET /tools`. */
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
-import { invoke, type Tool } from '../tools/index.ts'
+import { describedFor, invoke, type Tool } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
 import { HttpCall, settlingBody } from './http-call.ts'
@@ -40,7 +40,7 @@ export function addToolRoutes(app: Elysia, tools: readonly Tool[], context: Rout
       detail: {
         operationId: tool.name,
         summary: tool.title,
-        description: tool.description,
+        description: describedFor(tool, 'remote'),
         tags: [sessionTools.has(tool.name) ? 'sessions' : 'messages'],
         ...noted({
           errors: [...new Set([...bodyErrors, ...tool.errors, ...doorErrors])],
@@ -65,7 +65,7 @@ export function addToolRoutes(app: Elysia, tools: readonly Tool[], context: Rout
 /** A tool as GET /tools shows it. */
 const listed = (tool: Tool) => ({
   name: tool.name,
-  description: tool.description,
+  description: describedFor(tool, 'remote'),
   effect: tool.effect,
   path: toolPath(tool),
   input_schema: tool.inputSchema,

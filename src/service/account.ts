@@ -2,7 +2,7 @@
 
 import { chown, mkdir } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
 import { runProgram } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -29,7 +29,7 @@ export async function accountOf(name: string, platform: string, home: string): P
   const [uid, gid, own] = [Number(fields[2]), Number(fields[3]), fields.at(-2) ?? '']
   if (fields[0] !== name || !Number.isInteger(uid) || !Number.isInteger(gid) || !isAbsolute(own)) {
     const command = `sudo useradd --system --user-group --no-create-home --home-dir ${shellWord(home)} --shell /usr/sbin/nologin ${shellWord(name)}`
-    throw new SvcError('invalid_arguments', `--user: there is no user ${name}`, {
+    throw badArgument('--user', `there is no user ${name}`, {
       hint: `Name an existing one${platform === 'darwin' ? '.' : `, or make it, then install again: ${command}`}`,
     })
   }
@@ -39,9 +39,7 @@ export async function accountOf(name: string, platform: string, home: string): P
 
 /** svc never runs as root. */
 export const runsAsRoot = (): SvcError =>
-  new SvcError('invalid_arguments', '--user: svc needs no rights of root, and is not run as root', {
-    hint: 'Name another user.',
-  })
+  badArgument('--user', 'svc needs no rights of root, and is not run as root', { hint: 'Name another user.' })
 
 /**
  * Makes the folders that are not there, for the user.

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Client, Scope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
@@ -19,7 +19,7 @@ export function hookOf(
   command: readonly string[],
 ) {
   if (client.name !== 'claude-code')
-    throw new SvcError('invalid_arguments', `--hook: svc knows the prompt hook of Claude Code only`, {
+    throw badArgument('--hook', 'svc knows the prompt hook of Claude Code only', {
       hint: 'Leave the option out; where another client has such a hook, let it run svc hook-poll.',
     })
   const { home, project, claudeCode } = folders

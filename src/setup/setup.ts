@@ -3,7 +3,7 @@
 import { realpathSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
 import type { Client, Scope, Server } from './clients.ts'
 import { type Edit, type Step, sameSettings, Unreadable, valueAt } from './edit.ts'
@@ -118,12 +118,12 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
   const { client, scope, name, server, folders, hook } = request
   const candidates = client.files[scope]?.(folders)
   if (!candidates)
-    throw new SvcError('invalid_arguments', `--project: ${client.title} has no settings for one project`, {
+    throw badArgument('--project', `${client.title} has no settings for one project`, {
       hint: 'Leave the option out.',
     })
   const entry = client.entry(server, name)
   if (!entry)
-    throw new SvcError('invalid_arguments', `--url: ${client.title} starts its servers itself`, {
+    throw badArgument('--url', `${client.title} starts its servers itself`, {
       hint: 'Leave the option out, or add the address under Connectors in its settings.',
     })
   const servers: Target = {

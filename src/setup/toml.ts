@@ -39,6 +39,7 @@ function parsed(text: string): unknown {
     return parse(text)
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
+    // The library gives the reason in its message alone.
     const reason = error.message.split('\n')[0]?.replace('Invalid TOML document: ', '') ?? ''
     throw new Unreadable(`is not valid TOML (line ${error.line}: ${reason})`)
   }

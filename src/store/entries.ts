@@ -1,5 +1,6 @@
 /** Rows of the outbox: a call of send is an entry with a part per message. */
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
+import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
@@ -24,7 +25,10 @@ export type SendMode = 'fail' | 'queue'
 export interface EndReason {
   code: string
   detail: string
+  /** As the error was made: the field it is about, and what to do next. */
+  field?: string
   hint?: string
+  next?: Next
   retry_after?: number
 }
 

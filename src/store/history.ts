@@ -6,7 +6,7 @@
  * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, so its
  * cost is bounded whatever is in it; windows in which little is found grow.
  */
-import { SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { Direction, MessageKind } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, SqlValue } from '../platform/sqlite.ts'
@@ -168,7 +168,7 @@ export class History {
     if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
     const needle = filter.text_contains === undefined ? '' : searchable(filter.text_contains)
     if (needle.length > needleLimit) {
-      throw new SvcError('invalid_arguments', `text_contains: expected at most ${needleLimit} characters`)
+      throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
     }
     if (needle !== '') {
       // LIKE compares anew at every place, 9 ms for a text made for it; but a short needle it finds without a copy.

@@ -504,5 +504,6 @@ const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part 
 
 const tooMany = (waiting: number) =>
   new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
-    hint: 'Stop sending; wait until the user writes, or cancel some: GET /outbox shows them.',
+    hint: 'Stop sending; wait until the user writes, or cancel some of them.',
+    next: { action: 'see', what: 'outbox' },
   })

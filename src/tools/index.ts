@@ -11,7 +11,7 @@ import { setDefault } from './set-default.ts'
 import type { Tool } from './tool.ts'
 
 export { invoke, toSvcError } from './invoke.ts'
-export type { CommandShape, Effect, Example, Tool } from './tool.ts'
+export { type CommandShape, describedFor, type Effect, type Example, type Tool } from './tool.ts'
 
 /** By the names of the library's methods. */
 export const verbs = {

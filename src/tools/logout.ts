@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
 import { defineTool } from './tool.ts'
 
@@ -37,13 +37,9 @@ On a terminal it asks first; elsewhere it wants the name, or --yes for the defau
     async refuse(gateway, { session_name }) {
       const names = (await gateway.accounts.list()).map(({ name }) => name)
       if (session_name || names.length < 2) return
-      throw new SvcError(
-        'invalid_arguments',
-        `session_name: expected which of several: ${names.join(', ')}`,
-        {
-          hint: 'svc logout NAME ends that one.',
-        },
-      )
+      throw badArgument('session_name', `expected which of several: ${names.join(', ')}`, {
+        next: { action: 'run', command: ['logout', 'NAME'] },
+      })
     },
     async question(gateway, { session_name }) {
       const sessions = await gateway.accounts.list()

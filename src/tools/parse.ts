@@ -6,15 +6,8 @@
  * uses more, so that no keyword is ever silently ignored.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { SvcError } from '../model/error.ts'
+import { invalid, type Problem } from '../model/error.ts'
 import { conversionOf, type JsonSchema } from './schema.ts'
-
-/** One thing wrong with an input. */
-export interface Problem {
-  /** `to`, `media[0].kind`; '' is the input itself. */
-  field: string
-  problem: string
-}
 
 /**
  * The input as the tool wants it.
@@ -26,19 +19,6 @@ export function parse<S extends TSchema>(schema: S, input: unknown): Static<S> {
   const value = checked(schema as unknown as JsonSchema, input, '', problems)
   if (problems.length > 0) throw invalid(problems)
   return value as Static<S>
-}
-
-/** Many wrong fields help nobody; an attacker's 10,000 unknown keys are not echoed. */
-const shownAtMost = 20
-
-/** The error of a caller who gave wrong arguments. */
-export function invalid(problems: readonly Problem[]): SvcError {
-  const shown = problems.slice(0, shownAtMost)
-  const more = problems.length - shown.length
-  const lines = shown.map(({ field, problem }) => (field ? `${field}: ${problem}` : problem))
-  return new SvcError('invalid_arguments', lines.join('; ') + (more > 0 ? `; and ${more} more` : ''), {
-    details: { errors: shown },
-  })
 }
 
 /** What does not fit the schema; empty when all does. For tests and for doors that only look. */

@@ -1,8 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { isSvcError, SvcError } from '../model/error.ts'
+import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { exampleUser } from './example-values.ts'
-import { invalid, type Problem } from './parse.ts'
 import { Shaped } from './schema.ts'
 import { defineTool } from './tool.ts'
 
@@ -11,7 +10,7 @@ const path = (what: string) =>
     Type.String({
       minLength: 1,
       maxLength: 4096,
-      description: `Path of ${what} on the machine of the service, inside its media root.`,
+      description: `Path of ${what} on the machine of the service.`,
     }),
   )
 
@@ -96,7 +95,7 @@ export function mediaOf(input: Static<typeof Input>): MediaContent[] {
     else
       problems.push({
         field: 'file_name',
-        problem: 'expected together with file_path, or with one other path',
+        problem: 'expected together with the path of one file',
       })
   }
   const media = input.media ?? []
@@ -108,8 +107,9 @@ export function mediaOf(input: Static<typeof Input>): MediaContent[] {
         problem: 'expected exactly one of path, url, data, upload_id',
       })
     if (one.data !== undefined && (one.data.length / 4) * 3 - 2 > dataMaxBytes)
-      throw new SvcError('payload_too_large', `media[${index}].data: more than 16 MiB`, {
-        hint: 'Upload it with POST /media and send its upload_id.',
+      throw new SvcError('payload_too_large', 'expected at most 16 MiB of base64', {
+        field: `media[${index}].data`,
+        next: { action: 'upload' },
       })
   }
   const all = [...paths, ...media]
@@ -125,9 +125,16 @@ export const send = defineTool({
   effect: 'write',
   description: `Sends text, media, or both to one user: the text first, then each media as a message of its own. All media are uploaded before anything is sent.
 
-WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and goes out when the user writes, after what waits already, texts joined into one message; GET /outbox shows what waits, history what became of it.
+WeChat allows a bot to answer only: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. When it is closed or used up the call fails with \`window_closed\` or \`quota_exhausted\`; stop then and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result tell what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and goes out when the user writes, after what waits already, texts joined into one message; history shows what became of it.
 
-\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file. Paths must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data.`,
+\`accepted\` means that WeChat took the message; whether it was delivered or read, WeChat does not tell. On \`unknown\` no answer came and the message may have arrived: look before repeating it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file.`,
+  about: {
+    remote:
+      'A path must lie in the media root of the service; from another machine upload with POST /media, or give a URL or base64 data. GET /outbox shows what waits.',
+    anyFile: "A path may name any file of this machine except svc's own. svc outbox shows what waits.",
+    someFiles:
+      "A path must lie in the folder that svc was started in, or in the media folder of svc's data directory. svc outbox shows what waits.",
+  },
   input: Input,
   output: SendResult,
   errors: [
@@ -253,19 +260,14 @@ WeChat allows a bot to answer only: the user must have written first, the answer
   },
 })
 
-/** An error that names an entry of the media sent, said of the field that it was given in. */
+/** An error about an entry of the media sent, with the field that it was given in. */
 function asGiven(error: unknown, media: readonly MediaContent[], listed: number): unknown {
-  const problems = isSvcError(error, 'invalid_arguments') && (error.details?.errors as Problem[] | undefined)
-  if (!problems) return error
+  if (!(error instanceof SvcError)) return error
   const paths = media.length - listed
-  const renamed = problems.map(({ field, problem }) => ({
+  return renamed(error, ({ field, problem }) => ({
     field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, at: string, path = '') =>
       Number(at) < paths ? `${media[Number(at)]!.kind}_path` : `media[${Number(at) - paths}]${path}`,
     ),
     problem,
   }))
-  const { hint } = error as SvcError
-  return new SvcError('invalid_arguments', invalid(renamed).message, {
-    ...{ hint, cause: error, details: { errors: renamed } },
-  })
 }

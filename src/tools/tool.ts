@@ -52,6 +52,13 @@ export interface CommandShape {
   readonly examples?: readonly (readonly [line: string, does: string])[]
 }
 
+/** Where a caller is, and which files it may name by their paths. */
+export type Whereabouts = 'remote' | 'anyFile' | 'someFiles'
+
+/** The description of a tool for a caller there. */
+export const describedFor = ({ about, description }: Tool, where: Whereabouts): string =>
+  about?.[where] === undefined ? description : `${description}\n\n${about[where]}`
+
 /** A call worth showing in the docs. */
 export interface Example<I = unknown, O = unknown> {
   readonly summary: string
@@ -68,6 +75,8 @@ export interface ToolDefinition<I extends TSchema, O extends TSchema> {
   readonly machineOnly?: true
   /** To a person and an agent alike: what, when, what goes wrong, what WeChat does not allow. */
   readonly description: string
+  /** What else a caller is told, by where it is: elsewhere, or on this machine with the right to name any or some files. */
+  readonly about?: { readonly [W in Whereabouts]?: string }
   readonly input: I
   readonly output: O
   /** Codes of its own; those of every call are added. */

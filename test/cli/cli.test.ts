@@ -540,7 +540,7 @@ describe('serving', () => {
       await svc(['token', '-d', dir]),
       1,
       `none is kept in ${join(dir, 'api_token')}`,
-      '--host 0.0.0.0 makes one',
+      'svc openapi --host 0.0.0.0',
     )
   })
 

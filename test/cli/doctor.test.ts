@@ -147,12 +147,12 @@ describe('svc doctor', () => {
     const { findings } = JSON.parse((await svc(['doctor', '--json', ...line])).stdout) as Report
     const fixes = findings.flatMap(({ fix }) => fix ?? [])
     const given = `--port ${taken.port} --admin-port 9002 --sandbox-port 9001`
-    expect(fixes).toContain(`svc openapi ${given} --sandbox -d ${dir}`)
-    expect(fixes).toContain(`svc sandbox --sandbox-port 9001 -d ${dir}`)
+    expect(fixes).toContain(`svc openapi --sandbox -d ${dir} ${given}`)
+    expect(fixes).toContain(`svc sandbox -d ${dir} --sandbox-port 9001`)
     expect(fixes).toContain(`svc login --sandbox -d ${dir}`)
     // The port that is to be another one stays what it says.
     expect(fixes.join('\n')).toContain(
-      `svc openapi --port 0 --admin-port 9002 --sandbox-port 9001 --sandbox -d ${dir}`,
+      `svc openapi --port 0 --sandbox -d ${dir} --admin-port 9002 --sandbox-port 9001`,
     )
   })
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { access } from 'node:fs/promises'
-import { tools } from '../../src/tools/index.ts'
-import { describedLocally, saidLocally } from '../../src/tools/wording.ts'
+import { describedFor, tools } from '../../src/tools/index.ts'
 import { failure } from '../support/failure.ts'
 import {
   type ClientKind,
@@ -63,9 +62,9 @@ describe.each(ways)('over %s with the client of %s', (...way) => {
       expect(listed.map(({ name }) => name)).toEqual(tools.map(({ name }) => name))
       for (const [index, tool] of tools.entries()) {
         const { title, description, inputSchema } = listed[index]
-        const said = remote ? tool.description : saidLocally(tool.description, false)
+        const said = describedFor(tool, remote ? 'remote' : 'someFiles')
         expect({ title, description }).toEqual({ title: tool.title, description: said })
-        expect(inputSchema).toEqual(remote ? tool.inputSchema : describedLocally(tool.inputSchema))
+        expect(inputSchema).toEqual(tool.inputSchema)
         // On this machine there is no service over HTTP to speak of.
         if (!remote) expect(JSON.stringify(listed[index])).not.toMatch(/\b(GET|POST|DELETE) \/|media root/)
       }

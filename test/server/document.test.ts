@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
-import { type Tool, tools } from '../../src/tools/index.ts'
+import { describedFor, type Tool, tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { type Json, type Rest, startRest } from '../support/rest.ts'
 
@@ -53,7 +53,7 @@ describe('the OpenAPI document', () => {
     for (const tool of tools) {
       const operation = document.paths[`/tools/default/${tool.name}`].post
       expect(operation.operationId).toBe(tool.name)
-      expect(operation.description).toBe(tool.description)
+      expect(operation.description).toBe(describedFor(tool, 'remote'))
       const body = operation.requestBody.content['application/json']
       expect(Object.keys(operation.requestBody.content)).toEqual(['application/json'])
       expect(Object.keys(body.schema.properties ?? {})).toEqual(

@@ -188,11 +188,7 @@ describe('what reaches the gateway', () => {
       { to: 'u@x', media: [{ kind: 'sticker', path: 'a' }] },
       'media[0].kind: expected one of',
     ],
-    [
-      'a lonely file name',
-      { to: 'u@x', text: 'x', file_name: 'a' },
-      'file_name: expected together with file_path',
-    ],
+    ['a lonely file name', { to: 'u@x', text: 'x', file_name: 'a' }, 'file_name: expected together with'],
     ['an empty path', { to: 'u@x', image_path: '' }, 'image_path: expected a string of 1 to 4096'],
     ['another way to wait', { to: 'u@x', text: 'x', when_closed: 'later' }, 'when_closed: expected'],
     ['an empty key', { to: 'u@x', text: 'x', idempotency_key: '' }, 'idempotency_key: expected'],

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { SvcError } from '../../model/error.ts'
+import { badArgument } from '../../model/error.ts'
 import {
   addConfigOptions,
   addEpilogue,
@@ -20,13 +20,7 @@ export function add(line: CommandLine): void {
     ['svc migrate weilink --dry-run', 'what would come over, and nothing is changed'],
     ['svc migrate openclaw --help', 'what each takes'],
   ]).action(() => {
-    throw new SvcError(
-      'invalid_arguments',
-      'migrate: expected the program to move from, weilink or openclaw',
-      {
-        hint: 'See svc migrate --help.',
-      },
-    )
+    throw badArgument('migrate', 'expected the program to move from, weilink or openclaw')
   })
   const programs = [
     {

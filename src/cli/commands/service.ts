@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { SvcError } from '../../model/error.ts'
+import { badArgument } from '../../model/error.ts'
 import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../command.ts'
 
 /** `svc service install`, `svc service uninstall`, `svc service status`. */
@@ -14,9 +14,7 @@ export function add(line: CommandLine): void {
     ['svc service install', 'for you alone, on your data directory'],
     ['svc service status', 'whether it runs, and well'],
   ]).action(() => {
-    throw new SvcError('invalid_arguments', 'service: expected install, uninstall or status', {
-      hint: 'See svc service --help.',
-    })
+    throw badArgument('service', 'expected install, uninstall or status')
   })
 
   const install = named(

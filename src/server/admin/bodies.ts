@@ -1,6 +1,5 @@
 /** What the panel's API takes and answers, as schemas: checked by our one parse, shown in its document. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { LoginNotice } from '../../gateway/face.ts'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { Direction, MediaKind, Message, MessageKind } from '../../model/message.ts'
 import { LoginStatus, Session, SessionUser } from '../../model/session.ts'
@@ -80,13 +79,6 @@ export const Login = Type.Composite([
       description: '"" when the session is connected already and nothing was started.',
     }),
     revision: Type.Integer({ description: 'Counts the changes; pass it on as seen.' }),
-    notice: Type.Optional(
-      Type.Unsafe<LoginNotice>({
-        type: 'string',
-        enum: ['wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
-        description: 'What just happened, where the status does not say it.',
-      }),
-    ),
     qr_svg: Type.Optional(Type.String({ description: 'The QR code as an SVG image.' })),
   }),
 ])

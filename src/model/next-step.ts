@@ -1,0 +1,88 @@
+/** What to do next after an error, as data; and the words that each door has for it. */
+
+/** An action with its arguments. */
+export type Next =
+  /** Log a session in, or log it in again. */
+  | { action: 'login'; session?: string }
+  /** Run a command of svc, given as its words. */
+  | { action: 'run'; command: readonly string[] }
+  /** Look something up: names, ids, arguments. */
+  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'arguments' }
+  /** Give a file in the way that works from where the caller is. */
+  | { action: 'upload' }
+  /** Repeat the call after the error's `retryAfter`. */
+  | { action: 'wait' }
+
+/**
+ * Who is told: `http` a program that calls the REST API, `mcp` an agent elsewhere, `local` an agent whose client started
+ * svc on this machine, `cli` a person or script that typed a command.
+ */
+export type Door = 'http' | 'mcp' | 'local' | 'cli'
+
+/** How a door says things. */
+export interface Wording {
+  readonly door: Door
+  /** A command of svc as one may type it there. */
+  command(words: readonly string[]): string
+  /** The command whose help shows every argument. */
+  readonly help?: string
+}
+
+/** Commands without anything to add. */
+export const plainly = (door: Door): Wording => ({ door, command: words => ['svc', ...words].join(' ') })
+
+/** An error as far as the advice goes. */
+interface Advised {
+  /** `hint` is right at every door and comes first. */
+  readonly advice: { readonly hint?: string; readonly next?: Next }
+  /** Seconds. */
+  readonly retryAfter?: number
+}
+
+/** What to do next after an error, in the words of a door. */
+export function adviceOf(
+  { advice: { hint, next }, retryAfter }: Advised,
+  wording: Wording = plainly('http'),
+): string {
+  const step = next && stepOf(next, wording, retryAfter)
+  return [hint, step].filter(Boolean).join(' ')
+}
+
+function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number | undefined): string {
+  const isCli = door === 'cli'
+  const hasShell = isCli || door === 'local'
+  switch (next.action) {
+    case 'login':
+      return isCli
+        ? `Log in with ${command(['login', ...(next.session === undefined ? [] : [next.session])])}, then try again.`
+        : 'Log in with the tool login, then call again.'
+    case 'run':
+      return `Run ${command(next.command)}.`
+    case 'see':
+      switch (next.what) {
+        case 'sessions':
+          return isCli ? `${command(['sessions'])} shows the names.` : 'Call sessions to see the names.'
+        case 'messages':
+          return isCli ? `${command(['history'])} shows the ids.` : 'Call history or recv to see message ids.'
+        case 'media':
+          return isCli
+            ? `${command(['history'])} shows which messages have media.`
+            : 'Choose a message whose items have has_media true.'
+        case 'outbox':
+          return `${hasShell ? command(['outbox']) : 'GET /outbox'} shows what waits.`
+        case 'arguments':
+          if (isCli) return `See ${help ?? 'svc --help'}.`
+          return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`
+      }
+      break
+    case 'upload':
+      return hasShell
+        ? 'You can name a file by its path.'
+        : 'You can upload the file with POST /media and pass its upload_id.'
+    case 'wait': {
+      if (!isCli) return 'Wait for retry_after seconds, then send once.'
+      const when = retryAfter === undefined ? 'later' : `in ${retryAfter} s`
+      return `Try again ${when}; --pace sets how fast you may send.`
+    }
+  }
+}

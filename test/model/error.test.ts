@@ -1,0 +1,80 @@
+import { expect, test } from 'bun:test'
+import { errorCodes, errorKind, invalid, renamed, SvcError } from '../../src/model/error.ts'
+import { adviceOf, type Door, type Next, plainly } from '../../src/model/next-step.ts'
+import { describedFor, tools } from '../../src/tools/index.ts'
+
+const errorsOf = (error: SvcError) => error.details?.errors
+
+test('a wrong field is data, alone or among others', () => {
+  const one = new SvcError('invalid_arguments', 'wrong', { field: 'to' })
+  expect(one).toMatchObject({ field: 'to', problem: 'wrong', message: 'to: wrong' })
+  expect(errorsOf(one)).toEqual([{ field: 'to', problem: 'wrong' }])
+  expect(errorsOf(invalid([{ field: 'to', problem: 'wrong' }]))).toEqual(errorsOf(one))
+  const two = invalid([
+    { field: 'to', problem: 'wrong' },
+    { field: '', problem: 'no object' },
+  ])
+  expect(two).toMatchObject({ field: undefined, message: 'to: wrong; no object' })
+  expect(errorsOf(two)).toHaveLength(2)
+  expect(errorsOf(invalid(Array(10_000).fill({ field: 'x', problem: 'y' })))).toHaveLength(20)
+})
+
+test('a caller who has other names for the fields gets the same error with those', () => {
+  const ofFlag = (error: SvcError) =>
+    renamed(error, ({ field, problem }) => ({ field: `--${field}`, problem: `${problem}!` }))
+  const next: Next = { action: 'upload' }
+  const one = new SvcError('invalid_arguments', 'wrong', { field: 'to', next, details: { at: 1 } })
+  expect(ofFlag(one)).toMatchObject({ field: '--to', message: '--to: wrong!', advice: { next } })
+  expect(ofFlag(one).details).toEqual({ at: 1, errors: [{ field: '--to', problem: 'wrong!' }] })
+  expect(ofFlag(ofFlag(one)).field).toBe('----to')
+  const many = invalid([
+    { field: 'a', problem: 'x' },
+    { field: 'b', problem: 'y' },
+  ])
+  expect(ofFlag(many).message).toBe('--a: x!; --b: y!')
+  const other = new SvcError('payload_too_large', 'too large', { field: 'data', hint: 'less', retryAfter: 3 })
+  expect(ofFlag(other)).toMatchObject({ field: '--data', hint: 'less', retryAfter: 3 })
+  const none = new SvcError('not_found', 'nothing')
+  expect(ofFlag(none)).toBe(none)
+})
+
+test('every code says what to do, at every door', () => {
+  for (const code of errorCodes) {
+    expect(errorKind(code).hint ?? errorKind(code).next).toBeDefined()
+    for (const door of ['http', 'mcp', 'local', 'cli'] as const)
+      expect(adviceOf(new SvcError(code, 'it failed'), plainly(door))).not.toBe('')
+  }
+})
+
+test('the advice of the thrower stands in place of the catalogue’s, and the command is typed as the door types it', () => {
+  const error = new SvcError('not_connected', 'it failed', {
+    hint: 'First.',
+    next: { action: 'run', command: ['doctor'] },
+  })
+  const typed = adviceOf(error, { door: 'cli', command: words => `svc ${words.join(' ')} -d there` })
+  expect(typed).toStartWith('First. ')
+  expect(typed).toContain('svc doctor -d there')
+  expect(adviceOf(new SvcError('not_connected', 'it failed', { hint: 'First.' }))).toBe('First.')
+})
+
+const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
+
+test('nobody on this machine is told of HTTP paths, by an error or by a tool', () => {
+  const actions: Next[] = [
+    { action: 'login', session: 'work' },
+    { action: 'run', command: ['doctor'] },
+    { action: 'upload' },
+    { action: 'wait' },
+    ...(['sessions', 'messages', 'media', 'outbox', 'arguments'] as const).map(
+      what => ({ action: 'see', what }) as const,
+    ),
+  ]
+  const advice = (next: Next, door: Door) =>
+    adviceOf(new SvcError('internal', 'it failed', { next }), plainly(door))
+  for (const next of actions)
+    for (const door of ['local', 'cli'] as const) expect(advice(next, door)).not.toMatch(http)
+  for (const tool of tools) {
+    for (const where of ['anyFile', 'someFiles'] as const) expect(describedFor(tool, where)).not.toMatch(http)
+    expect(JSON.stringify([tool.inputSchema, tool.outputSchema])).not.toMatch(http)
+  }
+})
