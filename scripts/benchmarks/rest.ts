@@ -14,7 +14,7 @@ const path = '/tools/default/sessions'
 export const rest: Benchmark = {
   name: 'rest',
   compares:
-    'requests/s of POST /tools/default/sessions with one connected session, against a bare Bun.serve handler that parses the body and answers the same JSON; 32 connections of plain sockets from another process.',
+    'requests/s of POST /tools/default/sessions with one connected session, against a bare Bun.serve handler that parses the body and answers the same JSON; 32 connections of plain sockets from another process. With 10 sessions on one connection: against the service with one.',
   async run({ quick, rounds, note }) {
     using folder = temporaryFolder()
     await using upstream = await startUpstream()
@@ -25,9 +25,9 @@ export const rest: Benchmark = {
     await using bare = await startChild('bare-rest.ts', [JSON.stringify(answer)])
 
     const cpu: Record<'ours' | 'bare', number[]> = { ours: [], bare: [] }
-    const measure = async (url: string, pid: number, kept: number[]) => {
+    const measure = async (url: string, pid: number, kept: number[], connections = '32') => {
       const before = cpuSecondsOf(pid)
-      await using load = await startChild('load.ts', [url, path, '{}', '32', quick ? '1' : '4'])
+      await using load = await startChild('load.ts', [url, path, '{}', connections, quick ? '1' : '4'])
       const code = await load.exited
       const lines = (await load.output()).trim().split('\n')
       if (code !== 0) throw new Error('the load process failed')
@@ -43,9 +43,21 @@ export const rest: Benchmark = {
       () => measure(bare.ready, bare.pid, cpu.bare),
       () => measure(service.url, service.pid, cpu.ours),
     )
+    using tenFolder = temporaryFolder()
+    for (let i = 0; i < 10; i++) writeSession(tenFolder.path, `shop-${i}`, upstream.ready)
+    await using ten = await startBenchService(tenFolder.path, upstream.ready)
+    await measure(ten.url, ten.pid, [], '1')
+    const many = await inTurns(
+      rounds,
+      () => measure(service.url, service.pid, [], '1'),
+      () => measure(ten.url, ten.pid, [], '1'),
+    )
     note(
       `rest: processor time per request ${median(cpu.ours).toFixed(1)} µs, bare ${median(cpu.bare).toFixed(1)} µs`,
     )
-    return [speedRow(paired, { name: 'rest', what: 'small tool call (sessions)', unit: 'req/s', goal: 0.65 })]
+    return [
+      speedRow(paired, { name: 'rest', what: 'small tool call (sessions)', unit: 'req/s', goal: 0.65 }),
+      speedRow(many, { name: 'rest', what: '10 sessions, 1 connection', unit: 'req/s', goal: 0.5 }),
+    ]
   },
 }

@@ -75,24 +75,22 @@ export class Accounts {
     const suspects = attempt(() => store.conversations(all => all.suspects(clock.now() - suspectSpanMs)))
     const records = await this.#ordered()
     const first = records[0]?.name
-    const listed = await Promise.all(
-      records.map(async ({ name, bot, damaged }): Promise<Session> => {
-        const loggingInNow = pending.delete(name)
-        const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
-        return {
-          name,
-          ...(bot && { bot_id: bot.bot_id }),
-          ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
-          connected: status === 'connected' || status === 'lapsed',
-          status,
-          is_default: name === first,
-          ...(bot && { created_at: bot.created_at }),
-          ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
-          user_count: writersIn(contexts.known(name)).length + (contexts.archive?.count(name) ?? 0),
-          ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
-        }
-      }),
-    )
+    const listed = records.map(({ name, bot, damaged }): Session => {
+      const loggingInNow = pending.delete(name)
+      const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
+      return {
+        name,
+        ...(bot && { bot_id: bot.bot_id }),
+        ...(bot?.user_id !== undefined && { user_id: bot.user_id }),
+        connected: status === 'connected' || status === 'lapsed',
+        status,
+        is_default: name === first,
+        ...(bot && { created_at: bot.created_at }),
+        ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
+        user_count: contexts.writers(name),
+        ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
+      }
+    })
     for (const name of pending) {
       listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
     }

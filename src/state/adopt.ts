@@ -34,7 +34,7 @@ export async function adopt(state: State, lock: FileLock, adoption: Adoption): P
   const name = sessionName(adoption.name)
   return lock.run(async () => {
     sessions.written(name)
-    contexts.written()
+    contexts.written(name)
     const tokenPath = sessions.tokenPath(name)
     const contextsPath = sessions.contextsPath(name)
     const file = sessions.token(name)
@@ -68,7 +68,7 @@ export async function adopt(state: State, lock: FileLock, adoption: Adoption): P
       await writeDurablyInOrder(files)
     } finally {
       sessions.written(name)
-      contexts.written()
+      contexts.written(name)
     }
     return { login, users: changed }
   })

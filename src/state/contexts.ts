@@ -3,7 +3,7 @@
  * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
  * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
  */
-import { clockSkewMs, type UserContext } from '../model/session.ts'
+import { clockSkewMs, hasWritten, type UserContext } from '../model/session.ts'
 import { setAside, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
@@ -44,6 +44,8 @@ export interface ContextArchive {
 const fileUsers = 500
 /** So many more may gather there before the oldest go to the archive. */
 const spareUsers = 100
+/** A look at one file is 4 µs, and the list of sessions needs one of each. */
+const keptMs = 1000
 
 export class Contexts {
   /** Set by whoever has a place for it; without one the file holds everybody. */
@@ -52,6 +54,7 @@ export class Contexts {
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TurnCache<Users>()
+  readonly #writers = new Map<string, { count: number; until: number }>()
   /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
@@ -82,6 +85,17 @@ export class Contexts {
         return nobody
       }
     })
+  }
+
+  /** How many have written to a session: at once what this process took in, within a second what another one did. */
+  writers(session: string): number {
+    const now = performance.now()
+    const kept = this.#writers.get(session)
+    if (kept && now < kept.until) return kept.count
+    let count = this.archive?.count(session) ?? 0
+    for (const context of this.known(session).values()) if (hasWritten(context)) count++
+    this.#writers.set(session, { count, until: now + keptMs })
+    return count
   }
 
   /**
@@ -166,10 +180,12 @@ export class Contexts {
   back(session: string, users: readonly string[]): void {
     const kept = users.filter(user => this.archive?.find(session, user))
     if (kept.length > 0) this.archive?.drop(session, kept)
+    this.#writers.delete(session)
   }
 
   /** A file was replaced by this process: whoever looks now is to see it. */
-  written(): void {
+  written(session: string): void {
+    this.#writers.delete(session)
     this.#known.forget()
   }
 
@@ -177,10 +193,11 @@ export class Contexts {
   async forget(session: string): Promise<void> {
     this.archive?.drop(session)
     const { users, others } = await this.#fresh(session)
+    this.#writers.delete(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
     await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
-    this.written()
+    this.written(session)
   }
 
   /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */

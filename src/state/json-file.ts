@@ -4,7 +4,7 @@
  * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
  * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
  */
-import { readFileSync, statSync } from 'node:fs'
+import { type BigIntStats, readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
 import { troubled } from './trouble.ts'
@@ -15,7 +15,7 @@ export type JsonObject = Record<string, unknown>
 export type Found<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'; value: T }
 
 interface Kept<T> {
-  stamp: string
+  stamp: Stamp
   found: Found<T>
   /** It was old enough when it was read: another one since then would show. */
   settled: boolean
@@ -47,15 +47,14 @@ export class JsonFiles<T> {
   }
 
   #read(path: string): Found<T> {
-    const info = stampOf(path)
-    if (info === undefined) {
+    const stamp = stampOf(path)
+    if (stamp === undefined) {
       this.#kept.delete(path)
       return { kind: 'absent' }
     }
-    const { stamp, changedAt } = info
     const kept = this.#kept.get(path)
-    if (kept?.stamp === stamp && kept.settled) return kept.found
-    const settled = Date.now() - changedAt > settledAfterMs
+    if (kept?.settled && isSame(kept.stamp, stamp)) return kept.found
+    const settled = Date.now() - changedAt(stamp) > settledAfterMs
     const found = this.#load(path)
     if (found.kind === 'absent') this.#kept.delete(path)
     else this.#kept.set(path, { stamp, found, settled })
@@ -81,16 +80,22 @@ export class JsonFiles<T> {
   }
 }
 
-/** What tells one state of a file or folder from another, and when (Unix ms) it last changed; undefined when absent. */
-export function stampOf(path: string): { stamp: string; changedAt: number } | undefined {
-  const info = statSync(path, { bigint: true, throwIfNoEntry: false })
-  if (info === undefined) return undefined
-  const { ino, size, mtimeNs, ctimeNs } = info
-  return { stamp: `${ino}:${size}:${mtimeNs}:${ctimeNs}`, changedAt: changedAt(info) }
-}
+/** What tells one state of a file or folder from another. */
+export type Stamp = Pick<BigIntStats, 'ino' | 'size' | 'mtimeNs' | 'ctimeNs'>
+
+/** That of a file or folder now; undefined when absent. */
+export const stampOf = (path: string): Stamp | undefined =>
+  statSync(path, { bigint: true, throwIfNoEntry: false })
+
+/** Compared one by one: a text of all four costs as much as the look. */
+export const isSame = (one: Stamp, other: Stamp): boolean =>
+  one.mtimeNs === other.mtimeNs &&
+  one.ctimeNs === other.ctimeNs &&
+  one.ino === other.ino &&
+  one.size === other.size
 
 /** When (Unix ms) the file last changed, at the latest. */
-export function changedAt({ mtimeNs, ctimeNs }: { mtimeNs: bigint; ctimeNs: bigint }): number {
+export function changedAt({ mtimeNs, ctimeNs }: Pick<Stamp, 'mtimeNs' | 'ctimeNs'>): number {
   // Deno tells the inode's time in whole seconds: another change may follow in the same one.
   const tickMs = ctimeNs % 1_000_000_000n === 0n ? 1000 : 0
   return Math.max(Number(mtimeNs), Number(ctimeNs)) / 1e6 + tickMs

@@ -1,7 +1,7 @@
 /** What lies in the data directory itself, read again only when it changed: looking costs a third of reading. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { errorCodeOf } from '../platform/files.ts'
-import { settledAfterMs, stampOf } from './json-file.ts'
+import { changedAt, isSame, type Stamp, settledAfterMs, stampOf } from './json-file.ts'
 import { troubled } from './trouble.ts'
 
 /** The coarsest clock of a file system (FAT): two changes closer together than this may leave the same time. */
@@ -10,7 +10,7 @@ const coarseMs = 3000
 /** The names of the folders in a folder. An entry that is added, removed or renamed changes the folder's own time. */
 export class FolderNames {
   readonly #dir: string
-  #kept: { stamp: string; names: readonly string[] } | undefined
+  #kept: { stamp: Stamp; names: readonly string[] } | undefined
 
   constructor(dir: string) {
     this.#dir = dir
@@ -27,13 +27,13 @@ export class FolderNames {
 
   #read(): readonly string[] {
     const found = stampOf(this.#dir)
-    if (found && this.#kept?.stamp === found.stamp) return this.#kept.names
+    if (found && this.#kept && isSame(this.#kept.stamp, found)) return this.#kept.names
     const names = readdirSync(this.#dir, { withFileTypes: true }).flatMap(entry =>
       entry.isDirectory() ? [entry.name] : [],
     )
     // A folder that changed just now may change again without showing it.
-    const settled = found && Date.now() - found.changedAt > coarseMs
-    this.#kept = settled ? { stamp: found.stamp, names } : undefined
+    const settled = found && Date.now() - changedAt(found) > coarseMs
+    this.#kept = settled ? { stamp: found, names } : undefined
     return names
   }
 }
@@ -41,7 +41,7 @@ export class FolderNames {
 /** A file of a few bytes that is replaced by rename; undefined while there is none. Known by heart as `JsonFiles` are. */
 export class SmallFile {
   readonly #path: string
-  #kept: { stamp: string; text: string } | undefined
+  #kept: { stamp: Stamp; text: string } | undefined
 
   constructor(path: string) {
     this.#path = path
@@ -50,12 +50,12 @@ export class SmallFile {
   read(): string | undefined {
     const found = stampOf(this.#path)
     if (!found) return undefined
-    if (this.#kept?.stamp === found.stamp) return this.#kept.text
+    if (this.#kept && isSame(this.#kept.stamp, found)) return this.#kept.text
     try {
-      const settled = Date.now() - found.changedAt > settledAfterMs
+      const settled = Date.now() - changedAt(found) > settledAfterMs
       // Not through the thread pool, whose way costs ten times the reading.
       const text = readFileSync(this.#path, 'utf8')
-      this.#kept = settled ? { stamp: found.stamp, text } : undefined
+      this.#kept = settled ? { stamp: found, text } : undefined
       return text
     } catch (error) {
       if (errorCodeOf(error) === 'ENOENT') return undefined

@@ -63,7 +63,7 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
             else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
           } finally {
             sessions.written(session)
-            contexts.written()
+            contexts.written(session)
           }
           contexts.back(
             session,

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { until } from '../support/until.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
@@ -235,6 +236,19 @@ test('who may know a user: of files that were there, of what this process takes 
   const brought = JSON.stringify({ w: { token: 't', received_at: 1000 } })
   await t.sessions.save('other', bot('another'))
   await writeFile(join(t.dir, 'other', 'contexts.json'), brought)
-  contexts.written()
+  contexts.written('other')
   expect([...contexts.holders('w', await records())]).toEqual(['other'])
+})
+
+test('how many have written: at once after a message to this process, soon after one to another', async () => {
+  await using t = await withSession()
+  expect(t.contexts.writers('s')).toBe(0)
+  await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+  expect(t.contexts.writers('s')).toBe(1)
+  const batch = { session: 's', token: bot('b').token, cursorFrom: t.sessions.token('s')!.bot.cursor }
+  const more = { ...batch, cursorTo: 'other', inbound: [{ user_id: 'v', token: 't', received_at: 1000 }] }
+  expect(await inOther(t.dir, `await commitBatch(${JSON.stringify(more)})`).exited).toBe(0)
+  await until('the other is counted', 5000, () => t.contexts.writers('s') === 2)
+  await t.sessions.save('s', bot('another'))
+  expect(t.contexts.writers('s')).toBe(0)
 })
