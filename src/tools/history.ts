@@ -4,7 +4,7 @@ import { SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
-import { RowId, Time } from './schema.ts'
+import { Offset, RowId, Time } from './schema.ts'
 import { defineTool } from './tool.ts'
 
 /** A page of the message log, newest first. */
@@ -23,7 +23,7 @@ export const history = defineTool({
   name: 'history',
   title: 'Search message history',
   effect: 'read',
-  description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive, which \`offset\` does not.
+  description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
   input: Type.Object(
@@ -73,7 +73,10 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
         Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Most messages to return.' }),
       ),
       offset: Type.Optional(
-        Type.Integer({ minimum: 0, default: 0, description: 'Matches to skip, from the newest.' }),
+        Offset({
+          default: 0,
+          description: 'Matches to skip, from the newest; at most 10,000, beyond that page with before.',
+        }),
       ),
       before: Type.Optional(
         RowId({ description: 'Row id: only messages before it, as given by next_before.' }),

@@ -118,6 +118,20 @@ export const RowId = (options: Options): Spelled<number, number | string> =>
     [conversion]: asRowId,
   })
 
+/** Matches to skip: no more than are counted. */
+const mostSkipped = 10_000
+
+/** How many matches a page begins after. */
+export const Offset = (options: Options & { default: number }) =>
+  Type.Unsafe<number>({
+    ...{ type: 'integer', minimum: 0, maximum: mostSkipped },
+    ...options,
+    [conversion]: {
+      expected: `an integer of 0 to ${mostSkipped}; read on beyond with before, the next_before of the page before`,
+      convert: value => value,
+    } satisfies Conversion,
+  })
+
 const asTime: Conversion = {
   expected:
     'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC)',

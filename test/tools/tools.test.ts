@@ -226,6 +226,11 @@ describe('what reaches the gateway', () => {
     )
   })
 
+  test('history skips at most as many as it counts, and names the way beyond', async () => {
+    expect(await handedDown('history', { offset: 10_000 })).toMatchObject({ offset: 10_000 })
+    expect((await failure('history', { offset: 50_000 })).message).toMatch(/^offset: .*10000.*before/)
+  })
+
   test('history has its defaults, and times become milliseconds', async () => {
     expect(await handedDown('history', {})).toEqual({ limit: 50, offset: 0 })
     expect(
@@ -261,6 +266,7 @@ describe('what reaches the gateway', () => {
     [{ limit: 201 }],
     [{ limit: -1 }],
     [{ offset: -1 }],
+    [{ offset: 10_001 }],
     [{ since: 'last week' }],
     [{ msg_type: 'text' }],
     [{ direction: 'in' }],
