@@ -195,6 +195,13 @@ export class History {
 
   /** Ids of matching rows from `top` down: `count` of them after the first `skip`. */
   async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
+    if (plan.match === '1' && skip > 0) {
+      // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
+      const first = this.#db
+        .prepare('SELECT id FROM message WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?')
+        .get(top, skip)
+      return first ? this.#find(plan, Number(first.id), 0, count, signal) : []
+    }
     const found: number[] = []
     let left = skip
     for await (const { ids } of this.#windows(plan, top, { wanted: skip + count, withIds: true, signal })) {
