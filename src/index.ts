@@ -1,6 +1,6 @@
 /** The library's face: a table of contents. */
 
-export type { Cancelled, Health } from './gateway/face.ts'
+export type { Cancelled, Health } from './gateway/gateway-api.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
 export { type CallOptions, type MessagesOptions, Svc, type SvcOutbox } from './library/svc.ts'

@@ -6,11 +6,11 @@ import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, wordingOf } from './advice.ts'
+import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
 import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
-import { asHelp, leadingOptions, meantOption, namedBy } from './words.ts'
 
 const epilogue = `
 Try it, without an account and without internet:

@@ -1,5 +1,5 @@
 /** `svc recv --follow`: messages as they come, each dealt with once it is written. */
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { sessionKey, sessionName } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'

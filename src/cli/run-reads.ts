@@ -1,6 +1,6 @@
 /** Commands that look at what is not a tool's: the users, and the outbox. */
 import type { Command } from 'commander'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { againFlags } from './advice.ts'

@@ -1,7 +1,7 @@
 /** One tool, once: what was typed goes in, the result goes to stdout, for people or as JSON. */
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'

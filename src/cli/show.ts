@@ -1,7 +1,7 @@
 /** Results of the tools as people read them. */
 
 import type { Command } from 'commander'
-import type { Cancelled, Downloaded, HistoryPage } from '../gateway/face.ts'
+import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Message, OutboxEntry, SendPart, SendResult } from '../model/message.ts'
 import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
 import { forgottenSandbox } from './advice.ts'

@@ -11,7 +11,7 @@ import type { Log } from '../platform/log.ts'
 import { linked } from '../platform/signals.ts'
 import { viewOf } from '../receive/view.ts'
 import { type Store, type StoredMessage, within } from '../store/store.ts'
-import type { ChangeListener } from './face.ts'
+import type { ChangeListener } from './gateway-api.ts'
 
 export interface ChangePorts {
   store: Store

@@ -5,7 +5,7 @@ import { type SessionUser, type SessionWithUsers, sessionKey, sessionName } from
 import type { Clock } from '../platform/clock.ts'
 import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
-import type { ConversationFilter } from './face.ts'
+import type { ConversationFilter } from './gateway-api.ts'
 
 export interface ConversationPorts {
   store: Store

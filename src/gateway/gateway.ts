@@ -35,12 +35,12 @@ import { openState } from '../state/state.ts'
 import { inMemory, Store } from '../store/store.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
-import type { Health, PanelGateway } from './face.ts'
+import type { Health, PanelGateway } from './gateway-api.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
-export type { Gateway, PanelGateway } from './face.ts'
+export type { Gateway, PanelGateway } from './gateway-api.ts'
 
 export interface GatewayOptions {
   config: Config

@@ -4,7 +4,7 @@ import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
-import type { HistoryPage, HistoryRequest } from './face.ts'
+import type { HistoryPage, HistoryRequest } from './gateway-api.ts'
 
 export class History {
   readonly #store: Store

@@ -1,6 +1,6 @@
 /** Who listens at an address, and what GET /healthz of a service means. */
 import type { Config } from '../config.ts'
-import type { Health } from '../gateway/face.ts'
+import type { Health } from '../gateway/gateway-api.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { failureOf } from './failure.ts'
 

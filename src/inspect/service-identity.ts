@@ -1,7 +1,7 @@
 /** Whether a service that answers is one of a certain data directory: it names who polls, and the directory's lock does too. */
 
 import { join } from 'node:path'
-import type { Health } from '../gateway/face.ts'
+import type { Health } from '../gateway/gateway-api.ts'
 import { holdOf, lookAtLock } from '../platform/lock-look.ts'
 import { askHealth, type HealthAnswer } from './healthz.ts'
 

@@ -1,6 +1,6 @@
 /** Completions: session names, user ids and message ids, for the arguments of prompts and the variables of templates. */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { sessionKey } from '../model/session.ts'
 import type { McpContext } from './context.ts'
 import { protocolError } from './protocol-error.ts'

@@ -1,7 +1,7 @@
 /** Results as content blocks: what people and models read, beside the structured result that programs read. */
 import { readFile } from 'node:fs/promises'
 import type { ContentBlock } from '@modelcontextprotocol/server'
-import type { Downloaded, HistoryPage } from '../gateway/face.ts'
+import type { Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { Message } from '../model/message.ts'
 import type { LoginStatus } from '../model/session.ts'

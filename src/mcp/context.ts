@@ -1,6 +1,6 @@
 /** What everything that is offered over MCP (tools, resources, prompts) may use, and what it knows of its connection. */
 
-import type { Gateway, PanelGateway } from '../gateway/face.ts'
+import type { Gateway, PanelGateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tool } from '../tools/index.ts'

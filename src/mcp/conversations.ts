@@ -1,5 +1,5 @@
 /** Conversations as agents read them: the newest messages with one user, and whether the bot may still answer. */
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionUser } from '../model/session.ts'

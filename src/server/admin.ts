@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
-import type { PanelGateway } from '../gateway/face.ts'
+import type { PanelGateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { lookAtLock } from '../platform/lock-look.ts'

@@ -1,7 +1,7 @@
 /** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { invalid } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
 import { parse } from '../tools/parse.ts'

@@ -4,7 +4,7 @@
  */
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { Tool } from '../tools/index.ts'

@@ -1,6 +1,6 @@
 /** What routes share: how they are declared to Elysia, what they may use, and how they fail. */
 import { type TSchema, Type } from '@sinclair/typebox'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
 import { toSvcError } from '../tools/index.ts'

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'

@@ -1,6 +1,6 @@
 /** The one way into a tool, for every door: parse, run, and turn whatever goes wrong into the closed catalogue. */
 import { randomUUID } from 'node:crypto'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'

@@ -2,7 +2,7 @@
  * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { Gateway } from '../gateway/face.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
 import { checkVocabulary, parse } from './parse.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { LoginRequest } from '../../src/gateway/face.ts'
+import type { LoginRequest } from '../../src/gateway/gateway-api.ts'
 import type { LoginStatus } from '../../src/model/session.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { SendRequest } from '../../src/gateway/face.ts'
+import type { SendRequest } from '../../src/gateway/gateway-api.ts'
 import {
   type Heard,
   healthAfter,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { PanelGateway } from '../../src/gateway/face.ts'
+import type { PanelGateway } from '../../src/gateway/gateway-api.ts'
 import type { Message } from '../../src/model/message.ts'
 import { type Admin, type AdminOptions, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { PanelGateway } from '../../src/gateway/face.ts'
+import type { PanelGateway } from '../../src/gateway/gateway-api.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'

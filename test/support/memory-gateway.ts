@@ -14,7 +14,7 @@ import type {
   OpenedMedia,
   RecvRequest,
   SendRequest,
-} from '../../src/gateway/face.ts'
+} from '../../src/gateway/gateway-api.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { Message, OutboxEntry } from '../../src/model/message.ts'

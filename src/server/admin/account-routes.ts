@@ -1,7 +1,7 @@
 /** The panel's accounts: who there is, logging in by QR, and the changes one may make. */
 import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { LoginFlow } from '../../gateway/face.ts'
+import type { LoginFlow } from '../../gateway/gateway-api.ts'
 import { SessionCheck } from '../../model/session.ts'
 import {
   CancelBody,

@@ -2,7 +2,7 @@
  * Live changes for the panel, as server-sent events: messages as they are stored or settled, the sessions, the status.
  * Everything is read and encoded once, however many panels are open, and nothing while none is.
  */
-import type { PanelGateway } from '../../gateway/face.ts'
+import type { PanelGateway } from '../../gateway/gateway-api.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 

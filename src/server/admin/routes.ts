@@ -1,7 +1,7 @@
 /** How the panel's routes are declared, read and answered: one way for all of them. */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { PanelGateway } from '../../gateway/face.ts'
+import type { PanelGateway } from '../../gateway/gateway-api.ts'
 import type { ErrorCode } from '../../model/error.ts'
 import { parse } from '../../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../../tools/schema.ts'
