@@ -1,5 +1,5 @@
 /** The pages, each loaded when it is opened; and where the focus goes then. */
-import { later } from './ui/later.tsx'
+import { later } from './ui/lazy-page.tsx'
 
 /**
  * The focus follows the person to the heading of another page, so that the keyboard goes on from there and a screen

@@ -5,12 +5,12 @@ import { api, type Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
 import { clock, whole } from '../times.ts'
 import { tellError } from '../ui/toasts.tsx'
+import { Who } from './avatar.tsx'
 import { Delivery, deliveryNote, isCancelled, isToNobody } from './delivery.tsx'
 import { Film, Picture, Plain } from './media.tsx'
+import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
 import { Voice } from './voice.tsx'
-import { Who } from './who.tsx'
-import { itemWords } from './words.ts'
 
 export interface BubbleProps {
   message: Message

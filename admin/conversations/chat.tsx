@@ -7,13 +7,13 @@ import { sessions } from '../live.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
+import { Avatar, Who } from './avatar.tsx'
 import { Composer } from './composer.tsx'
 import { Log } from './log.tsx'
 import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
-import { RightBadge, rightOf } from './right.tsx'
+import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
-import { Avatar, Who } from './who.tsx'
 
 export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place

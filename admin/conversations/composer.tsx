@@ -6,9 +6,9 @@ import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import type { Attachment } from './attachments.ts'
+import { fileName } from './message-summary.ts'
 import { costOf, type Desk } from './outgoing.ts'
-import { allAnswers, type Right } from './right.tsx'
-import { fileName } from './words.ts'
+import { allAnswers, type Right } from './reply-permission.tsx'
 
 const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
   closed: 'composer.closed',

@@ -5,14 +5,14 @@ import { t } from '../i18n.ts'
 import { peerOf, sessions } from '../live.ts'
 import { short, whole } from '../times.ts'
 import { ShortTime, Unread } from '../ui/marks.tsx'
+import { Avatar, Who } from './avatar.tsx'
 import { Delivery } from './delivery.tsx'
 import type { Line } from './lines.ts'
+import { preview } from './message-summary.ts'
 import { hrefOf, type Place } from './place.ts'
-import { RightBadge, rightOf } from './right.tsx'
+import { RightBadge, rightOf } from './reply-permission.tsx'
 import type { Search } from './search.ts'
 import { around, Marked } from './text.tsx'
-import { Avatar, Who } from './who.tsx'
-import { preview } from './words.ts'
 
 export interface LineViewProps {
   line: Line

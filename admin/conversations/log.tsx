@@ -10,6 +10,7 @@ import { t } from '../i18n.ts'
 import { onMessage, peerOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
 import { tell } from '../ui/toasts.tsx'
+import { preview } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { rowOf } from './quotes.ts'
@@ -18,7 +19,6 @@ import { RowView } from './row-view.tsx'
 import { heightOf, rowsOf } from './rows.ts'
 import type { Thread } from './thread.ts'
 import { useVirtual } from './virtual.ts'
-import { preview } from './words.ts'
 
 /** So near to the end counts as being there. */
 const nearPx = 80

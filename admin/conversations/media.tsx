@@ -5,9 +5,9 @@ import { mediaUrl } from '../api.ts'
 import { bytes, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
 import { knownShape, learnShape, type Shape } from './blobs.ts'
-import { isThere, type MediaProps, useBlob } from './held.ts'
 import { look } from './lightbox.tsx'
-import { fileName, itemWords } from './words.ts'
+import { fileName, itemWords } from './message-summary.ts'
+import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
 const box: Shape = { width: 264, height: 320 }
 const unknownShape: Shape = { width: 240, height: 180 }

@@ -3,9 +3,9 @@ import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
-import { isThere, type MediaProps, useBlob } from './held.ts'
 import { Download } from './media.tsx'
-import { duration, itemWords } from './words.ts'
+import { duration, itemWords } from './message-summary.ts'
+import { isThere, type MediaProps, useBlob } from './use-blob.ts'
 
 export function Voice(props: MediaProps) {
   const held = useBlob(props, isThere(props))

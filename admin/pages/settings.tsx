@@ -1,9 +1,9 @@
 /** What a person may set here, and how the service stands. */
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
-import { elsewhere } from '../elsewhere.ts'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
+import { elsewhere } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'

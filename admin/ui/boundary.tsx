@@ -2,7 +2,7 @@
 import { Component, type ComponentChildren } from 'preact'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
-import { NotLoaded } from './later.tsx'
+import { NotLoaded } from './lazy-page.tsx'
 
 interface State {
   error?: unknown
