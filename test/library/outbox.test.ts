@@ -32,5 +32,5 @@ test('without a store nothing can wait: said at once', async () => {
   const svc = await t.open()
   expect(
     await failure(svc.send({ to: t.bots.get('default')!.user_id, text: 'later', when_closed: 'queue' })),
-  ).toMatchObject({ code: 'invalid_arguments', hint: 'Open svc with store: true, or a path.' })
+  ).toMatchObject({ code: 'invalid_arguments', field: 'when_closed' })
 })

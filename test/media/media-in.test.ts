@@ -179,22 +179,18 @@ describe('download', () => {
     const wrong = download(t, { message_id: both!.message_id, item: 2 })
     expect(await failure(wrong)).toMatchObject({
       code: 'no_media',
-      message: expect.stringContaining('2 media'),
     })
     const said = await t.sandbox.say('only words')
     await t.recv()
     expect(await failure(download(t, { message_id: said.message_id }))).toMatchObject({ code: 'no_media' })
     expect(await failure(download(t, { message_id: '12345' }))).toMatchObject({
       code: 'message_not_found',
-      message: 'there is no message 12345',
       details: undefined,
     })
     // The number that stands first in every message is not the one that is asked for.
     const [row] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
     expect(await failure(download(t, { message_id: String(row!.id) }))).toMatchObject({
       code: 'message_not_found',
-      message: `there is no message ${row!.id}; that is the row id of message ${said.message_id}`,
-      hint: `Use its message_id, ${said.message_id}.`,
     })
     expect(
       await failure(t.gateway.media.open({ message_id: '12345', item: 0 }, new AbortController().signal)),
@@ -241,7 +237,9 @@ describe('download', () => {
       using watch = stopwatch()
       if (stop) await t.gateway.close()
       else leaving.abort(new Error('left'))
-      expect((await saving).message).toContain(stop ? 'stopping' : 'left')
+      const ended = await saving
+      if (stop) expect(ended).toMatchObject({ code: 'shutting_down' })
+      else expect(ended.message).toBe('left')
       expect(watch.ms).toBeLessThan(4000)
       expect(await filesIn(folder)).toEqual([])
     }

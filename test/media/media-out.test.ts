@@ -162,7 +162,6 @@ describe('path', () => {
       for (const path of ways) {
         expect(await failure(send(t, { kind, path }, { local: true }))).toMatchObject({
           code: 'forbidden',
-          message: "svc's own files are not sent",
         })
       }
       expect(t.requests('getuploadurl')).toBe(0)
@@ -321,7 +320,7 @@ describe('path', () => {
       await utimes(path, 1, 1)
       expect(await sendWhile(change)).toMatchObject({
         code: 'invalid_arguments',
-        message: expect.stringContaining('the file changed while it was'),
+        field: expect.stringMatching(/^media/),
       })
     }
     // Another file under the old name is another file: the first one goes out.
@@ -543,11 +542,11 @@ describe('upload_id, data, url', () => {
 describe('a send that has to wait', () => {
   // Never fetched: it would be refused as an address inside the house.
   const elsewhere: MediaContent = { kind: 'file', url: 'http://127.0.0.1:9/' }
-  const wrong: [media: object, code: string, said: RegExp][] = [
-    [{ path: 'in/nope.png' }, 'invalid_arguments', /^media\[1\]\.path: .*it is not there$/],
-    [{ path: '/etc/passwd' }, 'forbidden', /media root/],
-    [{ upload_id: crypto.randomUUID() }, 'not_found', /no such upload/],
-    [{ path: 'in/a.txt', data: 'AAAA' }, 'invalid_arguments', /^media\[1\]: expected exactly one/],
+  const wrong: [media: object, code: string, field?: string][] = [
+    [{ path: 'in/nope.png' }, 'invalid_arguments', 'media[1].path'],
+    [{ path: '/etc/passwd' }, 'forbidden'],
+    [{ upload_id: crypto.randomUUID() }, 'not_found', 'media[1].upload_id'],
+    [{ path: 'in/a.txt', data: 'AAAA' }, 'invalid_arguments', 'media[1]'],
   ]
   for (const why of ['rate_limited', 'window_closed']) {
     test(`${why}: what lies here and can never be sent is told first, the rest is not looked for`, async () => {
@@ -560,9 +559,9 @@ describe('a send that has to wait', () => {
       if (why === 'window_closed') t.clock.step(24.5 * 60 * 60_000)
       const upload = { body: streamOf(Buffer.from('here')) }
       const { upload_id } = await t.gateway.media.accept(upload, new AbortController().signal)
-      for (const [media, code, said] of wrong) {
+      for (const [media, code, field] of wrong) {
         const error = await failure(send(t, [elsewhere, { kind: 'file', ...media }]))
-        expect(error).toMatchObject({ code, message: expect.stringMatching(said) })
+        expect(error).toMatchObject({ code, ...(field && { field }) })
       }
       const good: MediaContent[] = [
         { kind: 'file', path: 'in/a.txt' },

@@ -1,0 +1,18 @@
+/** Nothing depends on the words of an error: what svc does is the same when every error says nonsense. */
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+
+const root = join(import.meta.dir, '..')
+const folders = ['accounts', 'media', 'receive']
+
+for (const folder of folders)
+  test(`test/${folder} passes while every message and hint is nonsense`, async () => {
+    const child = Bun.spawn([process.execPath, 'test', '--timeout=120000', `test/${folder}/`], {
+      cwd: root,
+      // By the environment: the processes that the tests start speak nonsense too.
+      env: { ...process.env, BUN_OPTIONS: `--preload=${join(root, 'test/support/nonsense.ts')}` },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const [said, status] = await Promise.all([new Response(child.stderr).text(), child.exited])
+    expect([status, said.match(/^\(fail\).*$/gm) ?? []]).toEqual([0, []])
+  }, 600_000)
