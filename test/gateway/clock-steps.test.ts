@@ -172,6 +172,10 @@ describe('a clock on the wall that is set', () => {
     const refused = t.requests('sendmessage')
     await write(t, 'one')
     await t.until('the refusal', () => t.requests('sendmessage') > refused)
+    await t.until(
+      'it waits again',
+      async () => (await t.gateway.outbox.list())[0]?.parts[0]?.status === 'queued',
+    )
     t.clock.step(-yearsMs)
     await write(t, 'two')
     await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
