@@ -110,7 +110,10 @@ export class Accounts {
   async withUsers(): Promise<SessionWithUsers[]> {
     const listed = await this.list()
     return Promise.all(
-      listed.map(async session => ({ ...session, users: await this.#usersOf(session.name) })),
+      listed.map(async session => {
+        const users = await this.#usersOf(session.name)
+        return { ...session, user_count: users.length, users }
+      }),
     )
   }
 

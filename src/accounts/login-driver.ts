@@ -8,14 +8,6 @@ import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { linked } from '../platform/signals.ts'
 
-export interface LoginRequest {
-  session_name: string
-  /** Longest wait in seconds for a change. */
-  timeout: number
-  force: boolean
-  verify_code?: string
-}
-
 export interface DriverPorts {
   api: Api
   clock: Clock

@@ -8,6 +8,8 @@ import { badArgument, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
   defaultSessionName,
+  type LoginFlow,
+  type LoginRequest,
   type LoginStatus,
   sessionKey,
   sessionName,
@@ -16,20 +18,12 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
-import type { LoginRequest } from './login-driver.ts'
 import { LoginDriver } from './login-driver.ts'
 
 /** The last state of a login stays readable this long. */
 const keptMs = 10 * 60_000
 /** Upstream is given this long to say what it makes of the digits. */
 const codeMs = 5000
-
-/** A login as the panel follows it. */
-export type LoginFlow = LoginStatus & {
-  login_id: string
-  /** Counts the changes. */
-  revision: number
-}
 
 export interface LoginPorts {
   api: Api

@@ -4,24 +4,28 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 
-import type { LoginRequest } from '../accounts/login-driver.ts'
-import type { LoginFlow } from '../accounts/logins.ts'
 import type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 import type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
 import type { Call } from '../model/call.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
-import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { LoginStatus, Session, SessionCheck, SessionUser, SessionWithUsers } from '../model/session.ts'
-import type { RecvRequest } from '../receive/inbox.ts'
+import type { Message, OutboxEntry, RecvRequest, SendResult } from '../model/message.ts'
+import type {
+  LoginFlow,
+  LoginRequest,
+  LoginStatus,
+  Session,
+  SessionCheck,
+  SessionUser,
+  SessionWithUsers,
+} from '../model/session.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
 
-export type { LoginRequest } from '../accounts/login-driver.ts'
-export type { LoginFlow } from '../accounts/logins.ts'
 export type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 export type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
-export type { RecvRequest } from '../receive/inbox.ts'
+export type { RecvRequest } from '../model/message.ts'
+export type { LoginFlow, LoginRequest } from '../model/session.ts'
 export type { Cancelled } from '../send/outbox.ts'
 export type { SendRequest } from '../send/plan.ts'
 

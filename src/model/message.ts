@@ -198,3 +198,17 @@ export const OutboxEntry = Type.Object(
   { description: 'A queued send.' },
 )
 export type OutboxEntry = Static<typeof OutboxEntry>
+
+export interface RecvRequest {
+  /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
+  timeout: number
+  limit: number
+  consumer: string
+  /** Read what follows this row id, without moving the consumer. */
+  after?: number
+  session?: string
+  /** Of the same answer: together they keep to its size. */
+  beside?: readonly Message[]
+  /** Read on from the consumer's position also where another process polls and this one follows nothing. */
+  onward?: boolean
+}

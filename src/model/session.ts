@@ -184,6 +184,21 @@ export const LoginStatus = Type.Object({
 })
 export type LoginStatus = Static<typeof LoginStatus>
 
+/** A login as the panel follows it. */
+export type LoginFlow = LoginStatus & {
+  login_id: string
+  /** Counts the changes. */
+  revision: number
+}
+
+export interface LoginRequest {
+  session_name: string
+  /** Longest wait in seconds for a change. */
+  timeout: number
+  force: boolean
+  verify_code?: string
+}
+
 /** The session that the empty name means. */
 export const defaultSessionName = 'default'
 

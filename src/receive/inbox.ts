@@ -2,7 +2,7 @@
 
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Message } from '../model/message.ts'
+import type { Message, RecvRequest } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -10,20 +10,6 @@ import type { SessionRecord } from '../state/sessions.ts'
 import { type Claim, type Store, within } from '../store/store.ts'
 import { Answer, viewOf } from './view.ts'
 import { Waits, type Wanted } from './waits.ts'
-
-export interface RecvRequest {
-  /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
-  timeout: number
-  limit: number
-  consumer: string
-  /** Read what follows this row id, without moving the consumer. */
-  after?: number
-  session?: string
-  /** Of the same answer: together they keep to its size. */
-  beside?: readonly Message[]
-  /** Read on from the consumer's position also where another process polls and this one follows nothing. */
-  onward?: boolean
-}
 
 export interface InboxPorts {
   store: Store

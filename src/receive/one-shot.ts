@@ -4,14 +4,14 @@
  */
 
 import type { Call } from '../model/call.ts'
-import type { Message } from '../model/message.ts'
+import type { Message, RecvRequest } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Linked, linked } from '../platform/signals.ts'
 import { troubled } from '../state/trouble.ts'
 import type { Heartbeat } from './heartbeat.ts'
-import type { Inbox, RecvRequest } from './inbox.ts'
+import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
 
 export interface OneShotPorts {

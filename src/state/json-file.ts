@@ -4,7 +4,7 @@
  * now, since a freed inode is given out again and clocks of file systems tick in milliseconds. The time of the inode
  * tells too: by it a file is looked at anew whose owner or mode changed, since it may not be read any more.
  */
-import { type BigIntStats, readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
 import { troubled } from './trouble.ts'
@@ -81,7 +81,12 @@ export class JsonFiles<T> {
 }
 
 /** What tells one state of a file or folder from another. */
-export type Stamp = Pick<BigIntStats, 'ino' | 'size' | 'mtimeNs' | 'ctimeNs'>
+export interface Stamp {
+  readonly ino: bigint
+  readonly size: bigint
+  readonly mtimeNs: bigint
+  readonly ctimeNs: bigint
+}
 
 /** That of a file or folder now; undefined when absent. */
 export const stampOf = (path: string): Stamp | undefined =>

@@ -198,6 +198,9 @@ describe.skipIf(!hasBrowser)('conversations', () => {
       .getByText(/^Not sent: /)
       .waitFor()
     expect(await bubble(page, 'refused').getByRole('button', { name: 'Send again' }).count()).toBe(1)
+    // A refusal without a reason holds what follows until the user writes.
+    await panel.sandbox.say('go on')
+    await stored(panel, 2)
     await panel.sandbox.fail('sendmessage', 'reset', { after: true })
     await field(page).fill('doubtful')
     await field(page).press('Enter')
