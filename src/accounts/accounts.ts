@@ -87,7 +87,7 @@ export class Accounts {
         is_default: name === first,
         ...(bot && { created_at: bot.created_at }),
         ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
-        user_count: contexts.writers(name),
+        user_count: attempt(() => contexts.writers(name)) ?? writersIn(contexts.known(name)).length,
         ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
       }
     })
@@ -119,10 +119,12 @@ export class Accounts {
 
   async #usersOf(session: string): Promise<SessionUser[]> {
     const { clock, contexts, store } = this.#ports
-    const counters = store.outbox.counters(session)
-    return writersIn(await contexts.users(session))
+    // What the log adds to the files is missing while it fails, which is told of elsewhere.
+    const counters = attempt(() => store.outbox.counters(session))
+    const users = await contexts.users(session).catch(() => contexts.known(session))
+    return writersIn(users)
       .map(([user_id, context]): SessionUser => {
-        const count = countNow(context, counters.get(user_id), clock.now())
+        const count = countNow(context, counters?.get(user_id), clock.now())
         return {
           user_id,
           ...(context.first_seen > 0 && { first_seen: context.first_seen }),
