@@ -91,7 +91,7 @@ function sendText(result: SendResult, to: string, again: string): string {
   }
   if (result.outbox_id !== undefined)
     lines.push(
-      `it goes out when the user writes; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
+      `it goes out when it may: the user writes, or the pace allows it; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
     )
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Look before sending it again.')

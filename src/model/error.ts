@@ -78,7 +78,7 @@ const kinds = {
   quota_exhausted: {
     status: 429,
     title: 'All answers to this user are used',
-    hint: 'WeChat allows about 10 answers to each message of a user. Stop sending; wait until the user writes.',
+    hint: 'WeChat allows about 10 answers to each message of a user. Wait until the user writes; with when_closed queue the message waits for that by itself.',
   },
   upstream_error: {
     status: 502,

@@ -4,10 +4,10 @@ import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../
 
 /** `svc outbox`, `svc outbox cancel`. */
 export function add(line: CommandLine): void {
-  const list = subcommand(line.program, 'outbox', 'list messages that wait until their user writes')
+  const list = subcommand(line.program, 'outbox', 'list messages that wait until they may go')
     .enablePositionalOptions()
     .description(
-      'Lists what was sent with --when-closed queue and waits until its user writes, in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',
+      'Lists what was sent with --when-closed queue and waits until it may go (its user writes, or the pace allows it), in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',
     )
     .option('-u, --user <user>', 'Only what waits for this user.')
     .option('-s, --session <session>', 'Only what this session is to send.')
