@@ -2,7 +2,7 @@
  * Asks what getupdates says of a session: when another endpoint has refused it with -14, which says little about the
  * receive side (protocol notes 5.6), and when a person wants to know.
  *
- * The loop that polls the session judges (`follower.ts`), and it may run in another process. So the question is written
+ * The loop that polls the session judges (`session-poller.ts`), and it may run in another process. So the question is written
  * where every poller looks, into token.json; it is answered once it is gone from there.
  */
 import { isILinkError } from '../ilink/http.ts'

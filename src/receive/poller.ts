@@ -1,8 +1,8 @@
 /**
- * Polls every session at once: keeps one follower (`follower.ts`) for each login that stands in the session files.
+ * Polls every session at once: keeps one loop (`session-poller.ts`) for each login that stands in the session files.
  *
  * Sessions are independent loops. A batch that cannot be stored stays in memory and is stored before that session polls
- * again (`batch.ts`).
+ * again (`ingest.ts`).
  *
  * Every wait has a deadline of its own. One that outlives it is noticed all the same: a poll is cut off and its loop
  * begins anew once it has ended, so that no bot is polled twice; a batch in hand is waited for and told of.
@@ -26,7 +26,7 @@ const nearLimit = 0.8
 export class Poller {
   readonly #ports: PollerPorts
   /** By login: token and time, since a login may bring the old token. */
-  readonly #followers = new Map<string, SessionPoller>()
+  readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<unknown>>()
   /** The session files have been looked at in this run. */
@@ -42,7 +42,7 @@ export class Poller {
   /** By session, Unix ms of the last answer to a poll. */
   lastPolls(): ReadonlyMap<string, number> {
     const polls = new Map<string, number>()
-    for (const { name, lastPollAt } of this.#followers.values()) {
+    for (const { name, lastPollAt } of this.#sessionPollers.values()) {
       if (lastPollAt !== undefined) polls.set(name, lastPollAt)
     }
     return polls
@@ -50,12 +50,12 @@ export class Poller {
 
   /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
   get stuck(): boolean {
-    return [...this.#followers.values()].some(follower => follower.stuck)
+    return [...this.#sessionPollers.values()].some(sessionPoller => sessionPoller.stuck)
   }
 
   /** Whether every session has been asked in this run, with an answer committed or an error. */
   get answered(): boolean {
-    return this.#begun && [...this.#followers.values()].every(follower => follower.answered)
+    return this.#begun && [...this.#sessionPollers.values()].every(sessionPoller => sessionPoller.answered)
   }
 
   /** Looks at the session files now: something changed. */
@@ -85,7 +85,7 @@ export class Poller {
     const watchdog = new Watchdog(clock)
     while (!signal.aborted) {
       this.#nudge = new AbortController()
-      for (const follower of watchdog.overdue(this.#followers.values())) this.#rouse(follower)
+      for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
       try {
         this.#adjust(await sessions.list(), run)
         this.#begun = true
@@ -94,18 +94,18 @@ export class Poller {
       }
       if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }
-    for (const follower of this.#followers.values()) follower.stop.abort()
+    for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
     await Promise.all(this.#loops)
-    this.#followers.clear()
+    this.#sessionPollers.clear()
   }
 
   /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
-  #rouse(follower: SessionPoller): void {
+  #rouse(sessionPoller: SessionPoller): void {
     const { log } = this.#ports
-    const { name: session, stop, wait } = follower
+    const { name: session, stop, wait } = sessionPoller
     if (wait?.what === 'commit') {
-      if (!follower.stuck) log.error('a batch is being committed for far too long', { session })
-      follower.stuck = true
+      if (!sessionPoller.stuck) log.error('a batch is being committed for far too long', { session })
+      sessionPoller.stuck = true
     } else if (!stop.signal.aborted) {
       log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
       stop.abort(goesOn)
@@ -119,30 +119,30 @@ export class Poller {
       if (bot && !wanted.has(loginOf(bot))) wanted.set(loginOf(bot), { name, bot })
     }
     const tokens = new Set([...wanted.values()].map(({ bot }) => bot.token))
-    for (const [login, follower] of this.#followers) {
+    for (const [login, sessionPoller] of this.#sessionPollers) {
       const record = wanted.get(login)
       if (record) {
-        follower.name = record.name
-        if (record.bot.check_at !== undefined) follower.check(record.bot.check_at)
+        sessionPoller.name = record.name
+        if (record.bot.check_at !== undefined) sessionPoller.check(record.bot.check_at)
         continue
       }
       // A login may bring the token that there was before.
-      follower.stop.abort(tokens.has(follower.token) ? goesOn : undefined)
-      this.#followers.delete(login)
+      sessionPoller.stop.abort(tokens.has(sessionPoller.token) ? goesOn : undefined)
+      this.#sessionPollers.delete(login)
     }
     let started = 0
     for (const [login, { name, bot }] of wanted) {
-      if (this.#followers.has(login) || run.stopping.aborted) continue
-      const follower = new SessionPoller(this.#ports, run, { name, bot })
-      if (bot.check_at !== undefined) follower.check(bot.check_at)
-      this.#followers.set(login, follower)
+      if (this.#sessionPollers.has(login) || run.stopping.aborted) continue
+      const sessionPoller = new SessionPoller(this.#ports, run, { name, bot })
+      if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
+      this.#sessionPollers.set(login, sessionPoller)
       this.#keep(
-        follower
+        sessionPoller
           .follow(started++ * staggerMs)
-          .catch(error => this.#ports.log.error('poll loop failed', { session: follower.name, error }))
+          .catch(error => this.#ports.log.error('poll loop failed', { session: sessionPoller.name, error }))
           .finally(() => {
             // One that ended by itself is started again by the next look, from what stands on disk then.
-            if (this.#followers.get(login) === follower) this.#followers.delete(login)
+            if (this.#sessionPollers.get(login) === sessionPoller) this.#sessionPollers.delete(login)
           }),
       )
     }
@@ -152,11 +152,11 @@ export class Poller {
   /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
   #tellOfLimit(): void {
     const { slots, log } = this.#ports
-    const isNear = this.#followers.size > slots.size * nearLimit
+    const isNear = this.#sessionPollers.size > slots.size * nearLimit
     if (isNear && !this.#toldOfLimit) {
       log.warn(
         `this process can poll ${slots.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
-        { sessions: this.#followers.size },
+        { sessions: this.#sessionPollers.size },
       )
     }
     this.#toldOfLimit = isNear

@@ -24,7 +24,7 @@ export interface PollerPorts extends BatchPorts {
   log: Log
 }
 
-/** What all followers of one run of the poller share. */
+/** What all loops of one run of the poller share. */
 export interface PollRun {
   /** On behalf of one call. */
   readonly oneCycle: boolean
