@@ -221,9 +221,11 @@ function cutsOf(
         lines++
         lineStart = next + 1
       }
+      // The last one may bear an accent: it belongs to the part after.
+      const after = joined(text, next) ? next - 1 : next
       const rank = lines > 1 ? 0 : lines === 1 ? 1 : 3
-      const indented = rank === 1 && next !== fence?.start && isSmall([lineStart, next])
-      if (!joined(text, next)) cuts.push({ end: i, next: indented ? lineStart : next, rank })
+      const indented = rank === 1 && after !== fence?.start && isSmall([lineStart, after])
+      if (after > i) cuts.push({ end: i, next: indented ? lineStart : after, rank })
       i = next
     } else {
       i++

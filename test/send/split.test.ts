@@ -152,6 +152,11 @@ describe('splitText, for any text', () => {
     )
   })
 
+  test('a long run of white space whose last one bears an accent is cut before that one', () => {
+    const parts = splitText(`x${' \n'.repeat(80)}\u3000\u0301`, 64)
+    expect(parts).toEqual(['x', '\u3000\u0301'])
+  })
+
   test('the count is the least there is for words that fit', () => {
     const words = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 200 })
     const gaps = fc.constantFrom(' ', '\n', '\n\n')
