@@ -218,7 +218,7 @@ export class Accounts {
     }
     this.#ports.forgetLogin(record.name)
     await this.#ports.sessions.remove(record.name)
-    this.#ports.contexts.archive?.drop(record.name)
+    this.#ports.contexts.archive?.forget(record.name)
     this.#ports.changed()
     return { success: true, session: record.name }
   }

@@ -112,14 +112,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
   })
 
-  if (store.durable)
-    contexts.archive = {
-      keep: (session, users) => store.keepContexts(session, users),
-      find: (session, user) => store.archive(archive => archive.find(session, user)),
-      all: session => store.archive(archive => archive.all(session)),
-      count: session => store.archive(archive => archive.count(session)),
-      drop: (session, users) => store.archive(archive => archive.drop(session, users)),
-    }
+  contexts.archive = {
+    ...(store.durable && { keep: store.keepContexts.bind(store) }),
+    find: (session, user) => store.archive(archive => archive.find(session, user)),
+    all: session => store.archive(archive => archive.all(session)),
+    count: session => store.archive(archive => archive.count(session)),
+    drop: (session, users) => store.archive(archive => archive.drop(session, users)),
+    forget: session => store.archive(archive => archive.forget(session)),
+  }
   const space = new FreeSpace(config.basePath, config.keepFreeBytes)
   const stop = new AbortController()
   const record = (name: string) => sessions.get(name)

@@ -29,15 +29,17 @@ interface Content<U extends Users = Users> {
   readonly others: JsonObject
 }
 
-/** Where contexts go that the file has no room for. */
+/** Where contexts go that the file has no room for, and where answers are counted. */
 export interface ContextArchive {
-  /** On the disk when it resolves. */
-  keep(session: string, users: Users): Promise<void>
+  /** On the disk when it resolves; absent where nothing outlives the process, and the file holds everybody. */
+  keep?(session: string, users: Users): Promise<void>
   find(session: string, user: string): UserContext | undefined
   all(session: string): Users
   count(session: string): number
-  /** These are in the file again; without a list: of another bot nothing is known. */
-  drop(session: string, users?: readonly string[]): void
+  /** These are in the file again. */
+  drop(session: string, users: readonly string[]): void
+  /** Another bot: nothing is known of anybody, nor counted. */
+  forget(session: string): void
 }
 
 /** So many users, who wrote last, stand in the file: it is written whole for each batch. */
@@ -158,18 +160,17 @@ export class Contexts {
       })
     }
     if (!changed) return undefined
-    if (this.archive && users.size > fileUsers + spareUsers)
-      await this.#archived(session, users, this.archive)
+    if (this.archive?.keep && users.size > fileUsers + spareUsers) await this.#archived(session, users)
     return textOf({ users, others })
   }
 
   /** Takes those who wrote longest ago out of `users`, once they are safe in the archive. */
-  async #archived(session: string, users: Map<string, UserContext>, archive: ContextArchive): Promise<void> {
+  async #archived(session: string, users: Map<string, UserContext>): Promise<void> {
     const oldest = [...users]
       .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
       .slice(0, users.size - fileUsers)
     try {
-      await archive.keep(session, new Map(oldest))
+      await this.archive?.keep?.(session, new Map(oldest))
       for (const [user] of oldest) users.delete(user)
     } catch (error) {
       this.#log.warn('contexts of old not moved to the store', { session, error })
@@ -191,7 +192,7 @@ export class Contexts {
 
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
-    this.archive?.drop(session)
+    this.archive?.forget(session)
     const { users, others } = await this.#fresh(session)
     this.#writers.delete(session)
     if (users.size === 0) return

@@ -62,12 +62,22 @@ export class Archive {
       .map(row => String(row.name))
   }
 
-  /** These stand in contexts.json again; without a list: nothing is known of anybody any more. */
-  drop(session: string, users?: readonly string[]): void {
-    const key = this.#messages.knownKey(session) ?? 0
-    const which = users ? ' AND peer IN (SELECT value FROM json_each(?))' : ''
+  /** These stand in contexts.json again. */
+  drop(session: string, users: readonly string[]): void {
     this.#db
-      .prepare(`UPDATE outbox_lane SET context = NULL WHERE session = ? AND context IS NOT NULL${which}`)
-      .run(key, ...(users ? [JSON.stringify(users)] : []))
+      .prepare(
+        'UPDATE outbox_lane SET context = NULL WHERE session = ? AND peer IN (SELECT value FROM json_each(?))',
+      )
+      .run(this.#messages.knownKey(session) ?? 0, JSON.stringify(users))
+  }
+
+  /** Another bot: nobody has written to it, and what WeChat refused the former one says nothing of it. */
+  forget(session: string): void {
+    this.#db
+      .prepare(
+        `UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL, held_at = NULL,
+           held_until = NULL, holds = 0, not_before = 0, failures = 0 WHERE session = ?`,
+      )
+      .run(this.#messages.knownKey(session) ?? 0)
   }
 }

@@ -252,6 +252,27 @@ describe('login', () => {
     expect((await t.gateway.accounts.list())[0]?.status).toBe('connected')
   })
 
+  for (const store of ['in a file', 'in memory']) {
+    test(`after a new login the user has to write first, whatever was sent by the former bot; log ${store}`, async () => {
+      await using t = await withGateway(store === 'in memory' ? { store: false } : {})
+      const { bot_id, user_id: user } = t.bots.get('default')!
+      await t.sandbox.say('to the old bot')
+      await t.recv()
+      expect((await t.send({ text: 'one' })).remaining).toBe(9)
+      // What WeChat refused then says nothing of the new bot.
+      await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0 })
+      expect(await failure(t.send({ text: 'two' }))).toMatchObject({ code: 'rate_limited' })
+      const { qr_url } = await login(t, '', { force: true })
+      await t.sandbox.scan({ qrcode: qr_url!, user, confirm: true })
+      expect((await follow(t, ['confirmed'], '', { force: true })).bot_id).not.toBe(bot_id)
+      for (const text of ['refused by WeChat', 'not tried'])
+        expect(await failure(t.send({ text }))).toMatchObject({ code: 'window_closed' })
+      await t.sandbox.say('to the new bot')
+      await t.recv()
+      expect((await t.send({ text: 'hello' })).remaining).toBe(9)
+    })
+  }
+
   for (const { minutes, status } of [
     { minutes: 9, status: 'already_bound' },
     { minutes: 11, status: 'waiting' },

@@ -29,6 +29,8 @@ export interface TestGatewayOptions {
   sessions?: string[]
   /** False: opened, not started. */
   start?: boolean
+  /** False: the log is kept in memory. */
+  store?: false
   clock?: TestClock
 }
 
@@ -117,6 +119,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     version: '0.0.0',
     sandboxUrl: sandbox.url,
     clock,
+    ...(options.store === false && { store: false }),
   })
   const lock = await openLock(join(dir, '.data.lock'))
   const other = openState({ dir, lock, log: silentLog })
