@@ -10,6 +10,7 @@ import { type Config, type Flags, readConfig } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway } from '../gateway/gateway.ts'
 import { directCall } from '../model/call.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { renamed, SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
 import { createLog } from '../platform/log.ts'
@@ -28,7 +29,7 @@ export async function hookPoll(command: Command): Promise<void> {
   const config = readConfig(command.opts() as Flags, undefined, { logLevel: 'ERROR' })
   const request = requestOf(command.opts())
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
-  if (!(await fileExists(join(config.basePath, 'messages.db')))) return
+  if (!(await fileExists(join(config.basePath, dataFiles.store)))) return
   const log = createLog(config.logLevel)
   const stop = new AbortController()
   const forget = onStopSignals(() => stop.abort())
@@ -81,7 +82,7 @@ function headingOf(count: number, limit: number): string {
 /** The pretend WeChat of the directory, if it runs: for one prompt none is started. */
 async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
   const { joinSandbox } = await import('../sandbox/sandbox.ts')
-  const running = await joinSandbox(join(config.basePath, 'sandbox'))
+  const running = await joinSandbox(join(config.basePath, dataFiles.sandbox))
   // The port of nobody: what waits in the store is shown all the same.
   return { sandboxUrl: running?.url ?? 'http://127.0.0.1:9' }
 }

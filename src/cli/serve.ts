@@ -1,9 +1,8 @@
 /** The commands that serve over HTTP: open, bind, say where, wait for the signal, stop cleanly. */
-
 import { type Config, notifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { svcCommand } from '../inspect/format.ts'
+import { svcCommand } from '../inspect/advised-commands.ts'
 import type { Session } from '../model/session.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'

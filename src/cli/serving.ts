@@ -1,5 +1,4 @@
 /** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
-
 import { join } from 'node:path'
 import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
@@ -7,12 +6,14 @@ import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { addressOf } from '../inspect/healthz.ts'
 import { askHealthOf } from '../inspect/service-identity.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, type ServeOptions, serve } from '../platform/serve.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
@@ -64,7 +65,7 @@ export const stopSignal = () => new Promise<string>(resolve => onStopSignals(res
 
 /** How the sandbox of this directory is started. */
 export const sandboxOptions = (config: Config, log: Log, host: string) => ({
-  dir: join(config.basePath, 'sandbox'),
+  dir: join(config.basePath, dataFiles.sandbox),
   host,
   port: config.sandboxPort,
   clock: systemClock,
@@ -84,7 +85,7 @@ export async function openSandboxFor(
   { isPhoneFree = false } = {},
 ): Promise<{ url: string }> {
   const { joinSandbox, startSandbox } = await sandboxRoom()
-  const running = await joinSandbox(join(config.basePath, 'sandbox'))
+  const running = await joinSandbox(join(config.basePath, dataFiles.sandbox))
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })
     return running
@@ -127,31 +128,35 @@ export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?:
 export async function listenMain(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
   const { socket, host, port } = config
   if (socket === undefined) return listen(config, '--port', port, fetch)
-  if (process.platform === 'win32') throw socketError(socket, 'EAFNOSUPPORT')
+  if (process.platform === 'win32') {
+    throw new SvcError('internal', `${socket} cannot be served on Windows`, {
+      ...{ field: '--socket', hint: 'Use --host and --port there, with --token.' },
+    })
+  }
   try {
     return await serve({ hostname: host, port, socket, fetch })
   } catch (error) {
-    throw socketError(socket, errorCodeOf(error), error)
+    throw socketError(socket, error)
   }
 }
 
-function socketError(socket: string, code: string | undefined, cause?: unknown): unknown {
-  const [what, hint] = socketTroubles[code ?? ''] ?? []
-  return what === undefined
-    ? cause
-    : new SvcError('internal', `${socket} ${what}`, { field: '--socket', hint, cause })
+function socketError(socket: string, error: unknown): unknown {
+  const code = errorCodeOf(error)
+  return code === undefined
+    ? error
+    : new SvcError('internal', `${socket} cannot be served: ${reasonOf(error)}`, {
+        field: '--socket',
+        hint: socketHints[code] ?? 'Choose a folder you may write to.',
+        cause: error,
+      })
 }
 
-const socketTroubles: Readonly<Record<string, readonly [string, string]>> = {
-  EADDRINUSE: ['is in use', 'Use the service that listens there, or choose another path.'],
-  EEXIST: ['is there already, and is no socket', 'Choose another path; svc removes no file of yours.'],
-  ENOENT: ['lies in a folder that is not there', 'Make the folder first, for your own user alone.'],
-  ENOTDIR: ['lies in a folder that is not there', 'Make the folder first, for your own user alone.'],
-  EACCES: ['cannot be made by this user', 'Choose a folder you may write to.'],
-  EPERM: ['cannot be made by this user', 'Choose a folder you may write to.'],
-  EROFS: ['cannot be made there', 'Choose a folder you may write to.'],
-  ENAMETOOLONG: ['is too long', 'Choose a path of at most 100 bytes.'],
-  EAFNOSUPPORT: ['cannot be served on Windows', 'Use --host and --port there, with --token.'],
+const socketHints: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'Use the service that listens there, or choose another path.',
+  EEXIST: 'Choose another path; svc removes no file of yours.',
+  ENOENT: 'Make the folder first, for your own user alone.',
+  ENOTDIR: 'Make the folder first, for your own user alone.',
+  ENAMETOOLONG: 'Choose a path of at most 100 bytes.',
 }
 
 /** The server, or why there is none in one clear line. */

@@ -1,13 +1,13 @@
 /** Results of the tools as people read them. */
-
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Message, OutboxEntry, SendPart, SendResult } from '../model/message.ts'
 import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
+import { byteSize, counted } from '../platform/format.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
 import { colours, errColours, writeErr } from './terminal.ts'
-import { byteSize, count, localTime, oneLine, table } from './text.ts'
+import { localTime, oneLine, table } from './text.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {
@@ -96,7 +96,7 @@ function sendText(result: SendResult, to: string, again: string): string {
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Look before sending it again.')
   const until = result.window_expires_at === undefined ? '' : ` until ${localTime(result.window_expires_at)}`
-  lines.push(colours.dim(`${count(result.remaining, 'answer')} left${until}`))
+  lines.push(colours.dim(`${counted(result.remaining, 'answer')} left${until}`))
   return `${lines.join('\n')}\n`
 }
 
@@ -187,7 +187,7 @@ export function outboxText(entries: readonly OutboxEntry[]): Shown {
 /** What became of a cancellation. */
 export const cancelledText = ({ success, outbox_id, cancelled }: Cancelled): Shown => ({
   text: success
-    ? `cancelled: ${oneLine(outbox_id)}, ${count(cancelled, 'message')}\n`
+    ? `cancelled: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
     : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
   failed: !success,
 })

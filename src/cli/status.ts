@@ -1,8 +1,9 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { bytes, counted, svcCommand } from '../inspect/format.ts'
+import { svcCommand } from '../inspect/advised-commands.ts'
 import { readStatus, type StatusReport } from '../inspect/status-report.ts'
+import { byteSize, counted } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, portFlags } from './advice.ts'
@@ -40,7 +41,7 @@ async function statusText(seen: StatusReport, command: Command): Promise<string>
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}`,
     `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : sight}`,
-    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${bytes(store.size_bytes)}${waits}` : 'none'}`,
+    `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}` : 'none'}`,
     ...sessions
       .filter(({ suspect_count = 0 }) => suspect_count > 0)
       .map(

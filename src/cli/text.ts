@@ -1,6 +1,7 @@
 /** Words and numbers for people: made safe for a terminal, aligned, in local time. */
 import stringWidth from 'string-width'
 import { seen } from '../platform/escape-controls.ts'
+import { isMoment } from '../platform/format.ts'
 
 /** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
@@ -11,25 +12,13 @@ export const safeLines = (text: string): string[] =>
 
 /** `2026-01-31 08:00:00` in local time. */
 export function localTime(ms: number | undefined): string {
-  if (ms === undefined || !Number.isFinite(ms) || Math.abs(ms) > 8.64e15) return '–'
+  if (!isMoment(ms)) return '–'
   const at = new Date(ms)
   const two = (value: number) => String(value).padStart(2, '0')
   return (
     `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
     `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
   )
-}
-
-/** `48.2 kB`. */
-export function byteSize(bytes: number): string {
-  if (bytes < 1000) return `${bytes} B`
-  let value = bytes
-  let unit = -1
-  while (value >= 1000 && unit < 3) {
-    value /= 1000
-    unit++
-  }
-  return `${value.toFixed(value < 10 ? 1 : 0)} ${['kB', 'MB', 'GB', 'TB'][unit]}`
 }
 
 /** Rows in columns that line up, also where letters are twice as wide; the last column is not filled up. */
@@ -63,6 +52,3 @@ export function cutTo(text: string, width: number): string {
   }
   return `${cut}…`
 }
-
-/** `1 message`, `2 messages`. */
-export const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`

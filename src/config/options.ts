@@ -1,5 +1,6 @@
 /** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
 import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
 import { type LogLevel, logLevels } from '../platform/log.ts'
 import { folder, hosts, httpUrl, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
 
@@ -278,7 +279,7 @@ export const optionTable: readonly OptionSpec[] = [
     flag: '--media-root',
     env: 'SVC_MEDIA_ROOT',
     placeholder: '<folder>',
-    default: ({ basePath }) => join(basePath ?? '', 'media'),
+    default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     shownDefault: '<base-path>/media',
     help: 'folder of the files that remote callers may send from and save to',
     commands: working,

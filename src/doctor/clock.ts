@@ -1,9 +1,10 @@
 /** The clock: steps since the last write, and the difference to upstream's. */
 import { join } from 'node:path'
 import process from 'node:process'
-import { moment, span } from '../inspect/format.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { statOf } from '../platform/files.ts'
+import { isoTime, span } from '../platform/format.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, ok, warning } from './finding.ts'
 import type { Reached } from './probe.ts'
@@ -31,7 +32,7 @@ export async function examineClock(
 }
 
 async function stepOf({ place, sessions, clock }: Patient, store: StoreStats | undefined): Promise<Found> {
-  const files = ['messages.db', 'messages.db-wal', '.poll.lock'].map(name => join(place.dir, name))
+  const files = [dataFiles.store, 'messages.db-wal', dataFiles.pollLock].map(name => join(place.dir, name))
   const times = await Promise.all(files.map(path => statOf(path).catch(() => undefined)))
   const now = clock.now()
   const newest = Math.max(
@@ -39,10 +40,10 @@ async function stepOf({ place, sessions, clock }: Patient, store: StoreStats | u
     ...times.map(info => info?.mtimeMs ?? 0),
     ...sessions.sessions.map(({ bot }) => bot?.created_at ?? 0),
   )
-  if (newest - now <= futureMs) return ok('step', `nothing here is newer than now, ${moment(now)}`)
+  if (newest - now <= futureMs) return ok('step', `nothing here is newer than now, ${isoTime(now)}`)
   return warning(
     'step',
-    `something here was written ${span(newest - now)} in the future (${moment(newest)}): the clock was set back, or is wrong; windows and retention are reckoned by it`,
+    `something here was written ${span(newest - now)} in the future (${isoTime(newest)}): the clock was set back, or is wrong; windows and retention are reckoned by it`,
     fix,
   )
 }

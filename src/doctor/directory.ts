@@ -1,13 +1,14 @@
 /** The data directory: whether it can be used, who else may read it, and whether damaged files were set aside in it. */
-
 import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
+import { takeOver } from '../inspect/advised-commands.ts'
 import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
-import { counted, listed, takeOver, troubleOf } from '../inspect/format.ts'
-import { fileExists } from '../platform/files.ts'
+import { errorCodeOf, fileExists } from '../platform/files.ts'
+import { counted, listed } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -20,7 +21,7 @@ export async function examineDirectory(patient: Patient): Promise<Found[]> {
     return [
       bad(
         'usable',
-        `${dir} cannot be read: ${troubleOf(place.error)}`,
+        `${dir} cannot be read: ${reasonOf(place.error)}`,
         `Choose a folder with --base-path, or: ${takeOver(dir)}`,
       ),
     ]
@@ -57,7 +58,7 @@ async function missing({ place: { dir }, command }: Patient): Promise<Found> {
   } catch (error) {
     return bad(
       'usable',
-      `there is no ${dir}, and it cannot be made in ${parent}: ${troubleOf(error)}`,
+      `there is no ${dir}, and it cannot be made in ${parent}: ${reasonOf(error)}`,
       'Choose a folder that you may write to with --base-path.',
     )
   }
@@ -76,7 +77,7 @@ async function writableOf(dir: string): Promise<Found> {
   } catch (error) {
     return bad(
       'usable',
-      `${dir} cannot be written: ${troubleOf(error)}`,
+      `${dir} cannot be written: ${reasonOf(error)}`,
       `Mount it writable, choose another folder with --base-path, or: ${takeOver(dir)}`,
     )
   }
@@ -114,11 +115,9 @@ const secretName = /(^|\/)(api_token|token\.json[^/]*|contexts\.json[^/]*|messag
 
 function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
   const named = (some: readonly Entry[]) => listed(some.map(({ path }) => relative(dir, path) || dir))
-  const closed = entries.filter(
-    ({ error }) => error !== undefined && (error as { code?: string }).code !== 'ENOENT',
-  )
+  const closed = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
   if (closed.length > 0)
-    return [bad('rights', `${named(closed)} cannot be read: ${troubleOf(closed[0]!.error)}`, takeOver(dir))]
+    return [bad('rights', `${named(closed)} cannot be read: ${reasonOf(closed[0]!.error)}`, takeOver(dir))]
   if (process.platform === 'win32') return []
   const open = entries.filter(
     ({ info }) => info && (info.isFile() || info.isDirectory()) && (info.mode & 0o077) !== 0,

@@ -2,9 +2,9 @@
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
-import { bytes } from '../inspect/format.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
 import { fileExists } from '../platform/files.ts'
+import { byteSize } from '../platform/format.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -22,7 +22,7 @@ export async function examineDisk(
   const free = disk.bavail * disk.bsize
   // What is left of the -wal's allowance, and as much again for the pages it is written back to.
   const needed = walBytes + Math.max(0, walBytes - (store?.walBytes ?? 0))
-  const what = `${bytes(free)} free for the data directory`
+  const what = `${byteSize(free)} free for the data directory`
   const fix =
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
   const room =
@@ -31,11 +31,11 @@ export async function examineDisk(
       : free < config.keepFreeBytes
         ? warning(
             'space',
-            `${what}: below ${bytes(config.keepFreeBytes)} (--keep-free), uploads and downloads are refused; messages are still stored`,
+            `${what}: below ${byteSize(config.keepFreeBytes)} (--keep-free), uploads and downloads are refused; messages are still stored`,
             fix,
           )
         : free < needed * 2
-          ? warning('space', `${what}; the store alone may need ${bytes(needed)} in a busy hour`, fix)
+          ? warning('space', `${what}; the store alone may need ${byteSize(needed)} in a busy hour`, fix)
           : ok('space', what)
   return [room, ...kindOf(Number(disk.type) >>> 0)]
 }

@@ -1,12 +1,13 @@
 /** The whole look: every subject, each for itself, so that one that cannot be looked at keeps no other from its word. */
 import type { Config } from '../config.ts'
+import { svcCommand } from '../inspect/advised-commands.ts'
 import { lookAround } from '../inspect/data-directory.ts'
-import { svcCommand, troubleOf } from '../inspect/format.ts'
 import { lookAtPolling } from '../inspect/polling.ts'
 import { lookAtSessions } from '../inspect/sessions.ts'
 import { readStoreStats } from '../inspect/store-stats.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { examineClock } from './clock.ts'
 import type { Patient } from './context.ts'
 import { examineDirectory } from './directory.ts'
@@ -97,6 +98,6 @@ export async function examine(options: ExamineOptions): Promise<Report> {
 const unexamined = (error: unknown): Found =>
   bad(
     'examined',
-    `this could not be looked at: ${troubleOf(error)}`,
+    `this could not be looked at: ${reasonOf(error)}`,
     'Check the path and its permissions; else report this as a bug of svc.',
   )

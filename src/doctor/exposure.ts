@@ -1,11 +1,11 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
-
-import { takeOver, troubleOf } from '../inspect/format.ts'
+import { takeOver } from '../inspect/advised-commands.ts'
 import { addressIn } from '../inspect/healthz.ts'
 import { askHealthOf, type Identified } from '../inspect/service-identity.ts'
 import type { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { processArguments } from '../platform/other-process.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
 import type { Patient } from './context.ts'
@@ -97,7 +97,7 @@ async function tokenOf({ config, place, polling }: Patient): Promise<Found> {
     if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')
   } catch (error) {
     if (place.state === 'ours')
-      return bad('token', `api_token cannot be read: ${troubleOf(error)}`, takeOver(path))
+      return bad('token', `api_token cannot be read: ${reasonOf(error)}`, takeOver(path))
   }
   return isExposed(config)
     ? ok('token', 'a token is made and kept in api_token when svc starts')

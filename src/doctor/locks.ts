@@ -1,9 +1,11 @@
 /** The locks: which kind, whether this machine can use it, and who polls. */
-
 import { join } from 'node:path'
-import { moment, span, takeOver, troubleOf } from '../inspect/format.ts'
+import { takeOver } from '../inspect/advised-commands.ts'
+import { dataFiles } from '../model/data-files.ts'
+import { isoTime, span } from '../platform/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -12,10 +14,10 @@ export async function examineLocks(patient: Patient): Promise<Found[]> {
   const { dir, state } = patient.place
   if (state !== 'ours') return []
   try {
-    const data = await lookAtLock(join(dir, '.data.lock'))
+    const data = await lookAtLock(join(dir, dataFiles.dataLock))
     return [...kindOf(dir, data, patient.polling?.lock), ...pollerOf(patient)]
   } catch (error) {
-    const what = `.data.lock cannot be read: ${troubleOf(error)}`
+    const what = `.data.lock cannot be read: ${reasonOf(error)}`
     return [bad('kind', what, takeOver(dir)), ...pollerOf(patient)]
   }
 }
@@ -24,7 +26,7 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   const kinds = new Set(locks.flatMap(lock => lock?.kind ?? []))
   const [kind] = kinds
   if (kind === undefined) return []
-  const anew = `Stop every svc of this directory, then: rm ${shellWord(join(dir, '.data.lock'))} ${shellWord(join(dir, '.poll.lock'))}`
+  const anew = `Stop every svc of this directory, then: rm ${shellWord(join(dir, dataFiles.dataLock))} ${shellWord(join(dir, dataFiles.pollLock))}`
   if (kinds.size > 1 || !/^(flock|lockfile)$/.test(kind))
     return [
       bad(
@@ -81,5 +83,5 @@ function pollerOf({ place, polling, sessions, clock, command }: Patient): Found[
     ]
   }
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
-  return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${moment(since)}`}${elsewhere}`)]
+  return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${isoTime(since)}`}${elsewhere}`)]
 }

@@ -1,5 +1,6 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
@@ -86,7 +87,7 @@ function told(
 
 /** Whether the sandbox of this directory runs and answers. */
 async function sandboxOf({ place, polling, deadlineMs, command }: Patient): Promise<Found> {
-  const dir = join(place.dir, 'sandbox')
+  const dir = join(place.dir, dataFiles.sandbox)
   const lock = await lookAtLock(join(dir, '.lock'))
   const start = command('sandbox')
   if (!lock?.held)

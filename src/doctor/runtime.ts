@@ -1,6 +1,6 @@
 /** The program and its process: version, runtime, and what many sessions need of it. */
 import process from 'node:process'
-import { counted } from '../inspect/format.ts'
+import { counted } from '../platform/format.ts'
 import { openFilesLimit } from '../platform/other-process.ts'
 import { isBundle } from '../platform/packed.ts'
 import { fetchLimitVariable, hasRaisedFetchLimit, isCompiled, usualFetchLimit } from '../platform/process.ts'

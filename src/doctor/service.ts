@@ -1,9 +1,8 @@
 /** Services of systemd and launchd that svc installed: whether the one of this directory runs, and with this program. */
-
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
-import { svcCommand } from '../inspect/format.ts'
+import { svcCommand } from '../inspect/advised-commands.ts'
 import type { Identified } from '../inspect/service-identity.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
 import type { Patient } from './context.ts'

@@ -1,10 +1,11 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
-
 import { join } from 'node:path'
-import { counted, moment, takeOver, troubleOf } from '../inspect/format.ts'
+import { takeOver } from '../inspect/advised-commands.ts'
 import type { SessionSight } from '../inspect/sessions.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
+import { counted, isoTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -48,7 +49,7 @@ function sessionOf(
   const login = command(`login ${shellWord(name)}`)
   const found: Found[] = []
   if (trouble?.kind === 'unreadable') {
-    const what = `"${name}" cannot be read: ${troubleOf(trouble.error)}`
+    const what = `"${name}" cannot be read: ${reasonOf(trouble.error)}`
     return [bad('session', what, takeOver(join(dir, name)))]
   }
   if (status === 'disconnected') {
@@ -57,7 +58,7 @@ function sessionOf(
     found.push(
       bad(
         'session',
-        `"${name}" is expired since ${moment(bot?.expired_at ?? Number.NaN)}: WeChat no longer accepts its token`,
+        `"${name}" is expired since ${isoTime(bot?.expired_at ?? Number.NaN)}: WeChat no longer accepts its token`,
         login,
       ),
     )
@@ -65,12 +66,12 @@ function sessionOf(
     found.push(
       warning(
         'session',
-        `"${name}" is lapsed since ${moment(bot?.lapsed_at ?? Number.NaN)}: WeChat answers and may bring no messages any more`,
+        `"${name}" is lapsed since ${isoTime(bot?.lapsed_at ?? Number.NaN)}: WeChat answers and may bring no messages any more`,
         login,
       ),
     )
   } else {
-    const since = bot && bot.created_at > 0 ? ` since ${moment(bot.created_at)}` : ''
+    const since = bot && bot.created_at > 0 ? ` since ${isoTime(bot.created_at)}` : ''
     found.push(ok('session', `"${name}" is connected${since}, ${counted(users.size, 'user')}`))
   }
   if (contexts === 'damaged' || contexts === 'unreadable') {

@@ -1,11 +1,12 @@
 /** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
-
 import { join } from 'node:path'
-import { bytes, counted, moment, newerFix, newerStore, span, takeOver } from '../inspect/format.ts'
+import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
 import type { ConsumerSight, StoreStats } from '../inspect/store-stats.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import { byteSize, counted, isoTime, span } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
-import { unavailable } from '../store/unavailable.ts'
+import { unavailable } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -35,7 +36,7 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
   const found: Found[] = [
     ok(
       'integrity',
-      `messages.db is whole: ${counted(sight.messages, 'message')}, ${bytes(sight.sizeBytes)}${sight.walBytes > 0 ? ` and ${bytes(sight.walBytes)} not yet written back` : ''}`,
+      `messages.db is whole: ${counted(sight.messages, 'message')}, ${byteSize(sight.sizeBytes)}${sight.walBytes > 0 ? ` and ${byteSize(sight.walBytes)} not yet written back` : ''}`,
     ),
   ]
   if (sight.form < sight.newest) {
@@ -72,12 +73,12 @@ function unreadable(error: unknown, { command, place: { dir } }: Patient): Found
 
 /** Beside the directory, since in it another folder would look like a session's. */
 const setAside = (dir: string): string =>
-  `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, 'messages.db'))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
+  `Stop svc, then: mkdir ${shellWord(`${dir}-damaged`)} && mv ${shellWord(join(dir, dataFiles.store))}* ${shellWord(`${dir}-damaged`)}/ (sessions are kept, a new store is made; "sqlite3 messages.db .recover" there may save the old messages)`
 
 function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
   const expiry =
-    outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${moment(outbox.firstExpiryAt)}`
+    outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${isoTime(outbox.firstExpiryAt)}`
   return note(
     'outbox',
     `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} to be sent to ${counted(outbox.users, 'user')}${oldest}${expiry}`,

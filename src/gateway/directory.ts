@@ -1,11 +1,12 @@
 /** Whose data directory this is, asked before anything in it is opened. */
-
 import { access, constants, mkdir, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import type { Config } from '../config.ts'
+import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { ensurePrivateDir, fileExists } from '../platform/files.ts'
+import { ensurePrivateDir, errorCodeOf, fileExists } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { refuseNewer } from '../store/migrations.ts'
 
 /** What the caller calls these options, for error texts. */
@@ -32,9 +33,9 @@ export async function claimDirectory(
     await makeUsable(basePath)
     const entries = await readdir(basePath, { withFileTypes: true })
     const folders = entries.filter(entry => entry.isDirectory())
-    const isSandbox = folders.some(({ name }) => name === 'sandbox')
-    const own = folders.filter(({ name }) => name !== 'sandbox' && name !== 'media')
-    const logged = await Promise.all(own.map(({ name }) => fileExists(join(basePath, name, 'token.json'))))
+    const isSandbox = folders.some(({ name }) => name === dataFiles.sandbox)
+    const own = folders.filter(({ name }) => isSessionFolder(name))
+    const logged = await Promise.all(own.map(({ name }) => fileExists(join(basePath, name, dataFiles.token))))
     const sessions = logged.filter(Boolean).length
     const isOurs = isSandbox || sessions > 0 || entries.some(({ name }) => ownNames.has(name))
     if (!isOurs && entries.length > 0 && (await isShared(basePath))) {
@@ -57,15 +58,15 @@ export async function claimDirectory(
       // With a session in it that would give the pretend one to WeChat.
       const back =
         sessions === 0
-          ? ` For real accounts here, move away ${join(basePath, 'sandbox')} once nothing uses it.`
+          ? ` For real accounts here, move away ${join(basePath, dataFiles.sandbox)} once nothing uses it.`
           : ''
       throw badArgument(called.basePath, `${basePath} belongs to the sandbox`, {
         hint: `Add ${called.sandbox}, or choose another folder.${back}`,
       })
     }
-    await refuseNewer(join(basePath, 'messages.db'))
+    await refuseNewer(join(basePath, dataFiles.store))
     await ensurePrivateDir(basePath)
-    if (sandbox) await ensurePrivateDir(join(basePath, 'sandbox'))
+    if (sandbox) await ensurePrivateDir(join(basePath, dataFiles.sandbox))
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw unusable(`the data directory ${basePath}`, called.basePath, error)
@@ -91,17 +92,17 @@ async function makeUsable(folder: string): Promise<void> {
 
 /** What svc puts into a folder, and what a disk holds that is otherwise empty. */
 const ownNames = new Set([
-  '.data.lock',
-  '.poll.lock',
-  '.default_session',
-  '.signed_out.json',
-  'messages.db',
-  'api_token',
+  dataFiles.dataLock,
+  dataFiles.pollLock,
+  dataFiles.defaultSession,
+  dataFiles.endedSignIns,
+  dataFiles.store,
+  dataFiles.apiToken,
   'lost+found',
 ])
 
 /** Whether a file of this name tells that svc worked on the directory: with accounts or, so far, without. */
-export const showsUse = (name: string): boolean => name === 'messages.db' || name === '.poll.lock'
+export const showsUse = (name: string): boolean => name === dataFiles.store || name === dataFiles.pollLock
 
 /** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */
 const isShared = async (folder: string) =>
@@ -110,25 +111,10 @@ const isShared = async (folder: string) =>
 function unusable(what: string, option: string, error: unknown): SvcError {
   const user = process.getuid?.()
   // Whoever mounts a folder into a container knows that user by its number, if at all.
-  const isRefused = ['EACCES', 'EPERM'].includes((error as { code?: string }).code ?? '')
+  const isRefused = ['EACCES', 'EPERM'].includes(errorCodeOf(error) ?? '')
   const or = isRefused && user !== undefined ? `, or give this one to the user ${user}` : ''
-  return new SvcError('store_unavailable', `${what} cannot be used: ${troubleOf(error)}`, {
+  return new SvcError('store_unavailable', `${what} cannot be used: ${reasonOf(error)}`, {
     hint: `Choose a folder you may write to with ${option}${or}.`,
     cause: error,
   })
-}
-
-const troubles: Readonly<Record<string, string>> = {
-  EACCES: 'this user has no right to it',
-  EPERM: 'this user has no right to it',
-  EROFS: 'it is read-only',
-  EEXIST: 'it is not a folder',
-  ENOTDIR: 'it is not a folder',
-  ENOENT: 'it cannot be made there',
-  ENOSPC: 'the disk is full',
-}
-
-function troubleOf(error: unknown): string {
-  const { code } = error as { code?: string }
-  return (code && troubles[code]) ?? code ?? String(error)
 }

@@ -1,5 +1,4 @@
 /** Opens, starts and closes everything between upstream and memory; holds the parts and nothing else. */
-
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Accounts } from '../accounts/accounts.ts'
@@ -10,6 +9,7 @@ import type { Config } from '../config.ts'
 import { type Account, createApi } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { Media } from '../media/media.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { type BotInfo, quotaPerInbound, windowMs } from '../model/session.ts'
@@ -96,8 +96,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const mediaRoot = await realpath(config.mediaRoot)
   const folders = { dataDir: await realpath(config.basePath), mediaRoot }
-  const dataLock = await openLock(join(config.basePath, '.data.lock'))
-  const pollLock = await openLock(join(config.basePath, '.poll.lock'))
+  const dataLock = await openLock(join(config.basePath, dataFiles.dataLock))
+  const pollLock = await openLock(join(config.basePath, dataFiles.pollLock))
   const { sessions, contexts, commitBatch } = openState({
     dir: config.basePath,
     lock: dataLock,
@@ -105,7 +105,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   })
   const shared = options.store !== false
   const store = await Store.open({
-    path: options.store === false ? inMemory : (options.store ?? join(config.basePath, 'messages.db')),
+    path: options.store === false ? inMemory : (options.store ?? join(config.basePath, dataFiles.store)),
     log: log.child('store'),
     clock,
     maxAgeDays: config.storeMaxAgeDays,
@@ -147,7 +147,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     clock,
     log: log.child('poller'),
   })
-  const heartbeat = new Heartbeat(join(config.basePath, '.poll.lock'), clock)
+  const heartbeat = new Heartbeat(join(config.basePath, dataFiles.pollLock), clock)
   const dispatcher = new Dispatcher({
     ...{ lock: pollLock, poller, heartbeat, clock, shared },
     log: log.child('dispatcher'),
@@ -280,7 +280,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const connected = all.filter(({ bot }) => bot && bot.expired_at === undefined).length
       const trouble =
         'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
-      const pollId = await holdOf(join(config.basePath, '.poll.lock')).catch(() => undefined)
+      const pollId = await holdOf(join(config.basePath, dataFiles.pollLock)).catch(() => undefined)
       const disk = (await space.isLow()) ? 'low' : 'ok'
       const isWell = !trouble && !dispatcher.stalled && connected === all.length && disk === 'ok'
       return {

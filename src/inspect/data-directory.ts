@@ -3,7 +3,8 @@ import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { showsUse } from '../gateway/directory.ts'
-import { fileExists } from '../platform/files.ts'
+import { dataFiles, isSessionFolder } from '../model/data-files.ts'
+import { errorCodeOf, fileExists } from '../platform/files.ts'
 
 /** A data directory, there or not. */
 export interface Place {
@@ -39,10 +40,10 @@ export async function lookAround(dir: string, asSandbox = false): Promise<Place>
   try {
     entries = await readdir(dir, { withFileTypes: true })
   } catch (error) {
-    const missing = (error as { code?: string }).code === 'ENOENT'
+    const missing = errorCodeOf(error) === 'ENOENT'
     return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: asSandbox }
   }
-  const hasWorld = entries.some(entry => entry.isDirectory() && entry.name === 'sandbox')
+  const hasWorld = entries.some(entry => entry.isDirectory() && entry.name === dataFiles.sandbox)
   const known = entries.filter(({ name }) => !nobodys.test(name))
   if (known.length === 0) return { dir, state: 'empty', entries, isSandbox: asSandbox }
   const hasAccounts = await hasSession(dir, known)
@@ -53,15 +54,11 @@ export async function lookAround(dir: string, asSandbox = false): Promise<Place>
 
 /** The folders that may be a session's. */
 export const sessionFolders = ({ entries }: Pick<Place, 'entries'>): string[] =>
-  entries.flatMap(entry =>
-    entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'media' && entry.name !== 'sandbox'
-      ? [entry.name]
-      : [],
-  )
+  entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
 
 async function hasSession(dir: string, entries: readonly Dirent[]): Promise<boolean> {
   const found = await Promise.all(
-    sessionFolders({ entries }).map(name => fileExists(join(dir, name, 'token.json')).catch(() => true)),
+    sessionFolders({ entries }).map(name => fileExists(join(dir, name, dataFiles.token)).catch(() => true)),
   )
   return found.includes(true)
 }

@@ -1,5 +1,6 @@
 /** Who polls for a data directory, and whether he is alive. */
 import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
 import type { Clock } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
@@ -35,7 +36,7 @@ const longestLookMs = 500
  * @throws the system's error when the lock file cannot be read
  */
 export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling> {
-  const path = join(dir, '.poll.lock')
+  const path = join(dir, dataFiles.pollLock)
   const lock = await lookAtLock(path)
   if (!lock) return { held: false, stalled: false }
   const { held, pid, takenAt, touchedAt } = lock

@@ -1,7 +1,7 @@
 /** Whether a service that answers is one of a certain data directory: it names who polls, and the directory's lock does too. */
-
 import { join } from 'node:path'
 import type { Health } from '../gateway/gateway-api.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { holdOf, lookAtLock } from '../platform/lock-look.ts'
 import { askHealth, type HealthAnswer } from './healthz.ts'
 
@@ -13,7 +13,7 @@ export interface Identified {
 
 /** Asks the service at `url` how it is, and whether it is one of `dir`; never throws. */
 export async function askHealthOf(dir: string, url: string, deadlineMs: number): Promise<Identified> {
-  const path = join(dir, '.poll.lock')
+  const path = join(dir, dataFiles.pollLock)
   const hold = () => holdOf(path).catch(() => undefined)
   // Another process may begin to poll at this moment: then the service says one of the two.
   const before = await hold()

@@ -1,5 +1,6 @@
 /** The session folders as they lie there. Unlike the state, which mends what it meets, this changes nothing. */
 import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import {
   type BotInfo,
@@ -97,5 +98,5 @@ function kindOf(files: JsonFiles<unknown>, path: string): SessionSight['contexts
 }
 
 async function saidDefault(dir: string): Promise<string | undefined> {
-  return (await readText(join(dir, '.default_session')).catch(() => undefined))?.trim()
+  return (await readText(join(dir, dataFiles.defaultSession)).catch(() => undefined))?.trim()
 }

@@ -1,7 +1,8 @@
 /** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import { newerStore } from './advised-commands.ts'
 import { lookAround } from './data-directory.ts'
-import { newerStore, troubleOf } from './format.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
 import { lookAtSessions, type SessionSight } from './sessions.ts'
 import { readStoreStats } from './store-stats.ts'
@@ -59,7 +60,7 @@ export async function readStatus(options: {
   const { basePath, sandbox = false, version, clock = systemClock } = options
   const trouble: string[] = []
   const told = (what: string) => (error: unknown) => {
-    trouble.push(`${what}: ${troubleOf(error)}`)
+    trouble.push(`${what}: ${reasonOf(error)}`)
     return undefined
   }
   const place = await lookAround(basePath, sandbox)

@@ -1,5 +1,6 @@
 /** The message store, read beside whoever has it open: no lock that a writer waits for, and no file made or changed. */
 import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf, fileExists, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
 import { suspectSpanMs, suspectsOf } from '../store/conversations.ts'
@@ -49,7 +50,7 @@ export async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
 ): Promise<StoreStats | undefined> {
-  const path = join(dir, 'messages.db')
+  const path = join(dir, dataFiles.store)
   const file = await statOf(path)
   if (!file) return undefined
   const wal = () => fileExists(`${path}-wal`)

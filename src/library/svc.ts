@@ -1,11 +1,11 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
-
 import { join } from 'node:path'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Cancelled, Health } from '../gateway/gateway-api.ts'
 import { directCall } from '../model/call.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { LoginStatus, Session } from '../model/session.ts'
@@ -351,7 +351,7 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
   if (sandboxUrl !== undefined) return { url: sandboxUrl }
   // Loaded on use: whoever talks to the real WeChat starts without it.
   const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
-  const dir = join(config.basePath, 'sandbox')
+  const dir = join(config.basePath, dataFiles.sandbox)
   return (
     (await joinSandbox(dir)) ??
     startSandbox({

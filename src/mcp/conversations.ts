@@ -4,6 +4,7 @@ import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionUser } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
+import { isoTime } from '../platform/format.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 
 export interface Conversation {
@@ -85,5 +86,3 @@ export function answerText(standing: SessionUser | undefined): string {
     until === undefined ? '' : ` until ${isoTime(until)}`
   }.`
 }
-
-const isoTime = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')

@@ -1,13 +1,13 @@
 /** Streams into files, in folders of ours. */
-
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
-import { ensurePrivateDir, errorCodeOf } from '../platform/files.ts'
+import { ensurePrivateDir } from '../platform/files.ts'
 import type { FreeSpace, Room } from '../platform/free-space.ts'
 import { streamedBytes } from '../platform/memory.ts'
+import { unavailable } from '../platform/system-error.ts'
 
 export type Digest = 'md5' | 'sha256'
 
@@ -147,22 +147,5 @@ export const tooLarge = (limit: number): SvcError =>
 
 export const empty = (): SvcError => badArgument('media', 'the file is empty')
 
-const diskCodes = [
-  'ENOSPC',
-  'EDQUOT',
-  'EROFS',
-  'EACCES',
-  'EIO',
-  'EPERM',
-  'ENOTDIR',
-  'ENOENT',
-  'EMFILE',
-  'ENFILE',
-]
-
 /** A failure of our own disk in the words of the catalogue. */
-export function diskError(error: unknown): unknown {
-  const code = errorCodeOf(error)
-  if (error instanceof SvcError || code === undefined || !diskCodes.includes(code)) return error
-  return new SvcError('store_unavailable', `the file cannot be written (${code})`, { cause: error })
-}
+export const diskError = (error: unknown): unknown => unavailable(error, 'the file cannot be written')

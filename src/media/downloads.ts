@@ -1,5 +1,4 @@
 /** What users sent comes down decrypted: as a stream, or as a file that overwrites nothing. */
-
 import { randomUUID } from 'node:crypto'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
@@ -19,6 +18,7 @@ import {
 } from '../platform/files.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
 import { linked } from '../platform/signals.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
@@ -62,15 +62,6 @@ export interface DownloadPorts {
   space: FreeSpace
   /** Aborts when the service stops. */
   closing: AbortSignal
-}
-
-/** Why a folder cannot be made. */
-const noFolder: Readonly<Record<string, string>> = {
-  EEXIST: 'it is a file',
-  ENOTDIR: 'a part of it is a file',
-  EACCES: 'svc has no right to it',
-  EPERM: 'svc has no right to it',
-  EROFS: 'the disk is read-only',
 }
 
 export class Downloads {
@@ -183,12 +174,10 @@ export class Downloads {
       else await mkdir(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
       if (given === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)
-      const code = errorCodeOf(error) ?? 'unknown reason'
-      throw badArgument(
-        'save_dir',
-        `${JSON.stringify(given)} cannot be saved to: ${noFolder[code] ?? code}`,
-        { cause: error, hint: 'Name a folder; one that is not there yet is made.' },
-      )
+      throw badArgument('save_dir', `${JSON.stringify(given)} cannot be saved to: ${reasonOf(error)}`, {
+        cause: error,
+        hint: 'Name a folder; one that is not there yet is made.',
+      })
     }
     // Once more now that it is there: a link may have been put in its way.
     const now = given === undefined ? await insideDir(folders.mediaRoot, usual) : await judged(folder)

@@ -8,7 +8,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { changedAt, settledAfterMs } from '../state/json-file.ts'
 import { empty, tooLarge } from './disk.ts'
@@ -143,18 +143,10 @@ const hardLinked = () =>
     hint: 'Copy the file and name the copy.',
   })
 
-const troubles: Readonly<Record<string, string>> = {
-  ENOENT: 'it is not there',
-  ENOTDIR: 'it is not there',
-  EACCES: 'svc has no right to it',
-  EPERM: 'svc has no right to it',
-}
-
 const unreadableAs =
   (path: string) =>
   (error: unknown): never => {
-    const code = errorCodeOf(error) ?? 'unknown reason'
-    throw badArgument('media.path', `${JSON.stringify(path)} cannot be read: ${troubles[code] ?? code}`, {
+    throw badArgument('media.path', `${JSON.stringify(path)} cannot be read: ${reasonOf(error)}`, {
       cause: error,
     })
   }

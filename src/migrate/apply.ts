@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { openLock } from '../platform/lock.ts'
@@ -44,7 +45,7 @@ export async function applyMove(
     })
   }
   await claimDirectory({ basePath: config.basePath, sandbox: false })
-  const lock = await openLock(join(config.basePath, '.data.lock'))
+  const lock = await openLock(join(config.basePath, dataFiles.dataLock))
   try {
     const applied: Applied = { sessions: new Map(), history: { added: 0, leftOut: 0 }, findings: [] }
     await moveHistory(plan, applied, { config, clock, log })
@@ -83,7 +84,7 @@ async function moveHistory(
 ): Promise<void> {
   if (!history || history.rows === 0) return
   const store = await Store.open({
-    path: join(config.basePath, 'messages.db'),
+    path: join(config.basePath, dataFiles.store),
     clock,
     log: log.child('store'),
     maxAgeDays: 0,

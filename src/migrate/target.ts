@@ -3,6 +3,7 @@ import type { Stats } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { basename, join, relative, resolve, sep } from 'node:path'
 import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
 import { readText, statOf } from '../platform/files.ts'
@@ -41,8 +42,8 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
     if (found?.isDirectory() && (await isLeftover(join(into, name)))) continue
     target.taken.add(sessionKey(name))
     if (!found?.isDirectory()) continue
-    if (name === 'sandbox') throw isSandbox(into)
-    const read = await readJson(join(into, name, 'token.json'))
+    if (name === dataFiles.sandbox) throw isSandbox(into)
+    const read = await readJson(join(into, name, dataFiles.token))
     const fields = read !== 'absent' && 'value' in read ? objectOf(read.value) : undefined
     const [bot_id, token] = [filledOf(fields?.bot_id), filledOf(fields?.token)]
     if (!bot_id || !token || name.startsWith('.')) continue
@@ -54,7 +55,7 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
       expired: fields?.expired_at !== undefined,
     })
   }
-  const chosen = (await readText(join(into, '.default_session')).catch(() => undefined))?.trim() ?? ''
+  const chosen = (await readText(join(into, dataFiles.defaultSession)).catch(() => undefined))?.trim() ?? ''
   const found = target.sessions.find(({ name }) => sessionKey(name) === sessionKey(chosen))
   if (found) target.defaultSession = found.name
   return target

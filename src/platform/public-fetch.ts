@@ -9,6 +9,8 @@ import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
+import { errorCodeOf } from './files.ts'
+import { reasonOf } from './system-error.ts'
 
 /** An address that a name leads to. */
 export interface Resolved {
@@ -95,18 +97,13 @@ const unfetchable = (why: string, cause?: unknown, details?: Record<string, unkn
     cause,
   })
 
-const failures: Readonly<Record<string, string>> = {
-  ENOTFOUND: 'its host name is not found',
-  ECONNREFUSED: 'nothing listens there',
-  ECONNRESET: 'the connection broke',
-}
-
 /** Failures of the other server, in words without its URL, which may carry secrets. */
 const meant = (error: unknown): unknown => {
   if (error instanceof SvcError) return error
-  const code = (error as { code?: unknown } | undefined)?.code
-  if (typeof code !== 'string') return unfetchable('the connection failed', error)
-  return unfetchable(failures[code] ? `${failures[code]} (${code})` : code, error)
+  const code = errorCodeOf(error)
+  if (code === undefined) return unfetchable('the connection failed', error)
+  const reason = reasonOf(error)
+  return unfetchable(reason === code ? code : `${reason} (${code})`, error)
 }
 
 function parsedUrl(text: string, base?: URL): URL {

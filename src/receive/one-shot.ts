@@ -2,14 +2,13 @@
  * recv where no dispatcher runs (the library, one-shot commands): the call polls by itself while it waits and gives
  * the poll lock back with its answer. Where another process polls, it shows what that one stored lately.
  */
-
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import { troubled } from '../state/trouble.ts'
+import { unavailable } from '../platform/system-error.ts'
 import type { Heartbeat } from './heartbeat.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
@@ -180,7 +179,7 @@ export class OneShot {
     const { lock, poller, heartbeat, log } = this.#ports
     if (this.#halted) return
     const taken = await lock.tryLock().catch(error => {
-      throw troubled(error, 'the poll lock cannot be tried')
+      throw unavailable(error, 'the poll lock cannot be tried')
     })
     if (!taken) return
     this.#cycle = new Cycle(lock, poller, heartbeat, log)

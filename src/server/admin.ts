@@ -2,11 +2,11 @@
  * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
  * nothing from elsewhere; behind one check of who may come in.
  */
-
 import { join } from 'node:path'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { PanelGateway } from '../gateway/gateway-api.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
@@ -230,6 +230,6 @@ const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/
 
 /** Who keeps the poll lock, as it is recorded there. */
 const pollerPid = async (basePath: string): Promise<{ poller_pid?: number }> => {
-  const lock = await lookAtLock(join(basePath, '.poll.lock')).catch(() => undefined)
+  const lock = await lookAtLock(join(basePath, dataFiles.pollLock)).catch(() => undefined)
   return lock?.pid === undefined ? {} : { poller_pid: lock.pid }
 }

@@ -4,11 +4,13 @@ import { link, open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf, makePrivate, readText, removeQuietly } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 
 /** Where a generated token is kept. */
-export const tokenPath = (basePath: string): string => join(basePath, 'api_token')
+export const tokenPath = (basePath: string): string => join(basePath, dataFiles.apiToken)
 
 /**
  * The token that was given, in itself or in a file; undefined for none.
@@ -38,14 +40,7 @@ async function readTokenFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    const code = errorCodeOf(error)
-    const what =
-      code === 'ENOENT'
-        ? 'is not there'
-        : code === 'EACCES'
-          ? 'cannot be read by this user'
-          : `cannot be read (${code})`
-    throw badArgument('--token-file', `${path} ${what}`, {
+    throw badArgument('--token-file', `${path} cannot be read: ${reasonOf(error)}`, {
       hint: 'Name a file that the user of the service may read.',
       cause: error,
     })

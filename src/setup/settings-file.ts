@@ -1,9 +1,9 @@
 /** A settings file of another program: read whole, replaced in one step, never guessed at. */
-
 import { mkdir, readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 
 export interface SettingsFile {
   /** As the program names it. */
@@ -24,7 +24,11 @@ export async function readSettings(path: string): Promise<SettingsFile> {
     const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
     return { path, target, text: text.slice(mark.length), mark }
   } catch (error) {
-    throw refused(path, error instanceof TypeError ? 'is not text in UTF-8' : reasonOf(error), error)
+    throw refused(
+      path,
+      error instanceof TypeError ? 'is not text in UTF-8' : `cannot be used: ${reasonOf(error)}`,
+      error,
+    )
   }
 }
 
@@ -44,7 +48,7 @@ export async function writeSettings(file: SettingsFile, text: string): Promise<v
     if (!found) await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     await replaceKeepingRights(target, mark + text)
   } catch (error) {
-    throw refused(path, reasonOf(error), error)
+    throw refused(path, `cannot be used: ${reasonOf(error)}`, error)
   }
 }
 
@@ -54,17 +58,3 @@ export const refused = (path: string, why: string, cause?: unknown): SvcError =>
     hint: `Put that right and try again, or edit ${basename(path)} yourself.`,
     cause,
   })
-
-const reasons: Readonly<Record<string, string>> = {
-  EACCES: 'cannot be used: this user has no right to it',
-  EPERM: 'cannot be used: this user has no right to it',
-  EROFS: 'is on a read-only disk',
-  EISDIR: 'is a folder',
-  ENOENT: 'is a link to nothing',
-  ELOOP: 'is a link that leads to itself',
-}
-
-const reasonOf = (error: unknown): string => {
-  const code = errorCodeOf(error) ?? String(error)
-  return reasons[code] ?? `cannot be used: ${code}`
-}

@@ -7,7 +7,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { errorCodeOf } from '../platform/files.ts'
-import { troubled } from './trouble.ts'
+import { unavailable } from '../platform/system-error.ts'
 
 export type JsonObject = Record<string, unknown>
 
@@ -42,7 +42,7 @@ export class JsonFiles<T> {
     try {
       return this.#read(path)
     } catch (error) {
-      throw troubled(error, `${basename(path)} cannot be read`)
+      throw unavailable(error, `${basename(path)} cannot be read`)
     }
   }
 
@@ -104,4 +104,17 @@ export function changedAt({ mtimeNs, ctimeNs }: Pick<Stamp, 'mtimeNs' | 'ctimeNs
   // Deno tells the inode's time in whole seconds: another change may follow in the same one.
   const tickMs = ctimeNs % 1_000_000_000n === 0n ? 1000 : 0
   return Math.max(Number(mtimeNs), Number(ctimeNs)) / 1e6 + tickMs
+}
+
+/**
+ * Does `work`, which writes session files, and translates the machine's errors.
+ *
+ * @throws SvcError `store_unavailable` for those; anything else as it is
+ */
+export async function told<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw unavailable(error, "the session's files cannot be written")
+  }
 }

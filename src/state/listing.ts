@@ -1,8 +1,8 @@
 /** What lies in the data directory itself, read again only when it changed: looking costs a third of reading. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { errorCodeOf } from '../platform/files.ts'
+import { unavailable } from '../platform/system-error.ts'
 import { changedAt, isSame, type Stamp, settledAfterMs, stampOf } from './json-file.ts'
-import { troubled } from './trouble.ts'
 
 /** The coarsest clock of a file system (FAT): two changes closer together than this may leave the same time. */
 const coarseMs = 3000
@@ -21,7 +21,7 @@ export class FolderNames {
     try {
       return this.#read()
     } catch (error) {
-      throw troubled(error, 'the data directory cannot be read')
+      throw unavailable(error, 'the data directory cannot be read')
     }
   }
 

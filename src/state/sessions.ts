@@ -5,6 +5,7 @@
 import { readdirSync } from 'node:fs'
 import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, type Marks, marks, sessionKey, sessionName } from '../model/session.ts'
 import {
@@ -18,10 +19,9 @@ import {
 } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { type Found, JsonFiles, type JsonObject } from './json-file.ts'
+import { type Found, JsonFiles, type JsonObject, told } from './json-file.ts'
 import { FolderNames, SmallFile } from './listing.ts'
 import { Roll } from './roll.ts'
-import { told } from './trouble.ts'
 import { TurnCache } from './turn-cache.ts'
 
 export interface SessionRecord {
@@ -37,7 +37,6 @@ export interface TokenFile {
   fields: JsonObject
 }
 
-const defaultFile = '.default_session'
 /** Of so many the files are looked at with every look; of more once a second. */
 const fewFolders = 64
 /** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
@@ -63,7 +62,7 @@ export class Sessions {
   constructor(options: { dir: string; lock: FileLock; log: Log }) {
     this.#dir = options.dir
     this.#folders = new FolderNames(options.dir)
-    this.#default = new SmallFile(join(options.dir, defaultFile))
+    this.#default = new SmallFile(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
     this.#log = options.log
   }
@@ -175,7 +174,7 @@ export class Sessions {
       if (!wasDefault) return
       const oldest = await this.#oldest()
       if (oldest) await this.#writeDefault(oldest.name)
-      else await unlink(join(this.#dir, defaultFile))
+      else await unlink(join(this.#dir, dataFiles.defaultSession))
     })
   }
 
@@ -192,7 +191,7 @@ export class Sessions {
       }
       if (taken === undefined && (await statOf(join(this.#dir, to)))) {
         // What a logout that was killed has left may go; anything else is somebody's.
-        await this.#clear(to, { test: name => name === 'contexts.json' || halfWritten.test(name) }).catch(
+        await this.#clear(to, { test: name => name === dataFiles.contexts || halfWritten.test(name) }).catch(
           () => {},
         )
         if (await statOf(join(this.#dir, to))) {
@@ -210,7 +209,7 @@ export class Sessions {
   async #clear(folder: string, ours: { test(name: string): boolean }): Promise<void> {
     const path = join(this.#dir, folder)
     const names = (await readdir(path)).filter(name => ours.test(name))
-    for (const name of names.sort((a, b) => Number(b === 'token.json') - Number(a === 'token.json'))) {
+    for (const name of names.sort((a, b) => Number(b === dataFiles.token) - Number(a === dataFiles.token))) {
       await unlink(join(path, name))
     }
     await syncDir(path)
@@ -261,15 +260,15 @@ export class Sessions {
   }
 
   tokenPath(name: string): string {
-    return join(this.#dir, name, 'token.json')
+    return join(this.#dir, name, dataFiles.token)
   }
 
   contextsPath(name: string): string {
-    return join(this.#dir, name, 'contexts.json')
+    return join(this.#dir, name, dataFiles.contexts)
   }
 
   async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
-    if (folder.startsWith('.') || folder === 'media' || folder === 'sandbox') return undefined
+    if (!isSessionFolder(folder)) return undefined
     const path = this.tokenPath(folder)
     let found: Found<TokenFile>
     try {
@@ -365,7 +364,7 @@ export class Sessions {
   }
 
   #writeDefault(name: string): Promise<void> {
-    return writeDurably(join(this.#dir, defaultFile), `${name}\n`)
+    return writeDurably(join(this.#dir, dataFiles.defaultSession), `${name}\n`)
   }
 }
 

@@ -1,11 +1,10 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
-
 import { writeDurably, writeDurablyInOrder } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Contexts, type Inbound } from './contexts.ts'
+import { told } from './json-file.ts'
 import { Sessions, serialized } from './sessions.ts'
-import { told } from './trouble.ts'
 
 /** A batch whose messages are stored. */
 export interface BatchCommit {

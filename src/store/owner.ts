@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import process from 'node:process'
+import { errorCodeOf } from '../platform/files.ts'
 
 /** Tells this process from an earlier one that had its number. */
 const run = randomUUID().slice(0, 8)
@@ -21,7 +22,7 @@ export class Owner {
       process.kill(Number(pid), 0)
       return false
     } catch (error) {
-      return (error as { code?: string }).code === 'ESRCH'
+      return errorCodeOf(error) === 'ESRCH'
     }
   }
 }

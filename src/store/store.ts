@@ -11,6 +11,7 @@ import type { Clock } from '../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
+import { unavailable } from '../platform/system-error.ts'
 import { Archive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
 import { ClockTrust } from './clock-trust.ts'
@@ -26,7 +27,6 @@ import { Outbox } from './outbox.ts'
 import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
-import { unavailable } from './unavailable.ts'
 
 export type { Claim } from './consumers.ts'
 export type { EndReason, Entry, EntryPart, KeptFile, SendMode } from './entries.ts'
@@ -322,7 +322,7 @@ export class Store {
       return undefined
     } catch (error) {
       // Somebody else writes at this moment: it works.
-      if (String((error as { code?: unknown }).code).startsWith('SQLITE_BUSY')) return undefined
+      if (errorCodeOf(error)?.startsWith('SQLITE_BUSY')) return undefined
       const told = this.#errorOf(error)
       return told instanceof SvcError
         ? told

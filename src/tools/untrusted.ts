@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Message, MessageItem } from '../model/message.ts'
 import { numbered, seen } from '../platform/escape-controls.ts'
+import { isoTime } from '../platform/format.ts'
 
 export interface UntrustedOptions {
   /** First line of ours, before the content: `2 new WeChat messages.` by default. */
@@ -60,7 +61,7 @@ function partsOf(message: Message, number: number): Part[] {
   const facts = [
     direction === 'received' ? `from ${name(from_user)}` : `sent by the bot to ${name(to_user)}`,
     `session ${name(session)}`,
-    at(timestamp),
+    isoTime(timestamp),
     `message_id ${name(message_id)}`,
     ...(message.group_id === undefined ? [] : [`group ${name(message.group_id)}`]),
     ...(message.status === undefined ? [] : [`status ${message.status}`]),
@@ -117,11 +118,6 @@ function howTo(messages: readonly Message[]): string[] {
     ...(media ? ['To get media, call the tool download with the message_id and the item.'] : []),
   ]
 }
-
-const at = (timestamp: number) =>
-  Number.isFinite(timestamp) && Math.abs(timestamp) <= 8.64e15
-    ? new Date(timestamp).toISOString().replace(/\.\d+Z$/, 'Z')
-    : 'time unknown'
 
 /** What stands in a line of ours: without what would end it or hide in it. */
 const name = (text: string) =>

@@ -199,11 +199,7 @@ describe('what cannot be served is one line and status 1', () => {
   test('a data directory that is a file', async () => {
     const file = join(home, 'file')
     await writeFile(file, '')
-    expectOneLine(
-      await svc(['openapi', '-d', file, '-p', '0']),
-      1,
-      `${file} cannot be used: it is not a folder`,
-    )
+    expectOneLine(await svc(['openapi', '-d', file, '-p', '0']), 1, `${file} cannot be used: it is a file`)
   })
 
   test('a media root that is a file', async () => {
@@ -212,7 +208,7 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc(['openapi', '-d', join(home, 'media-root'), '-p', '0', '--media-root', file]),
       1,
-      `the media root ${file} cannot be used: it is not a folder`,
+      `the media root ${file} cannot be used: it is a file`,
       '--media-root',
     )
   })
@@ -530,7 +526,10 @@ describe('serving', () => {
     await writeFile(file, 'two words\n')
     await refused('one line of printable ASCII characters without spaces', file)
     await rm(file)
-    await refused(`${file} is not there`, 'Name a file that the user of the service may read.')
+    await refused(
+      `${file} cannot be read: it is not there`,
+      'Name a file that the user of the service may read.',
+    )
     expectOneLine(
       await svc(['openapi', '-d', dir, '-p', '0', '--token', 'x'], { env }),
       2,

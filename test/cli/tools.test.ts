@@ -153,7 +153,7 @@ describe('beside a running service', () => {
     await writeFile(join(home, 'taken'), 'x')
     for (const [folder, why] of [
       ['taken', 'it is a file'],
-      ['taken/deeper', 'a part of it is a file'],
+      ['taken/deeper', 'it is not a folder'],
     ] as const) {
       const { status, stderr } = await run(['download', message.message_id, '-o', join(home, folder)])
       expect(status).toBe(2)

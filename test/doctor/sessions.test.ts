@@ -64,7 +64,7 @@ test('an expired one, since when, and how to heal it', async () => {
   expect(look.of('sessions/session')).toMatchObject([
     {
       severity: 'error',
-      what: expect.stringContaining('"work" is expired since 2026-01-02 03:04 UTC'),
+      what: expect.stringContaining('"work" is expired since 2026-01-02T03:04:00Z'),
       fix: `svc login work -d ${ward.dir}`,
     },
   ])

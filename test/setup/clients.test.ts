@@ -304,7 +304,7 @@ describe('files', () => {
     const path = await fileOf(cursor)
     await mkdir(dirname(path), { recursive: true })
     await symlink('mcp.json', path)
-    expect((await failure(setUp(request(cursor)))).message).toContain('leads to itself')
+    expect((await failure(setUp(request(cursor)))).message).toContain('lead in a circle')
     await rm(path)
 
     await writeFile(path, '{}')

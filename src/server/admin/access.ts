@@ -9,6 +9,7 @@
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { join } from 'node:path'
+import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { setAside, writeDurably } from '../../platform/files.ts'
@@ -21,8 +22,6 @@ import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
  */
 const cookieName = 'svc_panel'
 const hostCookieName = `__Host-${cookieName}`
-/** In the data directory: `{name: Unix ms}`, until when each sign-in would have lasted. */
-const endedFile = '.signed_out.json'
 /** Of more the ones that would have ended first are forgotten; only who is signed in can add one. */
 const maxEnded = 1000
 /** A sign-in lasts this long. */
@@ -59,7 +58,7 @@ export function createAccess(options: GuardOptions & { clock: Clock; basePath: s
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
   const links = new Map<string, number>()
-  const ended = new EndedSignIns(join(options.basePath, endedFile))
+  const ended = new EndedSignIns(join(options.basePath, dataFiles.endedSignIns))
 
   const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
   const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {

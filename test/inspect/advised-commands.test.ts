@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { svcCommand } from '../../src/inspect/format.ts'
+import { svcCommand } from '../../src/inspect/advised-commands.ts'
 
 test('a command that is advised names the directory, and the sandbox where it is one', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-words-'))

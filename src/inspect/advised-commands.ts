@@ -1,0 +1,32 @@
+/** Commands that a finding advises, as one may type them. */
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
+import { shellWord } from '../platform/shell.ts'
+
+/**
+ * A command of svc for this data directory, as one may type it.
+ *
+ * @param isSandbox as it lies there; of a directory that is still to be made only the caller knows
+ */
+export function svcCommand(
+  command: string,
+  dir: string,
+  isSandbox = existsSync(join(dir, dataFiles.sandbox)),
+): string {
+  const usual = join(homedir(), isSandbox ? '.svc-sandbox' : '.svc')
+  const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
+  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
+}
+
+/** The command that gives files which this user may not read back to this user. */
+export const takeOver = (path: string): string =>
+  `sudo chown -R "$(id -un)" ${shellWord(path)} && chmod -R u+rwX ${shellWord(path)}`
+
+/** What is wrong with a store of a form that this version does not know. */
+export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
+  `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
+
+/** What to do about a file that a newer version wrote. */
+export const newerFix = 'Use that version or a newer one, or another data directory.'

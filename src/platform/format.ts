@@ -1,0 +1,41 @@
+/** Values in words: one form each for sizes, counts, spans of time, moments and lists. */
+
+/** `48 kB`, `2.5 MB`. */
+export function byteSize(bytes: number): string {
+  const power = Math.min(4, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  const value = bytes / 1000 ** power
+  return `${value.toFixed(power > 0 && value < 10 ? 1 : 0)} ${['B', 'kB', 'MB', 'GB', 'TB'][power]}`
+}
+
+/** `1 message`, `2,000 messages`. */
+export const counted = (count: number, one: string, many = `${one}s`): string =>
+  `${count.toLocaleString('en')} ${count === 1 ? one : many}`
+
+const units: readonly (readonly [number, string])[] = [
+  [24 * 60 * 60_000, 'day'],
+  [60 * 60_000, 'hour'],
+  [60_000, 'minute'],
+  [1000, 'second'],
+]
+
+/** `3 hours`, `1 day`. */
+export function span(ms: number): string {
+  const [unit, name] = units.find(([unit]) => Math.abs(ms) >= unit) ?? [1000, 'second']
+  return counted(Math.round(Math.abs(ms) / unit), name)
+}
+
+/** Whether a date can be made of it: anything may stand in what upstream or another program wrote. */
+export const isMoment = (at: number | undefined): at is number =>
+  at !== undefined && Number.isFinite(at) && Math.abs(at) <= 8.64e15
+
+/** `2026-11-20T21:14:05Z`. */
+export const isoTime = (at: number): string =>
+  isMoment(at) ? new Date(at).toISOString().replace(/\.\d+Z$/, 'Z') : 'time unknown'
+
+/** `a`, `b` and 3 more. */
+export function listed(names: readonly string[], most = 4): string {
+  const shown = names.slice(0, most)
+  const left = names.length - shown.length
+  const last = left > 0 ? `${left} more` : shown.pop()
+  return [shown.join(', '), last].filter(Boolean).join(' and ')
+}

@@ -1,0 +1,37 @@
+import { expect, test } from 'bun:test'
+import { byteSize, counted, isoTime, listed, span } from '../../src/platform/format.ts'
+
+test('sizes, counts, spans, moments and lists in words', () => {
+  expect([0, 999, 1000, 48_213, 2_000_000, 3.2e12, 5e15].map(byteSize)).toEqual([
+    '0 B',
+    '999 B',
+    '1.0 kB',
+    '48 kB',
+    '2.0 MB',
+    '3.2 TB',
+    '5000 TB',
+  ])
+  expect([counted(1, 'message'), counted(2000, 'message'), counted(2, 'entry', 'entries')]).toEqual([
+    '1 message',
+    '2,000 messages',
+    '2 entries',
+  ])
+  expect([0, 1000, 90_000, 3_600_000, -86_400_000].map(span)).toEqual([
+    '0 seconds',
+    '1 second',
+    '2 minutes',
+    '1 hour',
+    '1 day',
+  ])
+  expect([Date.UTC(2026, 0, 2, 3, 4, 5, 6), Number.NaN, 9e15].map(isoTime)).toEqual([
+    '2026-01-02T03:04:05Z',
+    'time unknown',
+    'time unknown',
+  ])
+  expect([[], ['a'], ['a', 'b'], ['a', 'b', 'c', 'd', 'e', 'f']].map(names => listed(names))).toEqual([
+    '',
+    'a',
+    'a and b',
+    'a, b, c, d and 2 more',
+  ])
+})
