@@ -51,8 +51,8 @@ export async function openLargeStore(
 async function formOfStore(): Promise<string> {
   const db = await openDatabase(':memory:')
   migrate(db)
-  const tables = db.prepare('SELECT sql FROM sqlite_master ORDER BY name').all()
-  const form = `${db.prepare('PRAGMA user_version').get()?.user_version}-${Bun.hash(JSON.stringify(tables)).toString(36)}`
+  const tables = db.all`SELECT sql FROM sqlite_master ORDER BY name`
+  const form = `${db.get`PRAGMA user_version`?.user_version}-${Bun.hash(JSON.stringify(tables)).toString(36)}`
   db.close()
   return form
 }
@@ -64,9 +64,7 @@ async function build(path: string, rows: number): Promise<void> {
   db.exec('PRAGMA synchronous = OFF')
   db.exec('PRAGMA cache_size = -400000')
   migrate(db)
-  const indexes = db
-    .prepare(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL`)
-    .all()
+  const indexes = db.all`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL`
   const ofMessages = indexes.filter(({ sql }) => / ON message\b/i.test(String(sql)))
   for (const { name } of ofMessages) db.exec(`DROP INDEX ${name}`)
   // One large write for every few ten thousand rows in place of many merges.
@@ -92,12 +90,7 @@ function filler(db: Database, rows: number): (upTo: number, batch: number) => vo
     const message = writtenAt(0, n, bot, users, next)
     return { ...message, raw: wireText(message), grams: gramsOf(message.text) }
   })
-  const key = db.prepare('INSERT INTO session (name) VALUES (?)').run(session).lastInsertRowid
-  const insert = db.prepare(
-    `INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)
-     VALUES (?, ?, 0, ?, ?, 'TEXT', ?, ?, ?, ?, ?)`,
-  )
-  const index = db.prepare('INSERT INTO gram (rowid, body) VALUES (?, ?)')
+  const key = db.run`INSERT INTO session (name) VALUES (${session})`.lastInsertRowid
   const storedAt = Date.now()
   let n = 0
   return (upTo, batch) => {
@@ -107,8 +100,10 @@ function filler(db: Database, rows: number): (upTo: number, batch: number) => vo
           const { from: peer, text, raw, grams } = messages[n % distinct]!
           const { messageId, at } = writtenAt(0, n, bot, 1, () => 0)
           const hash = Bun.hash(messageId).toString(36).padEnd(12, 'x').slice(0, 12)
-          const { lastInsertRowid } = insert.run(messageId, key, bot, peer, at, storedAt, hash, text, raw)
-          index.run(lastInsertRowid, grams)
+          const { lastInsertRowid } = db.run`INSERT INTO message
+            (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)
+            VALUES (${messageId}, ${key}, 0, ${bot}, ${peer}, 'TEXT', ${at}, ${storedAt}, ${hash}, ${text}, ${raw})`
+          db.run`INSERT INTO gram (rowid, body) VALUES (${lastInsertRowid}, ${grams})`
         }
       })
     }
@@ -121,9 +116,9 @@ async function restore(dir: string, rows: number): Promise<void> {
   const db = await openDatabase(join(dir, 'messages.db'))
   db.exec('PRAGMA synchronous = OFF')
   db.transaction(() => {
-    db.prepare('DELETE FROM gram WHERE rowid > ?').run(rows)
-    db.prepare('DELETE FROM message WHERE id > ?').run(rows)
-    db.prepare(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'message'`).run(rows)
+    db.run`DELETE FROM gram WHERE rowid > ${rows}`
+    db.run`DELETE FROM message WHERE id > ${rows}`
+    db.run`UPDATE sqlite_sequence SET seq = ${rows} WHERE name = 'message'`
     for (const table of ['consumer', 'consumer_ahead', 'lease']) db.exec(`DELETE FROM ${table}`)
   })
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)')

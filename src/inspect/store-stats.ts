@@ -80,7 +80,7 @@ async function read(
   const db = await openDatabase(path, how)
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    const form = Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
+    const form = Number(db.get`PRAGMA user_version`?.user_version ?? 0)
     const sight: Read = {
       ...{ form, newest: newestForm, messages: 0, firstId: 0 },
       ...{ outbox: { messages: 0, users: 0 }, consumers: [], suspects: new Map() },
@@ -88,11 +88,9 @@ async function read(
     if (check) sight.damage = damageOf(db)
     // The tables of a newer version are not ours to judge.
     if (form === 0 || form > newestForm || sight.damage?.length) return sight
-    const messages = db
-      .prepare('SELECT count(*) AS count, min(id) AS first, max(id) AS last FROM message')
-      .get()
+    const messages = db.get`SELECT count(*) AS count, min(id) AS first, max(id) AS last FROM message`
     const newest = numberOf(
-      db.prepare('SELECT stored_at FROM message WHERE id = ?').get(messages?.last ?? 0),
+      db.get`SELECT stored_at FROM message WHERE id = ${messages?.last ?? 0}`,
       'stored_at',
     )
     return {
@@ -111,7 +109,7 @@ async function read(
 
 function damageOf(db: Database): string[] {
   try {
-    const found = db.prepare(`PRAGMA quick_check(${lines})`).all()
+    const found = db.all(`PRAGMA quick_check(${lines})`)
     const said = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
     return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
   } catch (error) {
@@ -122,32 +120,25 @@ function damageOf(db: Database): string[] {
 }
 
 function consumersOf(db: Database): ConsumerSight[] {
-  return db
-    .prepare('SELECT name, position, seen_at FROM consumer ORDER BY name')
-    .all()
-    .map(row => {
-      const position = Number(row.position)
-      const unread = db
-        .prepare('SELECT count(*) AS count, min(stored_at) AS oldest FROM message WHERE id > ? AND sent = 0')
-        .get(position)
-      const oldest = numberOf(unread, 'oldest')
-      return {
-        name: String(row.name),
-        ...{ position, seenAt: Number(row.seen_at), unread: Number(unread?.count ?? 0) },
-        ...(oldest !== undefined && { oldestUnreadAt: oldest }),
-      }
-    })
+  return db.all`SELECT name, position, seen_at FROM consumer ORDER BY name`.map(row => {
+    const position = Number(row.position)
+    const unread = db.get`SELECT count(*) AS count, min(stored_at) AS oldest FROM message
+        WHERE id > ${position} AND sent = 0`
+    const oldest = numberOf(unread, 'oldest')
+    return {
+      name: String(row.name),
+      ...{ position, seenAt: Number(row.seen_at), unread: Number(unread?.count ?? 0) },
+      ...(oldest !== undefined && { oldestUnreadAt: oldest }),
+    }
+  })
 }
 
 function outboxOf(db: Database): StoreStats['outbox'] {
-  const waiting = db
-    .prepare(
-      `SELECT count(*) AS messages, count(DISTINCT part.lane) AS users, min(outbox.created_at) AS oldest,
-        min(outbox.expires_at) AS expiry
-       FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
-       WHERE part.status = 'queued' AND part.message IS NOT NULL`,
-    )
-    .get()
+  const waiting = db.get`SELECT count(*) AS messages, count(DISTINCT part.lane) AS users,
+    min(outbox.created_at) AS oldest,
+    min(outbox.expires_at) AS expiry
+    FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
+    WHERE part.status = 'queued' AND part.message IS NOT NULL`
   const oldest = numberOf(waiting, 'oldest')
   const expiry = numberOf(waiting, 'expiry')
   return {

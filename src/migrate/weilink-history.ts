@@ -40,8 +40,8 @@ export async function openWeiLinkHistory(
   if (!snapshot) return undefined
   const { db, close } = snapshot
   try {
-    const form = Number(db.prepare('PRAGMA user_version').get()?.user_version)
-    const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE name = 'messages'`).all()
+    const form = Number(db.get`PRAGMA user_version`?.user_version)
+    const tables = db.all`SELECT name FROM sqlite_schema WHERE name = 'messages'`
     if (tables.length === 0) {
       await close()
       return form === 0 ? undefined : unusable('has no table of messages')
@@ -69,7 +69,7 @@ export async function openWeiLinkHistory(
 function orderRows(db: Database, findings: Finding[]): number {
   db.exec('CREATE TEMP TABLE walk (nth INTEGER PRIMARY KEY, id INTEGER NOT NULL)')
   const order = 'CASE WHEN timestamp_ms > 0 THEN timestamp_ms ELSE stored_at * 1000 END, id'
-  const counted = () => Number(db.prepare('SELECT count(*) AS rows FROM walk').get()?.rows)
+  const counted = () => Number(db.get`SELECT count(*) AS rows FROM walk`?.rows)
   try {
     // Looking at the end of every row tells whether all of it can be read.
     db.exec(
@@ -99,12 +99,12 @@ function gather(db: Database, way: 'up' | 'down', until = 0): number {
   for (let width = pageRows; ; ) {
     let rows: Row[]
     try {
-      rows = db
-        .prepare(
-          `SELECT id, timestamp_ms, CAST(stored_at * 1000 AS INTEGER) AS stored_ms, length(data) AS size
+      rows = db.all(
+        `SELECT id, timestamp_ms, CAST(stored_at * 1000 AS INTEGER) AS stored_ms, length(data) AS size
            FROM messages NOT INDEXED WHERE id ${than} ? ORDER BY id ${order} LIMIT ?`,
-        )
-        .all(at, width)
+        at,
+        width,
+      )
     } catch {
       if (width === 1) return at
       width = 1
@@ -112,7 +112,7 @@ function gather(db: Database, way: 'up' | 'down', until = 0): number {
     }
     for (const { id, timestamp_ms, stored_ms } of rows) {
       const time = Number(timestamp_ms) > 0 ? Number(timestamp_ms) : Number(stored_ms)
-      db.prepare('INSERT OR IGNORE INTO found (id, at) VALUES (?, ?)').run(Number(id), time)
+      db.run`INSERT OR IGNORE INTO found (id, at) VALUES (${Number(id)}, ${time})`
     }
     if (rows.length === 0) return at
     at = Number(rows.at(-1)!.id)
@@ -121,17 +121,13 @@ function gather(db: Database, way: 'up' | 'down', until = 0): number {
 }
 
 function conversationsIn(db: Database): Conversation[] {
-  return db
-    .prepare(
-      `SELECT m.bot_id, m.user_id, count(*) AS messages FROM walk w CROSS JOIN messages m ON m.id = w.id
-       GROUP BY m.bot_id, m.user_id`,
-    )
-    .all()
-    .map(row => ({
-      bot_id: String(row.bot_id),
-      user_id: String(row.user_id),
-      messages: Number(row.messages),
-    }))
+  return db.all`SELECT m.bot_id, m.user_id, count(*) AS messages
+    FROM walk w CROSS JOIN messages m ON m.id = w.id
+    GROUP BY m.bot_id, m.user_id`.map(row => ({
+    bot_id: String(row.bot_id),
+    user_id: String(row.user_id),
+    messages: Number(row.messages),
+  }))
 }
 
 function* pages(
@@ -141,12 +137,12 @@ function* pages(
 ): Generator<PastMessage[]> {
   const equals = new Map<string, number>()
   for (let done = 0; ; done += pageRows) {
-    const rows = db
-      .prepare(
-        `SELECT ${rowColumns} FROM walk w CROSS JOIN messages m ON m.id = w.id
+    const rows = db.all(
+      `SELECT ${rowColumns} FROM walk w CROSS JOIN messages m ON m.id = w.id
          WHERE w.nth > ? AND w.nth <= ? ORDER BY w.nth`,
-      )
-      .all(done, done + pageRows)
+      done,
+      done + pageRows,
+    )
     if (rows.length === 0) return
     yield rows.map(row => pastOf(row, sessionOf, tally, equals))
   }

@@ -21,7 +21,7 @@ export async function formOf(path: string): Promise<number | undefined> {
     if ((await statOf(`${path}-wal`))?.size) {
       const db = await openDatabase(path, { readonly: true })
       try {
-        return Number(db.prepare('PRAGMA user_version').get()?.user_version)
+        return Number(db.get`PRAGMA user_version`?.user_version)
       } finally {
         db.close()
       }

@@ -10,17 +10,22 @@ import { errorCodeOf } from './files.ts'
 export type SqlValue = string | number | null | Uint8Array
 export type Row = Record<string, SqlValue>
 
-export interface Statement {
-  all(...params: SqlValue[]): Row[]
-  /** The first row, or undefined. */
-  get(...params: SqlValue[]): Row | undefined
-  run(...params: SqlValue[]): { changes: number; lastInsertRowid: number }
+/** A statement: a template, whose values become its parameters; or a text with `?` for each, where parts of it vary. */
+export type Sql = TemplateStringsArray | string
+
+/** What a statement changed. */
+export interface Changed {
+  changes: number
+  lastInsertRowid: number
 }
 
+/** A statement is compiled at its first use and kept for the next: the same text, or the same place in the code. */
 export interface Database {
   exec(sql: string): void
-  /** Compiled once per text and kept for the next time. Ask again for each use: what is rarely used is let go. */
-  prepare(sql: string): Statement
+  all<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R[]
+  /** The first row, or undefined. */
+  get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
+  run(sql: Sql, ...params: SqlValue[]): Changed
   /** BEGIN IMMEDIATE … COMMIT; leaves nothing when `work` throws or the commit fails. Nested calls join the outer one. */
   transaction<T>(work: () => T): T
   close(): void
@@ -32,13 +37,16 @@ interface Engine {
   close(): void
 }
 
-interface Compiled extends Statement {
+interface Compiled {
+  all(...params: SqlValue[]): Row[]
+  get(...params: SqlValue[]): Row | undefined
+  run(...params: SqlValue[]): Changed
   /** Bun's alone: while a statement lives its database stays open, -wal file and all, whatever `close` was told. */
   finalize?(): void
 }
 
 /** Compiled statements kept at most: texts are few, but nothing should grow without end. */
-const statementLimit = 200
+const statementLimit = 300
 
 interface OpenOptions {
   readonly?: boolean
@@ -128,7 +136,16 @@ function coded<T>(work: () => T): T {
 /** Opens (and creates, unless readonly) the file. @throws the engine's error when it is not a database */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const engine = await openEngine(path, options)
-  const statements = new Map<string, Compiled>()
+  const statements = new Map<Sql, Compiled>()
+  const compiled = (sql: Sql): Compiled => {
+    let statement = statements.get(sql)
+    if (statement) return statement
+    statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
+    statements.set(sql, statement)
+    const [oldest] = statements.keys()
+    if (statements.size > statementLimit) statements.delete(oldest!)
+    return statement
+  }
   let depth = 0
   /** Whether a rollback failed too: then the engine may still be inside the transaction. */
   let stuck = false
@@ -143,19 +160,9 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   }
   return {
     exec: sql => engine.exec(sql),
-    prepare(sql) {
-      let statement = statements.get(sql)
-      if (statement) return statement
-      statement = engine.prepare(sql)
-      statements.set(sql, statement)
-      if (statements.size > statementLimit) {
-        for (const oldest of statements.keys()) {
-          statements.delete(oldest)
-          break
-        }
-      }
-      return statement
-    },
+    all: <R>(sql: Sql, ...params: SqlValue[]) => compiled(sql).all(...params) as R[],
+    get: <R>(sql: Sql, ...params: SqlValue[]) => compiled(sql).get(...params) as R | undefined,
+    run: (sql, ...params) => compiled(sql).run(...params),
     transaction(work) {
       if (depth > 0) return work()
       if (stuck) rollback()

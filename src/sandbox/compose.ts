@@ -104,9 +104,7 @@ export type QuoteForm = 'id' | 'partial' | 'full' | 'type0' | 'type8'
  * @throws SvcError `message_not_found`; `invalid_arguments` when the part is not in the text
  */
 export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: string | undefined): Fields {
-  const row = core.db
-    .prepare('SELECT * FROM message WHERE message_id = ? ORDER BY seq DESC LIMIT 1')
-    .get(messageId)
+  const row = core.db.get`SELECT * FROM message WHERE message_id = ${messageId} ORDER BY seq DESC LIMIT 1`
   if (!row) {
     throw new SvcError('message_not_found', 'no such message', {
       field: 'quote',

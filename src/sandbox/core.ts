@@ -108,21 +108,18 @@ export class Core {
 
   /** The next message's row, known before it is written since ids are made of it; we alone write this file. */
   nextSeq(): number {
-    this.#seq ??= Number(this.db.prepare('SELECT coalesce(max(seq), 0) AS n FROM message').get()?.n)
+    this.#seq ??= Number(this.db.get`SELECT coalesce(max(seq), 0) AS n FROM message`?.n)
     this.#seq += 1
     return this.#seq
   }
 
   setting(key: string): string | undefined {
-    return this.db.prepare('SELECT value FROM setting WHERE key = ?').get(key)?.value as string | undefined
+    return this.db.get`SELECT value FROM setting WHERE key = ${key}`?.value as string | undefined
   }
 
   keep(key: string, value: string): void {
-    this.db
-      .prepare(
-        'INSERT INTO setting (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
-      )
-      .run(key, value)
+    this.db.run`INSERT INTO setting (key, value) VALUES (${key}, ${value}) ON CONFLICT DO UPDATE
+      SET value = excluded.value`
   }
 
   /** Tells the watchers, once per turn of the event loop however much happened. */

@@ -125,11 +125,8 @@ export class Inbox {
   }
 
   #keep(said: Said, at: number, wire: string): void {
-    this.#core.db
-      .prepare(
-        "INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire) VALUES (?, ?, ?, ?, 'in', ?, ?)",
-      )
-      .run(said.seq, said.message_id, said.bot_id, said.user_id, at, wire)
+    this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire)
+      VALUES (${said.seq}, ${said.message_id}, ${said.bot_id}, ${said.user_id}, 'in', ${at}, ${wire})`
   }
 
   #arrived(botId: string): void {
@@ -148,7 +145,7 @@ export class Inbox {
 
   /** The message once more, as upstream is known to do: the same, under a new id, or with a new context token too. */
   repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): Said {
-    const row = this.#core.db.prepare("SELECT * FROM message WHERE seq = ? AND direction = 'in'").get(seq)
+    const row = this.#core.db.get`SELECT * FROM message WHERE seq = ${seq} AND direction = 'in'`
     if (!row) throw new SvcError('message_not_found', 'no such message from the user')
     const botId = String(row.bot_id)
     const userId = String(row.user_id)
@@ -245,9 +242,7 @@ export class Inbox {
   #acknowledge(botId: string, cursor: string): number {
     const seq = seqOf(botId, cursor)
     if (seq > 0) {
-      this.#core.db
-        .prepare('UPDATE bot SET confirmed_seq = ? WHERE id = ? AND confirmed_seq < ?')
-        .run(seq, botId, seq)
+      this.#core.db.run`UPDATE bot SET confirmed_seq = ${seq} WHERE id = ${botId} AND confirmed_seq < ${seq}`
     }
     return seq
   }
@@ -258,14 +253,11 @@ export class Inbox {
       replay === 'never' ? Math.max(bot.confirmed_seq, bot.delivered_seq) : bot.confirmed_seq
     const all = presented === 0 && empty_cursor === 'replay_all'
     const from = all ? 0 : replay === 'always' && presented > 0 ? presented : undelivered
-    const rows = this.#core.db
-      .prepare(
-        "SELECT seq, wire FROM message WHERE bot_id = ? AND direction = 'in' AND seq > ? ORDER BY seq LIMIT ?",
-      )
-      .all(bot.id, from, batch)
+    const rows = this.#core.db.all`SELECT seq, wire FROM message WHERE bot_id = ${bot.id}
+      AND direction = 'in' AND seq > ${from} ORDER BY seq LIMIT ${batch}`
     const last = Number(rows.at(-1)?.seq ?? 0)
     if (last > bot.delivered_seq) {
-      this.#core.db.prepare('UPDATE bot SET delivered_seq = ? WHERE id = ?').run(last, bot.id)
+      this.#core.db.run`UPDATE bot SET delivered_seq = ${last} WHERE id = ${bot.id}`
     }
     return { wires: rows.map(row => String(row.wire)), last }
   }

@@ -54,15 +54,15 @@ export class Logins {
   create(localTokens: string[]): Login {
     const now = this.#core.now()
     const qrcode = newQrcode()
-    this.#core.db
-      .prepare('INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at) VALUES (?, ?, ?, ?, ?)')
-      .run(qrcode, qrcodeUrl(qrcode), JSON.stringify(localTokens), now, now + this.#core.switches.qr_ttl_ms)
+    this.#core.db.run`INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at)
+      VALUES (${qrcode}, ${qrcodeUrl(qrcode)}, ${JSON.stringify(localTokens)}, ${now},
+      ${now + this.#core.switches.qr_ttl_ms})`
     this.#core.changed()
     return this.get(qrcode)!
   }
 
   get(qrcode: string): Login | undefined {
-    const login = this.#core.db.prepare('SELECT * FROM login WHERE qrcode = ?').get(qrcode) as unknown as
+    const login = this.#core.db.get`SELECT * FROM login WHERE qrcode = ${qrcode}` as unknown as
       | Login
       | undefined
     if (!login || !open.has(login.status) || this.#core.now() < login.expires_at) return login
@@ -72,9 +72,8 @@ export class Logins {
 
   /** Newest first. */
   list(): Login[] {
-    const rows = this.#core.db
-      .prepare('SELECT qrcode FROM login ORDER BY created_at DESC, rowid DESC LIMIT ?')
-      .all(recent)
+    const rows = this.#core.db.all`SELECT qrcode FROM login
+      ORDER BY created_at DESC, rowid DESC LIMIT ${recent}`
     return rows.map(row => this.get(String(row.qrcode))!)
   }
 
@@ -197,9 +196,11 @@ export class Logins {
 
   #set(login: Login, fields: Partial<Login>): void {
     const names = Object.keys(fields)
-    this.#core.db
-      .prepare(`UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`)
-      .run(...(Object.values(fields) as (string | number | null)[]), login.qrcode)
+    this.#core.db.run(
+      `UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`,
+      ...(Object.values(fields) as (string | number | null)[]),
+      login.qrcode,
+    )
     if (fields.told === undefined) this.#core.bells.ring(`login ${login.qrcode}`)
     this.#core.changed()
   }

@@ -62,16 +62,16 @@ export class Media {
 
   byUpload(param: string, filekey: string): Piece | undefined {
     return maybePiece(
-      this.#core.db.prepare('SELECT * FROM media WHERE upload_param = ? AND filekey = ?').get(param, filekey),
+      this.#core.db.get`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
     )
   }
 
   byParam(param: string): Piece | undefined {
-    return maybePiece(this.#core.db.prepare('SELECT * FROM media WHERE param = ? AND ready = 1').get(param))
+    return maybePiece(this.#core.db.get`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
   }
 
   byId(id: string): Piece | undefined {
-    return maybePiece(this.#core.db.prepare('SELECT * FROM media WHERE id = ? AND ready = 1').get(id))
+    return maybePiece(this.#core.db.get`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
   }
 
   path(piece: Piece): string {
@@ -111,7 +111,7 @@ export class Media {
       if (rawBytes !== piece.raw_size) throw new UploadRefused('decrypted size differs from rawsize')
       if (md5.digest('hex') !== piece.md5.toLowerCase()) throw new UploadRefused('rawfilemd5 mismatch')
     })
-    this.#core.db.prepare('UPDATE media SET ready = 1 WHERE id = ?').run(piece.id)
+    this.#core.db.run`UPDATE media SET ready = 1 WHERE id = ${piece.id}`
   }
 
   /** Encrypts and keeps what the user sends from the phone. */
@@ -139,9 +139,8 @@ export class Media {
       if (!plain) await keep(cipher.final())
     })
     const digest = md5.digest('hex')
-    this.#core.db
-      .prepare('UPDATE media SET raw_size = ?, cipher_size = ?, md5 = ?, ready = 1 WHERE id = ?')
-      .run(rawBytes, storedBytes, digest, piece.id)
+    this.#core.db.run`UPDATE media SET raw_size = ${rawBytes}, cipher_size = ${storedBytes},
+      md5 = ${digest}, ready = 1 WHERE id = ${piece.id}`
     return { ...piece, raw_size: rawBytes, cipher_size: storedBytes, md5: digest, ready: true }
   }
 
@@ -182,30 +181,11 @@ export class Media {
 
   #insert(fields: Omit<Piece, 'id' | 'param'>): Piece {
     const piece: Piece = { id: newMediaId(), param: newMediaParam(), ...fields }
-    this.#core.db
-      .prepare(
-        `INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size, cipher_size, md5, name, plain, ready, created_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(
-        ...[
-          piece.id,
-          piece.upload_param,
-          piece.filekey,
-          piece.param,
-          piece.kind,
-          piece.key_hex,
-          piece.raw_size,
-        ],
-        ...[
-          piece.cipher_size,
-          piece.md5,
-          piece.name,
-          piece.plain ? 1 : 0,
-          piece.ready ? 1 : 0,
-          this.#core.now(),
-        ],
-      )
+    this.#core.db.run`INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size,
+      cipher_size, md5, name, plain, ready, created_at)
+      VALUES (${piece.id}, ${piece.upload_param}, ${piece.filekey}, ${piece.param}, ${piece.kind},
+      ${piece.key_hex}, ${piece.raw_size}, ${piece.cipher_size}, ${piece.md5}, ${piece.name},
+      ${piece.plain ? 1 : 0}, ${piece.ready ? 1 : 0}, ${this.#core.now()})`
     return piece
   }
 

@@ -101,12 +101,10 @@ export class Outbox {
       create_time_ms: now,
       item_list: items,
     })
-    this.#core.db
-      .prepare(
-        `INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, client_id, wire, shown, note)
-         VALUES (?, ?, ?, ?, 'out', ?, ?, ?, ?, ?)`,
-      )
-      .run(seq, messageId, bot.id, to, now, clientId || null, wire, note ? 0 : 1, note ?? null)
+    this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, client_id, wire,
+      shown, note)
+      VALUES (${seq}, ${messageId}, ${bot.id}, ${to}, 'out', ${now}, ${clientId || null}, ${wire},
+      ${note ? 0 : 1}, ${note ?? null})`
     return messageId
   }
 
@@ -114,11 +112,8 @@ export class Outbox {
   #whyUnseen(bot: Bot, to: string, clientId: string, items: Fields[]): string | undefined {
     const { client_id_reuse, voice_out } = this.#core.switches
     if (clientId && client_id_reuse === 'first_only') {
-      const first = this.#core.db
-        .prepare(
-          "SELECT 1 FROM message WHERE user_id = ? AND client_id = ? AND bot_id = ? AND direction = 'out' LIMIT 1",
-        )
-        .get(to, clientId, bot.id)
+      const first = this.#core.db.get`SELECT 1 FROM message WHERE user_id = ${to}
+        AND client_id = ${clientId} AND bot_id = ${bot.id} AND direction = 'out' LIMIT 1`
       if (first) return 'client_id used before: only the first content is shown'
     }
     const kinds = items.map(item => item.type)

@@ -58,11 +58,11 @@ export class People {
   }
 
   users(): User[] {
-    return this.#core.db.prepare('SELECT * FROM user ORDER BY created_at, rowid').all() as unknown as User[]
+    return this.#core.db.all`SELECT * FROM user ORDER BY created_at, rowid` as unknown as User[]
   }
 
   user(id: string): User | undefined {
-    return this.#core.db.prepare('SELECT * FROM user WHERE id = ?').get(id) as unknown as User | undefined
+    return this.#core.db.get`SELECT * FROM user WHERE id = ${id}` as unknown as User | undefined
   }
 
   /** The user, made when new. */
@@ -73,48 +73,41 @@ export class People {
   /** @throws SvcError `invalid_arguments` when the id is taken */
   addUser(options: { id?: string; name?: string } = {}): User {
     const { db } = this.#core
-    const count = Number(db.prepare('SELECT count(*) AS n FROM user').get()?.n)
+    const count = Number(db.get`SELECT count(*) AS n FROM user`?.n)
     const user: User = {
       id: options.id ?? newUserId(),
       name: options.name ?? names[count] ?? `User ${count + 1}`,
       created_at: this.#core.now(),
     }
     if (this.user(user.id)) throw badArgument('id', 'this user exists already')
-    db.prepare('INSERT INTO user (id, name, created_at) VALUES (?, ?, ?)').run(
-      user.id,
-      user.name,
-      user.created_at,
-    )
+    db.run`INSERT INTO user (id, name, created_at) VALUES (${user.id}, ${user.name}, ${user.created_at})`
     this.#core.changed()
     return user
   }
 
   /** The sandbox's first user: the phone's owner unless another is named. */
   firstUser(): User {
-    const found = this.#core.db.prepare('SELECT * FROM user ORDER BY created_at, rowid LIMIT 1').get()
+    const found = this.#core.db.get`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
     return (found as unknown as User | undefined) ?? this.addUser()
   }
 
   bots(): Bot[] {
-    return this.#core.db.prepare('SELECT * FROM bot ORDER BY created_at, rowid').all().map(botOf)
+    return this.#core.db.all`SELECT * FROM bot ORDER BY created_at, rowid`.map(botOf)
   }
 
   bot(id: string): Bot | undefined {
-    return maybeBot(this.#core.db.prepare('SELECT * FROM bot WHERE id = ?').get(id))
+    return maybeBot(this.#core.db.get`SELECT * FROM bot WHERE id = ${id}`)
   }
 
   botByToken(token: string): Bot | undefined {
-    return maybeBot(this.#core.db.prepare('SELECT * FROM bot WHERE token = ?').get(token))
+    return maybeBot(this.#core.db.get`SELECT * FROM bot WHERE token = ${token}`)
   }
 
   /** The user's own bot, while it lives. */
   liveBotOf(userId: string): Bot | undefined {
     return maybeBot(
-      this.#core.db
-        .prepare(
-          'SELECT * FROM bot WHERE user_id = ? AND live = 1 ORDER BY created_at DESC, rowid DESC LIMIT 1',
-        )
-        .get(userId),
+      this.#core.db.get`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
+        ORDER BY created_at DESC, rowid DESC LIMIT 1`,
     )
   }
 
@@ -123,14 +116,10 @@ export class People {
     const own = this.liveBotOf(userId)
     if (own) return own
     const { db } = this.#core
-    const last = db
-      .prepare(
-        `SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
-         WHERE peer.user_id = ? AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`,
-      )
-      .get(userId)
+    const last = db.get`SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
+      WHERE peer.user_id = ${userId} AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`
     if (last) return botOf(last)
-    const live = db.prepare('SELECT * FROM bot WHERE live = 1 LIMIT 2').all()
+    const live = db.all`SELECT * FROM bot WHERE live = 1 LIMIT 2`
     return live.length === 1 ? maybeBot(live[0]) : undefined
   }
 
@@ -141,61 +130,46 @@ export class People {
     return db.transaction(() => {
       const former = this.liveBotOf(userId)
       if (former) this.expire(former.id)
-      db.prepare('INSERT INTO bot (id, token, user_id, created_at) VALUES (?, ?, ?, ?)').run(
-        id,
-        newBotToken(id),
-        userId,
-        this.#core.now(),
-      )
+      db.run`INSERT INTO bot (id, token, user_id, created_at)
+        VALUES (${id}, ${newBotToken(id)}, ${userId}, ${this.#core.now()})`
       return this.bot(id)!
     })
   }
 
   /** The bot's token is no longer valid: -14 from now on. */
   expire(botId: string): void {
-    this.#core.db.prepare('UPDATE bot SET live = 0 WHERE id = ?').run(botId)
+    this.#core.db.run`UPDATE bot SET live = 0 WHERE id = ${botId}`
     this.#core.bells.ring(`bot ${botId}`)
     this.#core.changed()
   }
 
   setStarted(botId: string, how: 'started' | 'stopped'): void {
-    this.#core.db.prepare('UPDATE bot SET started = ? WHERE id = ?').run(how === 'started' ? 1 : 2, botId)
+    this.#core.db.run`UPDATE bot SET started = ${how === 'started' ? 1 : 2} WHERE id = ${botId}`
     this.#core.changed()
   }
 
   peer(botId: string, userId: string): Peer {
-    const row = this.#core.db
-      .prepare('SELECT * FROM peer WHERE bot_id = ? AND user_id = ?')
-      .get(botId, userId)
+    const row = this.#core.db.get`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
     return row
       ? peerOf(row)
       : { bot_id: botId, user_id: userId, used: 0, attempts: [], blocked: false, typing_until: 0 }
   }
 
   peersOf(userId: string): Peer[] {
-    return this.#core.db.prepare('SELECT * FROM peer WHERE user_id = ?').all(userId).map(peerOf)
+    return this.#core.db.all`SELECT * FROM peer WHERE user_id = ${userId}`.map(peerOf)
   }
 
   keepPeer(peer: Peer): void {
-    this.#core.db
-      .prepare(
-        `INSERT INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts, blocked, ticket, typing_until)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT DO UPDATE SET context_token = excluded.context_token, last_inbound_at = excluded.last_inbound_at,
-           used = excluded.used, attempts = excluded.attempts, blocked = excluded.blocked, ticket = excluded.ticket,
-           typing_until = excluded.typing_until`,
-      )
-      .run(
-        peer.bot_id,
-        peer.user_id,
-        peer.context_token ?? null,
-        peer.last_inbound_at ?? null,
-        peer.used,
-        JSON.stringify(peer.attempts),
-        peer.blocked ? 1 : 0,
-        peer.ticket ?? null,
-        peer.typing_until,
-      )
+    this.#core.db.run`INSERT INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
+      blocked, ticket, typing_until)
+      VALUES (${peer.bot_id}, ${peer.user_id}, ${peer.context_token ?? null},
+      ${peer.last_inbound_at ?? null}, ${peer.used}, ${JSON.stringify(peer.attempts)},
+      ${peer.blocked ? 1 : 0}, ${peer.ticket ?? null}, ${peer.typing_until})
+      ON CONFLICT DO UPDATE
+      SET context_token = excluded.context_token, last_inbound_at = excluded.last_inbound_at,
+      used = excluded.used, attempts = excluded.attempts, blocked = excluded.blocked,
+      ticket = excluded.ticket,
+      typing_until = excluded.typing_until`
   }
 
   /** The user wrote: the window opens, the quota is fresh, and the token is this message's. */

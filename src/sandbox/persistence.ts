@@ -80,7 +80,7 @@ async function openWorldAt(path: string): Promise<Database> {
     db.exec('PRAGMA busy_timeout=5000')
     db.exec('PRAGMA journal_mode=WAL')
     db.exec('PRAGMA synchronous=NORMAL')
-    if (Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0) === 0) {
+    if (Number(db.get`PRAGMA user_version`?.user_version ?? 0) === 0) {
       db.transaction(() => {
         db.exec(schema)
         db.exec(`PRAGMA user_version=${schemaVersion}`)

@@ -42,12 +42,14 @@ export function seenMessages(
   world: World,
   options: { user?: string; after?: number; before?: number; limit: number },
 ): SeenMessage[] {
-  const rows = world.core.db
-    .prepare(
-      `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'} AND seq > ? AND seq < ?
+  const rows = world.core.db.all(
+    `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'} AND seq > ? AND seq < ?
        ORDER BY seq DESC LIMIT ?`,
-    )
-    .all(options.user ?? null, options.after ?? 0, options.before ?? Number.MAX_SAFE_INTEGER, options.limit)
+    options.user ?? null,
+    options.after ?? 0,
+    options.before ?? Number.MAX_SAFE_INTEGER,
+    options.limit,
+  )
   return rows.reverse().map(row => {
     const message = messageIn(String(row.wire))
     const items = itemsOf(message)
@@ -97,7 +99,7 @@ function seenQuote(core: Core, ref: Fields): { message_id?: string; text: string
     const [start, end] = [textOf(partial.start), textOf(partial.end)]
     return { message_id: id, text: start === end ? start : `${start}…${end}` }
   }
-  const row = id && core.db.prepare('SELECT wire FROM message WHERE message_id = ? LIMIT 1').get(id)
+  const row = id && core.db.get`SELECT wire FROM message WHERE message_id = ${id} LIMIT 1`
   const item = row ? (itemsOf(messageIn(String(row.wire)))[0] ?? {}) : inside
   const text = textOf(fieldsOf(item.text_item).text) || `[${itemKinds[Number(item.type)] ?? 'message'}]`
   return { ...(id && { message_id: id }), text }

@@ -16,12 +16,9 @@ export class Archive {
   keep(session: string, users: ReadonlyMap<string, UserContext>): void {
     const key = this.#messages.keyOf(session)
     for (const [user, context] of users)
-      this.#db
-        .prepare(
-          `INSERT INTO outbox_lane (session, peer, context) VALUES (?, ?, ?)
-           ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`,
-        )
-        .run(key, user, JSON.stringify(context))
+      this.#db.run`INSERT INTO outbox_lane (session, peer, context)
+        VALUES (${key}, ${user}, ${JSON.stringify(context)})
+        ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
   }
 
   find(session: string, user: string): UserContext | undefined {
@@ -38,46 +35,40 @@ export class Archive {
     if (key === undefined) return new Map()
     return new Map(
       this.#db
-        .prepare(`SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL${only}`)
-        .all(key, ...params)
+        .all(
+          `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL${only}`,
+          key,
+          ...params,
+        )
         .map(row => [String(row.peer), JSON.parse(String(row.context)) as UserContext]),
     )
   }
 
   count(session: string): number {
     const key = this.#messages.knownKey(session) ?? 0
-    const row = this.#db
-      .prepare('SELECT count(*) AS n FROM outbox_lane WHERE session = ? AND context IS NOT NULL')
-      .get(key)
+    const row = this.#db.get`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
+      AND context IS NOT NULL`
     return Number(row?.n)
   }
 
   /** The sessions of which a user's context is kept here. */
   holders(user: string): string[] {
-    return this.#db
-      .prepare(
-        'SELECT name FROM outbox_lane JOIN session ON key = session WHERE peer = ? AND context IS NOT NULL',
-      )
-      .all(user)
-      .map(row => String(row.name))
+    return this.#db.all`SELECT name FROM outbox_lane JOIN session ON key = session WHERE peer = ${user}
+      AND context IS NOT NULL`.map(row => String(row.name))
   }
 
   /** These stand in contexts.json again. */
   drop(session: string, users: readonly string[]): void {
-    this.#db
-      .prepare(
-        'UPDATE outbox_lane SET context = NULL WHERE session = ? AND peer IN (SELECT value FROM json_each(?))',
-      )
-      .run(this.#messages.knownKey(session) ?? 0, JSON.stringify(users))
+    this.#db.run`UPDATE outbox_lane SET context = NULL
+      WHERE session = ${this.#messages.knownKey(session) ?? 0} AND peer IN (SELECT value
+      FROM json_each(${JSON.stringify(users)}))`
   }
 
   /** Another bot: nobody has written to it, and what WeChat refused the former one says nothing of it. */
   forget(session: string): void {
-    this.#db
-      .prepare(
-        `UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL, held_at = NULL,
-           held_until = NULL, holds = 0, not_before = 0, failures = 0 WHERE session = ?`,
-      )
-      .run(this.#messages.knownKey(session) ?? 0)
+    this.#db.run`UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
+      held_at = NULL,
+      held_until = NULL, holds = 0, not_before = 0, failures = 0
+      WHERE session = ${this.#messages.knownKey(session) ?? 0}`
   }
 }

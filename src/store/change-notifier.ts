@@ -63,6 +63,6 @@ export class Commits {
   }
 
   #look(): number {
-    return Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
+    return Number(this.#db.get`PRAGMA data_version`?.data_version)
   }
 }

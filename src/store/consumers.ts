@@ -60,30 +60,30 @@ export class Consumers {
   }
 
   confirm(lease: number): void {
-    this.#db.prepare('DELETE FROM lease WHERE id = ?').run(lease)
+    this.#db.run`DELETE FROM lease WHERE id = ${lease}`
   }
 
   abandon(lease: number): void {
-    this.#db.prepare('UPDATE lease SET expires_at = 0 WHERE id = ?').run(lease)
+    this.#db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
   }
 
   renew(lease: number): void {
-    this.#db.prepare('UPDATE lease SET expires_at = ? WHERE id = ?').run(this.#clock.now() + leaseMs, lease)
+    this.#db.run`UPDATE lease SET expires_at = ${this.#clock.now() + leaseMs} WHERE id = ${lease}`
   }
 
   /** Whether anything is handed out and not confirmed. */
   anyLease(): boolean {
-    return this.#db.prepare('SELECT 1 AS found FROM lease LIMIT 1').get() !== undefined
+    return this.#db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
 
   /** Consumers with rows that were handed out, and are to be handed out again. */
   lapsed(): ReadonlySet<string> {
-    const rows = this.#db.prepare('SELECT consumer, owner, expires_at FROM lease').all()
+    const rows = this.#db.all`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => String(consumer)))
   }
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
-    const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
+    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
     if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
     const position = Number(row.position)
@@ -101,24 +101,21 @@ export class Consumers {
 
   #position(consumer: string): number {
     const now = this.#clock.now()
-    const row = this.#db.prepare('SELECT position, seen_at FROM consumer WHERE name = ?').get(consumer)
+    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
     if (row) {
       if (this.#seenLongAgo(Number(row.seen_at))) {
-        this.#db.prepare('UPDATE consumer SET seen_at = ? WHERE name = ?').run(now, consumer)
+        this.#db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
       }
       return Number(row.position)
     }
     const position = consumer === firstConsumer ? 0 : this.#messages.lastId()
-    this.#db
-      .prepare('INSERT INTO consumer (name, position, seen_at) VALUES (?, ?, ?)')
-      .run(consumer, position, now)
+    this.#db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
     return position
   }
 
   #lapsedLeases(consumer: string): { id: number; ids: string }[] {
-    return this.#db
-      .prepare('SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ? ORDER BY id')
-      .all(consumer)
+    return this.#db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
+      ORDER BY id`
       .filter(row => this.#hasLapsed(row))
       .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
   }
@@ -151,42 +148,35 @@ export class Consumers {
       }
       if (left.length === 0) this.confirm(lease.id)
       else if (left.length < ids.length) {
-        this.#db.prepare('UPDATE lease SET ids = ? WHERE id = ?').run(JSON.stringify(left), lease.id)
+        this.#db.run`UPDATE lease SET ids = ${JSON.stringify(left)} WHERE id = ${lease.id}`
       }
     }
     return taken.sort((a, b) => a.id - b.id)
   }
 
   #isOf(id: number, keys: number[]): boolean {
-    return keys.includes(
-      Number(this.#db.prepare('SELECT session FROM message WHERE id = ?').get(id)?.session),
-    )
+    return keys.includes(Number(this.#db.get`SELECT session FROM message WHERE id = ${id}`?.session))
   }
 
   /** Up to where a consumer has read one session, when it read it alone. */
   #ahead(consumer: string, key: number): number {
-    const row = this.#db
-      .prepare('SELECT position FROM consumer_ahead WHERE consumer = ? AND session = ?')
-      .get(consumer, key)
+    const row = this.#db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
+      AND session = ${key}`
     return Number(row?.position ?? 0)
   }
 
   /** Rows never handed out, and the position moved past them. */
   #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
-    const ids = this.#db
-      .prepare(
-        `SELECT m.id FROM message m
-         LEFT JOIN consumer_ahead a ON a.consumer = ? AND a.session = m.session
-         WHERE m.id > ? AND m.sent = 0 AND m.id > coalesce(a.position, 0) ORDER BY m.id LIMIT ?`,
-      )
-      .all(consumer, position, limit)
-      .map(row => Number(row.id))
+    const ids = this.#db.all`SELECT m.id FROM message m
+      LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
+      WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
+      ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
     const rows = this.#messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
     const next = isAll ? this.#messages.lastId() : (rows.at(-1)?.id ?? position)
     if (next > position) {
-      this.#db.prepare('UPDATE consumer SET position = ? WHERE name = ?').run(next, consumer)
-      this.#db.prepare('DELETE FROM consumer_ahead WHERE consumer = ? AND position <= ?').run(consumer, next)
+      this.#db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
+      this.#db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
     }
     return rows
   }
@@ -201,20 +191,17 @@ export class Consumers {
     const last = rows.at(-1)?.id ?? 0
     const taken = found.filter(({ id }) => id <= last)
     for (const [key, id] of new Map(taken.map(({ id, key }) => [key, id]))) {
-      this.#db
-        .prepare(
-          `INSERT INTO consumer_ahead (consumer, session, position) VALUES (?, ?, ?)
-           ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`,
-        )
-        .run(consumer, key, id)
+      this.#db.run`INSERT INTO consumer_ahead (consumer, session, position)
+        VALUES (${consumer}, ${key}, ${id})
+        ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
     }
     return rows
   }
 
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
-    const { lastInsertRowid } = this.#db
-      .prepare('INSERT INTO lease (consumer, ids, owner, expires_at) VALUES (?, ?, ?, ?)')
-      .run(consumer, JSON.stringify(rows.map(row => row.id)), this.#owner.name, this.#clock.now() + leaseMs)
+    const { lastInsertRowid } = this.#db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
+      VALUES (${consumer}, ${JSON.stringify(rows.map(row => row.id))}, ${this.#owner.name},
+      ${this.#clock.now() + leaseMs})`
     return { lease: lastInsertRowid, rows, redelivered }
   }
 }

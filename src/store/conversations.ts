@@ -17,12 +17,9 @@ export const suspectSpanMs = 24 * 60 * 60_000
 
 /** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
 export function suspectsOf(db: Database, since: number): Map<string, number> {
-  const rows = db
-    .prepare(
-      `SELECT s.name, count(*) AS messages FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
-       WHERE m.status = 'suspect' AND m.timestamp >= ? GROUP BY s.name`,
-    )
-    .all(since)
+  const rows = db.all`SELECT s.name, count(*) AS messages
+    FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
+    WHERE m.status = 'suspect' AND m.timestamp >= ${since} GROUP BY s.name`
   return new Map(rows.map(row => [String(row.name), Number(row.messages)]))
 }
 
@@ -41,15 +38,16 @@ export class Conversations {
    */
   peers(after: string | undefined, limit: number): { peer: string; newest: number }[] {
     return this.#db
-      .prepare(
+      .all(
         `WITH RECURSIVE peers (peer) AS (
            SELECT min(peer) FROM message${after === undefined ? '' : ' WHERE peer > ?'}
            UNION ALL
            SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
          ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
            FROM peers WHERE peer IS NOT NULL LIMIT ?`,
+        ...(after === undefined ? [] : [after]),
+        limit,
       )
-      .all(...(after === undefined ? [] : [after]), limit)
       .map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
   }
 
@@ -57,12 +55,12 @@ export class Conversations {
   thread(peer: string, session?: string): Thread | undefined {
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
-    const newest = this.#db
-      .prepare(
-        `SELECT m.id, m.sent, m.session FROM message m INDEXED BY message_peer
+    const newest = this.#db.all(
+      `SELECT m.id, m.sent, m.session FROM message m INDEXED BY message_peer
          WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
-      )
-      .all(peer, ...(keys ? [JSON.stringify(keys)] : []))
+      peer,
+      ...(keys ? [JSON.stringify(keys)] : []),
+    )
     const first = newest[0]
     const last = first && this.#messages.byId(Number(first.id))
     if (!last) return undefined
@@ -80,27 +78,21 @@ export class Conversations {
   markRead(session: string, peer: string, upTo: number): void {
     const position = Math.min(upTo, this.#messages.lastId())
     for (const key of this.#messages.sessionKeys(session)) {
-      this.#db
-        .prepare(
-          `INSERT INTO read_mark (session, peer, position) VALUES (?, ?, ?)
-           ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`,
-        )
-        .run(key, peer, position)
+      this.#db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
+        ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`
     }
   }
 
   /** Rows of sent messages whose fate is open, waiting or being handed over; of many the newest. */
   open(): { id: number; status: string }[] {
-    return this.#db
-      .prepare(
-        `SELECT m.id, m.status FROM (
-           SELECT message FROM outbox_part WHERE status = 'sending'
-           UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
-           ORDER BY message DESC LIMIT 1000
-         ) AS waiting CROSS JOIN message m ON m.id = waiting.message`,
-      )
-      .all()
-      .map(row => ({ id: Number(row.id), status: String(row.status) }))
+    return this.#db.all`SELECT m.id, m.status FROM (
+      SELECT message FROM outbox_part WHERE status = 'sending'
+      UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
+      ORDER BY message DESC LIMIT 1000
+      ) AS waiting CROSS JOIN message m ON m.id = waiting.message`.map(row => ({
+      id: Number(row.id),
+      status: String(row.status),
+    }))
   }
 
   /**
@@ -109,11 +101,12 @@ export class Conversations {
    */
   counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
     const count = (messages: string, from: string) =>
-      this.#db
-        .prepare(
-          `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
-        )
-        .all(since, spanMs, since)
+      this.#db.all(
+        `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
+        since,
+        spanMs,
+        since,
+      )
     const kept = new Map(
       count(
         `count(*) AS every, sum(status IS NULL OR status NOT IN ('refused', 'queued', 'sending')) AS out`,
@@ -128,9 +121,7 @@ export class Conversations {
   }
 
   #position(session: number, peer: string): number {
-    const mark = this.#db
-      .prepare('SELECT position FROM read_mark WHERE session = ? AND peer = ?')
-      .get(session, peer)
+    const mark = this.#db.get`SELECT position FROM read_mark WHERE session = ${session} AND peer = ${peer}`
     return Number(mark?.position ?? 0)
   }
 }

@@ -110,7 +110,7 @@ function withIds(batch: readonly ReceivedMessage[]): Arrived[] {
 }
 
 function storedUnder(db: Database, id: string): Known | undefined {
-  const row = db.prepare('SELECT bot_id, sent, content_hash FROM message WHERE message_id = ?').get(id)
+  const row = db.get`SELECT bot_id, sent, content_hash FROM message WHERE message_id = ${id}`
   return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
 }
 
@@ -121,11 +121,8 @@ const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${me
 
 /** How many messages like this one were stored within the last 15 s. */
 function storedCopies(db: Database, botId: string, { message, hash }: Arrived, now: number): number {
-  const row = db
-    .prepare(
-      `SELECT count(*) AS copies FROM message INDEXED BY message_time
-       WHERE timestamp = ? AND content_hash = ? AND sent = 0 AND peer = ? AND bot_id = ? AND stored_at > ?`,
-    )
-    .get(message.timestamp, hash, message.from_user, botId, now - repeatMs)
+  const row = db.get`SELECT count(*) AS copies FROM message INDEXED BY message_time
+    WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
+    AND peer = ${message.from_user} AND bot_id = ${botId} AND stored_at > ${now - repeatMs}`
   return Number(row?.copies ?? 0)
 }

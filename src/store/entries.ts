@@ -89,33 +89,26 @@ export class Entries {
   }
 
   get(id: number): Entry | undefined {
-    const row = this.#db
-      .prepare(
-        `SELECT o.*, s.name, l.peer FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
-         LEFT JOIN session s ON s.key = l.session WHERE o.id = ?`,
-      )
-      .get(id)
+    const row = this.#db.get`SELECT o.*, s.name, l.peer
+      FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
+      LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
     return row && entryOf(row, this.#parts(id))
   }
 
   part(id: number): EntryPart | undefined {
-    const row = this.#db.prepare('SELECT * FROM outbox_part WHERE id = ?').get(id)
+    const row = this.#db.get`SELECT * FROM outbox_part WHERE id = ${id}`
     return row && partOf(row)
   }
 
   #parts(entry: number): EntryPart[] {
-    return this.#db.prepare('SELECT * FROM outbox_part WHERE entry = ? ORDER BY id').all(entry).map(partOf)
+    return this.#db.all`SELECT * FROM outbox_part WHERE entry = ${entry} ORDER BY id`.map(partOf)
   }
 
   /** What waits for users, oldest first. */
   list(filter: { user_id?: string; session?: string } = {}): Entry[] {
     const keys = filter.session === undefined ? undefined : this.#messages.sessionKeys(filter.session)
-    return this.#db
-      .prepare(
-        `SELECT o.id, l.session, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane
-         WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`,
-      )
-      .all()
+    return this.#db.all`SELECT o.id, l.session, l.peer FROM outbox o JOIN outbox_lane l ON l.id = o.lane
+      WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`
       .filter(row => filter.user_id === undefined || row.peer === filter.user_id)
       .filter(row => keys === undefined || keys.includes(Number(row.session)))
       .flatMap(row => this.get(Number(row.id)) ?? [])
@@ -123,30 +116,23 @@ export class Entries {
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
-    return this.#db
-      .prepare(
-        `SELECT p.* FROM outbox_part p JOIN outbox o ON o.id = p.entry
-         WHERE p.lane = ? AND p.status = 'queued' AND o.mode = 'queue' ORDER BY p.id LIMIT ?`,
-      )
-      .all(lane, limit)
-      .map(partOf)
+    return this.#db.all`SELECT p.* FROM outbox_part p JOIN outbox o ON o.id = p.entry
+      WHERE p.lane = ${lane} AND p.status = 'queued' AND o.mode = 'queue' ORDER BY p.id LIMIT ${limit}`.map(
+      partOf,
+    )
   }
 
   /** How many messages wait for the user of a lane, or are on their way from there. */
   unsent(lane: number): number {
-    const row = this.#db
-      .prepare(
-        `SELECT count(*) AS n FROM outbox o JOIN outbox_part p ON p.entry = o.id
-         WHERE o.lane = ? AND o.mode = 'queue' AND o.ended_at IS NULL AND p.status IN ('queued', 'sending')`,
-      )
-      .get(lane)
+    const row = this.#db.get`SELECT count(*) AS n FROM outbox o JOIN outbox_part p ON p.entry = o.id
+      WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
+      AND p.status IN ('queued', 'sending')`
     return Number(row?.n)
   }
 
   endPart(id: number, status: SentStatus, error?: EndReason, messageId?: string): void {
-    this.#db
-      .prepare('UPDATE outbox_part SET status = ?, error = ?, message_id = ? WHERE id = ?')
-      .run(status, error ? JSON.stringify(error) : null, messageId ?? null, id)
+    this.#db.run`UPDATE outbox_part SET status = ${status}, error = ${error ? JSON.stringify(error) : null},
+      message_id = ${messageId ?? null} WHERE id = ${id}`
   }
 
   /** Ends the parts that wait; what is on its way goes its way. @returns those */
@@ -176,25 +162,22 @@ export class Entries {
     const sentNothing = entry.mode === 'fail' && entry.parts.every(({ status }) => status === 'refused')
     if (!entry.keyed || sentNothing) this.remove(id)
     else {
-      this.#db
-        .prepare('UPDATE outbox SET ended_at = ?, used = ?, received_at = ? WHERE id = ?')
-        .run(this.#clock.now(), counter?.used ?? 0, counter?.received_at ?? null, id)
-      this.#db.prepare(`UPDATE outbox_part SET file = NULL, text = '""', raw = '' WHERE entry = ?`).run(id)
+      this.#db.run`UPDATE outbox SET ended_at = ${this.#clock.now()}, used = ${counter?.used ?? 0},
+        received_at = ${counter?.received_at ?? null} WHERE id = ${id}`
+      this.#db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = '' WHERE entry = ${id}`
     }
     return { ...entry, ended: true, ...(counter && { counter }) }
   }
 
   remove(id: number): void {
-    this.#db.prepare('DELETE FROM outbox_part WHERE entry = ?').run(id)
-    this.#db.prepare('DELETE FROM outbox WHERE id = ?').run(id)
+    this.#db.run`DELETE FROM outbox_part WHERE entry = ${id}`
+    this.#db.run`DELETE FROM outbox WHERE id = ${id}`
   }
 
   /** Names of the kept files that are still needed. */
   files(): string[] {
-    return this.#db
-      .prepare(`SELECT file FROM outbox_part WHERE file IS NOT NULL AND status IN ('queued', 'sending')`)
-      .all()
-      .map(row => (JSON.parse(String(row.file)) as KeptFile).name)
+    return this.#db.all`SELECT file FROM outbox_part WHERE file IS NOT NULL
+      AND status IN ('queued', 'sending')`.map(row => (JSON.parse(String(row.file)) as KeptFile).name)
   }
 }
 

@@ -197,9 +197,8 @@ export class History {
   async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
     if (plan.match === '1' && skip > 0) {
       // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
-      const first = this.#db
-        .prepare('SELECT id FROM message WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?')
-        .get(top, skip)
+      const first = this.#db.get`SELECT id FROM message WHERE id <= ${top}
+        ORDER BY id DESC LIMIT 1 OFFSET ${skip}`
       return first ? this.#find(plan, Number(first.id), 0, count, signal) : []
     }
     const found: number[] = []
@@ -215,11 +214,8 @@ export class History {
   async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
     if (plan.match === '1') {
       // Every row of one narrow index is counted with the fewest pages.
-      const row = this.#db
-        .prepare(
-          'SELECT count(*) AS total FROM (SELECT 1 FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ?)',
-        )
-        .get(exactTotal + 1)
+      const row = this.#db.get`SELECT count(*) AS total FROM (SELECT 1
+        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
       return Number(row?.total)
     }
     let total = 0
@@ -241,7 +237,7 @@ export class History {
     { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
   ): AsyncGenerator<Window> {
     let high = Math.min(top, plan.range?.high ?? top)
-    let bottom = Number(this.#db.prepare('SELECT min(id) AS first FROM message').get()?.first ?? 0)
+    let bottom = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 0)
     if (plan.range) bottom = Math.max(bottom, plan.range.low)
     let width = firstWidth
     let candidates = Math.min(wanted, candidateLimit)
@@ -291,22 +287,27 @@ export class History {
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
-    const row = this.#db
-      .prepare(
-        `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
-      )
-      .get(...params, low, high, fewRows + 1)
+    const row = this.#db.get(
+      `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
+      ...params,
+      low,
+      high,
+      fewRows + 1,
+    )
     return Number(row?.rows)
   }
 
   #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
-    const row = this.#db
-      .prepare(
-        `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
+    const row = this.#db.get(
+      `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
          FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
                WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
-      )
-      .get(...plan.matchParams, ...way.params, low, high, candidates)
+      ...plan.matchParams,
+      ...way.params,
+      low,
+      high,
+      candidates,
+    )
     const seen = Number(row?.seen ?? 0)
     const ids = withIds ? (JSON.parse(String(row?.ids ?? '[]')) as number[]) : []
     return {

@@ -32,7 +32,7 @@ export class Past {
   /** Rows in the log, whatever they are. */
   count(): number {
     // Ids have no gaps.
-    const { first, last } = this.#db.prepare('SELECT min(id) AS first, max(id) AS last FROM message').get()!
+    const { first, last } = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`!
     return last === null ? 0 : Number(last) - Number(first) + 1
   }
 
@@ -67,32 +67,18 @@ export class Past {
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`
-    const known = this.#db.prepare('SELECT 1 AS found FROM message WHERE message_id = ?').get(id)
+    const known = this.#db.get`SELECT 1 AS found FROM message WHERE message_id = ${id}`
     return known ? undefined : { id, hash: null }
   }
 
   #insert(message: PastMessage, { id, hash }: { id: string; hash: string | null }): void {
     const sent = message.direction === 'sent'
     const text = searchable(message.text)
-    const { lastInsertRowid } = this.#db
-      .prepare(
-        `INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(
-        id,
-        this.#messages.keyOf(message.session),
-        sent ? 1 : receivedElsewhere,
-        sent ? 'accepted' : null,
-        message.bot_id,
-        message.from_user,
-        message.msg_type,
-        message.timestamp,
-        this.#clock.now(),
-        hash,
-        text,
-        message.raw,
-      )
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
+      peer, msg_type, timestamp, stored_at, content_hash, text, raw)
+      VALUES (${id}, ${this.#messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
+      ${sent ? 'accepted' : null}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
+      ${message.timestamp}, ${this.#clock.now()}, ${hash}, ${text}, ${message.raw})`
     this.#messages.index(lastInsertRowid, text)
   }
 }

@@ -42,11 +42,8 @@ export class Lanes {
   /** Every lane in which a queued send waits. */
   waiting(): Lane[] {
     return this.#db
-      .prepare(
-        `SELECT ${columns} WHERE l.id IN
-           (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`,
-      )
-      .all()
+      .all(`SELECT ${columns} WHERE l.id IN
+           (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`)
       .map(laneOf)
   }
 
@@ -54,17 +51,17 @@ export class Lanes {
   of(session: number, user: string): Lane {
     const found = this.find(session, user)
     if (found) return found
-    this.#db.prepare('INSERT INTO outbox_lane (session, peer) VALUES (?, ?)').run(session, user)
+    this.#db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${user})`
     return this.find(session, user)!
   }
 
   find(session: number, user: string): Lane | undefined {
-    const row = this.#db.prepare(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`).get(session, user)
+    const row = this.#db.get(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
     return row && laneOf(row)
   }
 
   get(id: number): Lane | undefined {
-    const row = this.#db.prepare(`SELECT ${columns} WHERE l.id = ?`).get(id)
+    const row = this.#db.get(`SELECT ${columns} WHERE l.id = ?`, id)
     return row && laneOf(row)
   }
 
@@ -75,31 +72,30 @@ export class Lanes {
     const one = user === undefined ? '' : ' AND peer = ?'
     return new Map(
       this.#db
-        .prepare(`SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`)
-        .all(key, ...(user === undefined ? [] : [user]))
+        .all(
+          `SELECT peer, received_at, used, last_sent_at FROM outbox_lane WHERE session = ?${one}`,
+          key,
+          ...(user === undefined ? [] : [user]),
+        )
         .map(row => [String(row.peer), counterOf(row)]),
     )
   }
 
   count(id: number, { received_at, used, last_sent_at }: Counter): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET received_at = ?, used = ?, last_sent_at = ? WHERE id = ?')
-      .run(received_at ?? null, used, last_sent_at ?? null, id)
+    this.#db.run`UPDATE outbox_lane SET received_at = ${received_at ?? null}, used = ${used},
+      last_sent_at = ${last_sent_at ?? null} WHERE id = ${id}`
   }
 
   /** An answer was sent. @returns the count */
   sent(id: number, at: number): Counter | undefined {
-    const row = this.#db
-      .prepare(
-        'UPDATE outbox_lane SET last_sent_at = ? WHERE id = ? RETURNING received_at, used, last_sent_at',
-      )
-      .get(at, id)
+    const row = this.#db.get`UPDATE outbox_lane SET last_sent_at = ${at} WHERE id = ${id}
+      RETURNING received_at, used, last_sent_at`
     return row && counterOf(row)
   }
 
   /** Takes a lane, or keeps it. @returns false while another process has it */
   claim(lane: number): boolean {
-    const row = this.#db.prepare('SELECT owner, lease_until FROM outbox_lane WHERE id = ?').get(lane)
+    const row = this.#db.get`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
     if (!row) return false
     const now = this.#clock.now()
     const leftMs = Number(row.lease_until) - now
@@ -111,30 +107,25 @@ export class Lanes {
       leftMs > 2 * laneLeaseMs ||
       this.#owner.isDead(String(row.owner))
     if (!free) return false
-    this.#db
-      .prepare('UPDATE outbox_lane SET owner = ?, lease_until = ? WHERE id = ?')
-      .run(this.#owner.name, now + laneLeaseMs, lane)
+    this.#db.run`UPDATE outbox_lane SET owner = ${this.#owner.name}, lease_until = ${now + laneLeaseMs}
+      WHERE id = ${lane}`
     return true
   }
 
   release(lane: number): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET owner = NULL, lease_until = 0 WHERE id = ? AND owner = ?')
-      .run(lane, this.#owner.name)
+    this.#db.run`UPDATE outbox_lane SET owner = NULL, lease_until = 0 WHERE id = ${lane}
+      AND owner = ${this.#owner.name}`
   }
 
   /** Nothing goes before the hold is over, or the user writes; undefined ends it. */
   hold(lane: number, hold: Hold | undefined): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET held_at = ?, held_until = ?, holds = ? WHERE id = ?')
-      .run(hold?.since ?? null, hold?.until ?? null, hold?.count ?? 0, lane)
+    this.#db.run`UPDATE outbox_lane SET held_at = ${hold?.since ?? null},
+      held_until = ${hold?.until ?? null}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
   }
 
   /** What waits is not tried before `notBefore` (Unix ms). */
   later(lane: number, notBefore: number, failures: number): void {
-    this.#db
-      .prepare('UPDATE outbox_lane SET not_before = ?, failures = ? WHERE id = ?')
-      .run(notBefore, failures, lane)
+    this.#db.run`UPDATE outbox_lane SET not_before = ${notBefore}, failures = ${failures} WHERE id = ${lane}`
   }
 }
 

@@ -124,23 +124,10 @@ export class Messages {
       this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
     }
     const text = searchable(message.text)
-    const { lastInsertRowid } = this.#db
-      .prepare(
-        `INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)
-         VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(
-        id,
-        key,
-        botId,
-        message.from_user,
-        message.msg_type,
-        message.timestamp,
-        now,
-        hash,
-        text,
-        message.raw,
-      )
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,
+      msg_type, timestamp, stored_at, content_hash, text, raw)
+      VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
+      ${now}, ${hash}, ${text}, ${message.raw})`
     this.index(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -149,23 +136,10 @@ export class Messages {
   insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
     const text = searchable(message.text)
     this.#sentChanges += 1
-    const { lastInsertRowid } = this.#db
-      .prepare(
-        `INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
-         VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(
-        `local:${message.client_id}`,
-        session,
-        status,
-        botId,
-        message.to_user,
-        message.msg_type,
-        message.timestamp,
-        this.#clock.now(),
-        text,
-        message.raw,
-      )
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
+      peer, msg_type, timestamp, stored_at, text, raw)
+      VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
+      ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw})`
     this.index(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -173,17 +147,14 @@ export class Messages {
   /** Other content for a sent row. Inside a transaction. @returns whether there is such a row */
   rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
     const text = searchable(message.text)
-    const before = this.#db.prepare('SELECT text FROM message WHERE id = ?').get(id)
+    const before = this.#db.get`SELECT text FROM message WHERE id = ${id}`
     if (!before) return false
     this.#sentChanges += 1
-    this.#db
-      .prepare(
-        `UPDATE message SET message_id = ?, bot_id = ?, status = ?, timestamp = ?, text = ?, raw = ?,
-           reason = NULL, sent_with = NULL WHERE id = ?`,
-      )
-      .run(`local:${message.client_id}`, botId, status, message.timestamp, text, message.raw, id)
+    this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
+      status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
+      reason = NULL, sent_with = NULL WHERE id = ${id}`
     if (String(before.text) !== text) {
-      this.#db.prepare('DELETE FROM gram WHERE rowid = ?').run(id)
+      this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
       this.index(id, text)
     }
     return true
@@ -191,7 +162,7 @@ export class Messages {
 
   /** It certainly did not go out, and waits again. Inside a transaction. */
   rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
-    const row = this.#db.prepare('SELECT bot_id, peer, msg_type FROM message WHERE id = ?').get(id)
+    const row = this.#db.get`SELECT bot_id, peer, msg_type FROM message WHERE id = ${id}`
     if (!row) return
     const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type as MessageKind }
     this.rewrite(id, String(row.bot_id), whole, 'queued')
@@ -201,26 +172,27 @@ export class Messages {
     this.#sentChanges += 1
     if (messageId !== undefined) {
       // An id that another row has already is not ours to take; the local one stays.
-      const { changes } = this.#db
-        .prepare('UPDATE OR IGNORE message SET status = ?, reason = ?, message_id = ? WHERE id = ?')
-        .run(status, reason ?? null, messageId, id)
+      const { changes } = this.#db.run`UPDATE OR IGNORE message
+        SET status = ${status}, reason = ${reason ?? null}, message_id = ${messageId} WHERE id = ${id}`
       if (changes > 0) return
     }
-    this.#db.prepare('UPDATE message SET status = ?, reason = ? WHERE id = ?').run(status, reason ?? null, id)
+    this.#db.run`UPDATE message SET status = ${status}, reason = ${reason ?? null} WHERE id = ${id}`
   }
 
   /** A message went out joined to that one. */
   noteCarrier(id: number, messageId: string): void {
-    this.#db.prepare('UPDATE message SET sent_with = ? WHERE id = ?').run(messageId, id)
+    this.#db.run`UPDATE message SET sent_with = ${messageId} WHERE id = ${id}`
   }
 
   after(id: number, { limit, direction, session, fits }: Wanted): StoredMessage[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     const ids =
       session === undefined
-        ? this.#db
-            .prepare(`SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`)
-            .all(id, limit)
+        ? this.#db.all(
+            `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
+            id,
+            limit,
+          )
         : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
     return this.read(
       ids.map(found => Number(found.id)),
@@ -230,17 +202,17 @@ export class Messages {
 
   recent(since: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds where it begins.
-    const before = this.#db
-      .prepare('SELECT id FROM message WHERE stored_at < ? ORDER BY id DESC LIMIT 1')
-      .get(since)
+    const before = this.#db.get`SELECT id FROM message WHERE stored_at < ${since} ORDER BY id DESC LIMIT 1`
     const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
     return this.#db
-      .prepare(
+      .all(
         `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
          ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
          ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
+        Number(before?.id ?? 0),
+        ...(keys === undefined ? [] : [keys]),
+        limit,
       )
-      .all(Number(before?.id ?? 0), ...(keys === undefined ? [] : [keys]), limit)
       .map(row => Number(row.id))
       .reverse()
   }
@@ -267,11 +239,13 @@ export class Messages {
     return keys
       .flatMap(key =>
         this.#db
-          .prepare(
+          .all(
             `SELECT m.id FROM message m INDEXED BY message_session
              WHERE m.session = ? AND m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
+            key,
+            positionOf(key),
+            limit,
           )
-          .all(key, positionOf(key), limit)
           .map(row => ({ id: Number(row.id), key })),
       )
       .sort((a, b) => a.id - b.id)
@@ -279,30 +253,30 @@ export class Messages {
   }
 
   byMessageId(messageId: string): StoredMessage | undefined {
-    const row = this.#db.prepare(`SELECT ${columns} FROM message m WHERE m.message_id = ?`).get(messageId)
+    const row = this.#db.get(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, messageId)
     return row && stored(row)
   }
 
   byId(id: number): StoredMessage | undefined {
-    const row = this.#db.prepare(`SELECT ${columns} FROM message m WHERE m.id = ?`).get(id)
+    const row = this.#db.get(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
     return row && stored(row)
   }
 
   lastId(): number {
-    return Number(this.#db.prepare('SELECT max(id) AS last FROM message').get()?.last ?? 0)
+    return Number(this.#db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
   }
 
   renameSession(oldName: string, newName: string): void {
     this.#keys = undefined
-    this.#db.prepare('UPDATE session SET name = ? WHERE name = ?').run(newName, oldName)
+    this.#db.run`UPDATE session SET name = ${newName} WHERE name = ${oldName}`
   }
 
   /** Keys of the sessions that have, or had, that name; names are compared as everywhere, without case. */
   sessionKeys(name: string): number[] {
-    const version = Number(this.#db.prepare('PRAGMA data_version').get()?.data_version)
+    const version = Number(this.#db.get`PRAGMA data_version`?.data_version)
     if (this.#keys?.version !== version) {
       this.#keys = { version, byName: new Map() }
-      for (const { key, name } of this.#db.prepare('SELECT key, name FROM session').all()) {
+      for (const { key, name } of this.#db.all`SELECT key, name FROM session`) {
         const folded = sessionKey(String(name))
         this.#keys.byName.set(folded, [...(this.#keys.byName.get(folded) ?? []), Number(key)])
       }
@@ -315,30 +289,27 @@ export class Messages {
     const known = this.knownKey(name)
     if (known !== undefined) return known
     this.#keys = undefined
-    return this.#db.prepare('INSERT INTO session (name) VALUES (?)').run(name).lastInsertRowid
+    return this.#db.run`INSERT INTO session (name) VALUES (${name})`.lastInsertRowid
   }
 
   /** The same, of a session that has rows; undefined for another. */
   knownKey(name: string): number | undefined {
-    const known = this.#db.prepare('SELECT max(key) AS key FROM session WHERE name = ?').get(name)?.key
+    const known = this.#db.get`SELECT max(key) AS key FROM session WHERE name = ${name}`?.key
     return known === null || known === undefined ? undefined : Number(known)
   }
 
   /** The sessions of the newest messages that a user wrote. */
   writtenTo(peer: string): string[] {
-    const rows = this.#db
-      .prepare(
-        `SELECT DISTINCT name FROM (SELECT session AS key, sent FROM message INDEXED BY message_peer
-         WHERE peer = ? ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`,
-      )
-      .all(peer)
+    const rows = this.#db.all`SELECT DISTINCT name FROM (SELECT session AS key, sent
+      FROM message INDEXED BY message_peer
+      WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
     return rows.map(row => String(row.name))
   }
 
   /** Makes a row's text findable. Inside a transaction. */
   index(id: number, text: string): void {
     const body = gramsOf(text)
-    if (body !== '') this.#db.prepare('INSERT INTO gram (rowid, body) VALUES (?, ?)').run(id, body)
+    if (body !== '') this.#db.run`INSERT INTO gram (rowid, body) VALUES (${id}, ${body})`
   }
 }
 

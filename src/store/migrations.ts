@@ -197,7 +197,7 @@ function refuseForm(form: number): void {
  * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
 export function migrate(db: Database): void {
-  const version = () => Number(db.prepare('PRAGMA user_version').get()?.user_version ?? 0)
+  const version = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
   refuseForm(version())
   for (let taken = version(); taken < steps.length; taken = version()) {
     db.transaction(() => {

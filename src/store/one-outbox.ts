@@ -61,33 +61,30 @@ export function intoOneOutbox(db: Database): void {
       (SELECT 1 FROM outbox_part WHERE entry = outbox.id AND status = 'queued');
     DELETE FROM outbox_part WHERE entry NOT IN (SELECT id FROM outbox);
   `)
-  for (const row of db.prepare('SELECT * FROM idempotency').all()) adoptKey(db, row)
+  for (const row of db.all`SELECT * FROM idempotency`) adoptKey(db, row)
   db.exec('DROP TABLE idempotency')
 }
 
 /** A key answers as it did before: with its result, with what the log tells of a call that died, or not at all. */
 function adoptKey(db: Database, row: Row): void {
   const { key, content, created_at, outbox, result } = row as Record<string, string | number | null>
-  const waits =
-    outbox !== null && db.prepare('SELECT 1 AS found FROM outbox WHERE id = ?').get(outbox!) !== undefined
+  const waits = outbox !== null && db.get`SELECT 1 AS found FROM outbox WHERE id = ${outbox!}` !== undefined
   if (waits) {
-    db.prepare('UPDATE outbox SET key = ?, content = ? WHERE id = ?').run(key!, content!, outbox!)
-    if (result !== null) db.prepare('UPDATE outbox SET answer = ? WHERE id = ?').run(result!, outbox!)
+    db.run`UPDATE outbox SET key = ${key!}, content = ${content!} WHERE id = ${outbox!}`
+    if (result !== null) db.run`UPDATE outbox SET answer = ${result!} WHERE id = ${outbox!}`
     return
   }
-  const rows = (JSON.parse(String(row.messages)) as number[]).map(id =>
-    db.prepare('SELECT message_id, status, session, peer FROM message WHERE id = ?').get(id),
+  const rows = (JSON.parse(String(row.messages)) as number[]).map(
+    id => db.get`SELECT message_id, status, session, peer FROM message WHERE id = ${id}`,
   )
   const nothing = rows.every(message => message?.status === 'refused') && outbox === null
   if (result === null && nothing) return
   const first = rows.find(message => message !== undefined)
   const lane = first ? laneOf(db, Number(first.session), String(first.peer)) : 0
-  const { lastInsertRowid: entry } = db
-    .prepare(
-      `INSERT INTO outbox (lane, mode, key, content, created_at, expires_at, ended_at, used, answer)
-       VALUES (?, 'fail', ?, ?, ?, ?, ?, 0, ?)`,
-    )
-    .run(...[lane, key!, content!, created_at!, created_at!, created_at!, result!])
+  const { lastInsertRowid: entry } = db.run`INSERT INTO outbox (lane, mode, key, content, created_at,
+    expires_at, ended_at, used, answer)
+    VALUES (${lane}, 'fail', ${key!}, ${content!}, ${created_at!}, ${created_at!}, ${created_at!}, 0,
+    ${result!})`
   const { kinds = [] } = (row.plan === null ? {} : JSON.parse(String(row.plan))) as { kinds?: string[] }
   for (const [nth, kind] of kinds.entries()) {
     const message = rows[nth]
@@ -98,16 +95,14 @@ function adoptKey(db: Database, row: Row): void {
         ? 'unknown'
         : 'refused'
     const local = message === undefined || String(message.message_id).startsWith('local:')
-    db.prepare(
-      `INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message_id, text, raw)
-       VALUES (?, ?, ?, 'TEXT', ?, ?, '""', '')`,
-    ).run(...[entry, lane, kind, status, local ? null : String(message.message_id)])
+    db.run`INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message_id, text, raw)
+      VALUES (${entry}, ${lane}, ${kind}, 'TEXT', ${status}, ${local ? null : String(message.message_id)},
+      '""', '')`
   }
 }
 
 function laneOf(db: Database, session: number, peer: string): number {
-  const found = db.prepare('SELECT id FROM outbox_lane WHERE session = ? AND peer = ?').get(session, peer)
+  const found = db.get`SELECT id FROM outbox_lane WHERE session = ${session} AND peer = ${peer}`
   if (found) return Number(found.id)
-  return db.prepare('INSERT INTO outbox_lane (session, peer) VALUES (?, ?)').run(session, peer)
-    .lastInsertRowid
+  return db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${peer})`.lastInsertRowid
 }

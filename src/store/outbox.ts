@@ -175,28 +175,18 @@ export class Outbox {
     const { clock, messages, owner } = this.#tools
     const created_at = clock.now()
     const expires_at = created_at + (mode === 'fail' ? callLifeMs : queueLifeMs)
-    const { lastInsertRowid: id } = this.#db
-      .prepare(
-        'INSERT INTO outbox (lane, mode, owner, key, content, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      )
-      .run(
-        ...[lane.id, mode, mode === 'fail' ? owner.name : null, key ?? null, content],
-        ...[created_at, expires_at],
-      )
+    const { lastInsertRowid: id } = this.#db.run`INSERT INTO outbox (lane, mode, owner, key, content,
+      created_at, expires_at)
+      VALUES (${lane.id}, ${mode}, ${mode === 'fail' ? owner.name : null}, ${key ?? null}, ${content},
+      ${created_at}, ${expires_at})`
     const written = parts.map(({ kind, waiting }): EntryPart => {
       const message = waiting && messages.insertOut(session, bot_id, waiting.message, 'queued')
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
-      const { lastInsertRowid } = this.#db
-        .prepare(
-          `INSERT INTO outbox_part (entry, lane, kind, msg_type, status, message, file, text, raw)
-           VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
-        )
-        .run(
-          ...[id, lane.id, kind, msg_type, message ?? null],
-          waiting?.file ? JSON.stringify(waiting.file) : null,
-          // As JSON: SQLite keeps neither NUL nor lone surrogates.
-          ...[JSON.stringify(text), raw],
-        )
+      // Text as JSON: SQLite keeps neither NUL nor lone surrogates.
+      const { lastInsertRowid } = this.#db.run`INSERT INTO outbox_part (entry, lane, kind, msg_type, status,
+        message, file, text, raw)
+        VALUES (${id}, ${lane.id}, ${kind}, ${msg_type}, 'queued', ${message ?? null},
+        ${waiting?.file ? JSON.stringify(waiting.file) : null}, ${JSON.stringify(text)}, ${raw})`
       return {
         ...{ id: lastInsertRowid, entry: id, lane: lane.id, kind, msg_type, status: 'queued', tries: 0 },
         ...{ text, raw },
@@ -224,8 +214,7 @@ export class Outbox {
   begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Began {
     const { messages, owner } = this.#tools
     const parts = ids.flatMap(id => this.entries.part(id) ?? [])
-    const entry =
-      parts[0] && this.#db.prepare('SELECT mode, owner FROM outbox WHERE id = ?').get(parts[0].entry)
+    const entry = parts[0] && this.#db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
     const lane = parts[0] && this.lanes.get(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
@@ -241,7 +230,7 @@ export class Outbox {
     if (verdict.go === 'no') return verdict
     if (verdict.slot !== undefined && !kept) this.#slots.take(session, lane.user, verdict.slot, terms.rules)
     if (verdict.go === 'later') {
-      this.#db.prepare('UPDATE outbox_part SET slot = ? WHERE id = ?').run(verdict.slot, ids[0]!)
+      this.#db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
       return verdict
     }
     const how = { botId, terms, message, ...(verdict.slot !== undefined && { slot: verdict.slot }) }
@@ -269,11 +258,9 @@ export class Outbox {
       const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
       const row = known ? part.message! : messages.insertOut(session, botId, own, 'sending')
       if (nth > 0) messages.noteCarrier(row, `local:${message.client_id}`)
-      this.#db
-        .prepare(
-          `UPDATE outbox_part SET status = 'sending', message = ?, slot = ?, owner = ?, began_at = ? WHERE id = ?`,
-        )
-        .run(row, nth === 0 ? (slot ?? null) : null, owner.name, now, part.id)
+      this.#db.run`UPDATE outbox_part SET status = 'sending', message = ${row},
+        slot = ${nth === 0 ? (slot ?? null) : null}, owner = ${owner.name}, began_at = ${now}
+        WHERE id = ${part.id}`
       return row
     })
     return {
@@ -333,16 +320,14 @@ export class Outbox {
     messages.rewind(part.message!, {
       ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: clock.now(), raw: part.raw },
     })
-    this.#db
-      .prepare(
-        `UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL, tries = tries + ?, error = ? WHERE id = ?`,
-      )
-      .run(spent ? 1 : 0, error ? JSON.stringify(error) : null, part.id)
+    this.#db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
+      tries = tries + ${spent ? 1 : 0}, error = ${error ? JSON.stringify(error) : null}
+      WHERE id = ${part.id}`
   }
 
   /** Parts that wait were refused before they were on their way. */
   refuse(ids: readonly number[], lane: number, hold: Hold): void {
-    for (const id of ids) this.#db.prepare('UPDATE outbox_part SET tries = tries + 1 WHERE id = ?').run(id)
+    for (const id of ids) this.#db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
     this.lanes.hold(lane, hold)
   }
 
@@ -362,11 +347,8 @@ export class Outbox {
 
   /** Ends what has waited too long. */
   expire(reason: EndReason): EndedEntry[] {
-    return this.#db
-      .prepare(
-        `SELECT id FROM outbox WHERE expires_at <= ? AND mode = 'queue' AND ended_at IS NULL ORDER BY id`,
-      )
-      .all(this.#tools.clock.now())
+    return this.#db.all`SELECT id FROM outbox WHERE expires_at <= ${this.#tools.clock.now()}
+      AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
       .flatMap(({ id }) => this.end(Number(id), reason) ?? [])
       .filter(({ ended }) => ended > 0)
   }
@@ -378,19 +360,18 @@ export class Outbox {
 
   /** The call still makes progress. */
   renew(id: number): void {
-    this.#db
-      .prepare(`UPDATE outbox SET expires_at = ? WHERE id = ? AND mode = 'fail'`)
-      .run(this.#tools.clock.now() + callLifeMs, id)
+    this.#db.run`UPDATE outbox SET expires_at = ${this.#tools.clock.now() + callLifeMs} WHERE id = ${id}
+      AND mode = 'fail'`
   }
 
   hasKey(key: string): boolean {
-    return this.#db.prepare('SELECT 1 AS found FROM outbox WHERE key = ?').get(key) !== undefined
+    return this.#db.get`SELECT 1 AS found FROM outbox WHERE key = ${key}` !== undefined
   }
 
   /** The entry that answers for a key. A call that died is told of first; a key whose day is over is free. */
   keyed(key: string): Entry | undefined {
     const { calendar, clock, owner } = this.#tools
-    const find = () => this.#db.prepare('SELECT * FROM outbox WHERE key = ?').get(key)
+    const find = () => this.#db.get`SELECT * FROM outbox WHERE key = ${key}`
     let row = find()
     if (!row) return undefined
     // A clock that was set ahead must not make a call that is repeated send twice.
@@ -404,7 +385,7 @@ export class Outbox {
     const id = Number(row.id)
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
     if (called === null || now - Number(called) < keyLifeMs) return this.entries.get(id)
-    if (row.ended_at === null) this.#db.prepare('UPDATE outbox SET key = NULL WHERE id = ?').run(id)
+    if (row.ended_at === null) this.#db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
     else this.entries.remove(id)
     return undefined
   }
@@ -412,10 +393,9 @@ export class Outbox {
   /** Removes what answers for nothing any more. */
   prune(): void {
     const before = this.#tools.clock.now() - keyLifeMs
-    this.#db.prepare(`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ?`).run(before)
-    const over = this.#db
-      .prepare('SELECT id FROM outbox WHERE ended_at IS NOT NULL AND (key IS NULL OR ended_at <= ?)')
-      .all(before)
+    this.#db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
+    const over = this.#db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
+      AND (key IS NULL OR ended_at <= ${before})`
     for (const { id } of over) this.entries.remove(Number(id))
   }
 
@@ -424,14 +404,10 @@ export class Outbox {
     const { owner } = this.#tools
     const isDead = (row: { owner?: unknown }) => owner.isDead(String(row.owner))
     return {
-      parts: this.#db
-        .prepare(`SELECT * FROM outbox_part WHERE status = 'sending'`)
-        .all()
+      parts: this.#db.all`SELECT * FROM outbox_part WHERE status = 'sending'`
         .filter(row => Number(row.began_at) < before || isDead(row))
         .map(partOf),
-      calls: this.#db
-        .prepare(`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL`)
-        .all()
+      calls: this.#db.all`SELECT id, owner, expires_at FROM outbox WHERE mode = 'fail' AND ended_at IS NULL`
         // One that stands still counts for the quota of others; where the clock may be believed it is over.
         .filter(row => isDead(row) || (before > 0 && Number(row.expires_at) <= this.#tools.clock.now()))
         .map(({ id }) => Number(id)),
@@ -461,13 +437,11 @@ export class Outbox {
 
   /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
   #ahead(lane: number): SendFacts['ahead'] {
-    const rows = this.#db
-      .prepare(
-        `SELECT o.id, o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
-         WHERE p.lane = ? AND p.status = 'queued' AND o.mode = 'fail'`,
-      )
-      .all(lane)
-      .filter(row => !this.#tools.owner.isDead(String(row.owner)))
+    const rows = this.#db.all`SELECT o.id, o.owner, p.slot
+      FROM outbox_part p JOIN outbox o ON o.id = p.entry
+      WHERE p.lane = ${lane} AND p.status = 'queued' AND o.mode = 'fail'`.filter(
+      row => !this.#tools.owner.isDead(String(row.owner)),
+    )
     return { messages: rows.length, unslotted: rows.filter(row => row.slot === null).length }
   }
 

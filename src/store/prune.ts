@@ -29,14 +29,14 @@ export interface PruneRules {
 /** Removes up to one step's rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now, trusted, maxAgeDays, maxCount } = rules
-  const last = Number(db.prepare('SELECT max(id) AS last FROM message').get()?.last ?? 0)
+  const last = Number(db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
   // Ids have no gaps, so they count rows.
   const surplus = maxCount > 0 ? last - maxCount : 0
   const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
-  const oldest = db
-    .prepare('SELECT id, stored_at FROM message ORDER BY id LIMIT ?')
-    .all(stepRows)
-    .map(row => ({ id: Number(row.id), storedAt: Number(row.stored_at) }))
+  const oldest = db.all`SELECT id, stored_at FROM message ORDER BY id LIMIT ${stepRows}`.map(row => ({
+    id: Number(row.id),
+    storedAt: Number(row.stored_at),
+  }))
   // A row of the future was stored by a clock that was set back since: it is older than the rows behind it.
   const dated = (storedAt: number) => storedAt <= now + dayMs
   const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
@@ -51,52 +51,45 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   warnReaders(db, rules, end)
   warnSenders(db, rules, end)
   db.transaction(() => {
-    db.prepare('DELETE FROM gram WHERE rowid BETWEEN ? AND ?').run(doomed[0]!.id, end)
-    db.prepare('DELETE FROM message WHERE id <= ?').run(end)
+    db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]!.id} AND ${end}`
+    db.run`DELETE FROM message WHERE id <= ${end}`
   })
   return kept === -1
 }
 
 /** The first row after `id` that is not of the future. */
 function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
-  const row = db
-    .prepare('SELECT stored_at FROM message WHERE id > ? AND stored_at <= ? ORDER BY id LIMIT 1')
-    .get(id, latest)
+  const row = db.get`SELECT stored_at FROM message WHERE id > ${id} AND stored_at <= ${latest}
+    ORDER BY id LIMIT 1`
   return row && { storedAt: Number(row.stored_at) }
 }
 
 /** Unix ms, not in the future, of the newest row or look of a reader; undefined when there is none. */
 export function lastSign(db: Database, now: number): number | undefined {
-  const row = db
-    .prepare(
-      `SELECT max(at) AS at FROM (
-         SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
-         UNION ALL SELECT max(seen_at) FROM consumer
-       ) WHERE at <= ?`,
-    )
-    .get(now + dayMs)
+  const row = db.get`SELECT max(at) AS at FROM (
+    SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
+    UNION ALL SELECT max(seen_at) FROM consumer
+    ) WHERE at <= ${now + dayMs}`
   return row?.at === null || row?.at === undefined ? undefined : Number(row.at)
 }
 
 /** Gives some free pages back to the file system. @returns whether there are more */
 export function shrinkStep(db: Database): boolean {
-  const free = Number(db.prepare('PRAGMA freelist_count').get()?.freelist_count ?? 0)
+  const free = Number(db.get`PRAGMA freelist_count`?.freelist_count ?? 0)
   if (free <= sparePages) return false
   db.exec(`PRAGMA incremental_vacuum(${Math.min(stepPages, free - sparePages)})`)
   return true
 }
 
 function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, end: number): void {
-  const lagging = db
-    .prepare('SELECT name, position FROM consumer WHERE seen_at > ? AND position < ?')
-    .all(trusted ? now - liveMs : 0, end)
+  const lagging = db.all`SELECT name, position FROM consumer WHERE seen_at > ${trusted ? now - liveMs : 0}
+    AND position < ${end}`
   for (const row of lagging) {
     const consumer = String(row.name)
     if (warned.has(consumer)) continue
     warned.add(consumer)
-    const unread = db
-      .prepare('SELECT 1 AS found FROM message WHERE id > ? AND id <= ? AND sent = 0')
-      .get(Number(row.position), end)
+    const unread = db.get`SELECT 1 AS found FROM message WHERE id > ${Number(row.position)} AND id <= ${end}
+      AND sent = 0`
     if (!unread) {
       warned.delete(consumer)
       continue
@@ -110,11 +103,8 @@ function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, en
 
 /** What waits in the outbox is whole there and still goes out: only its row is lost until then. */
 function warnSenders(db: Database, { log, warned }: PruneRules, end: number): void {
-  const waiting = db
-    .prepare(
-      `SELECT entry, count(*) AS messages FROM outbox_part WHERE message <= ? AND status = 'queued' GROUP BY entry`,
-    )
-    .all(end)
+  const waiting = db.all`SELECT entry, count(*) AS messages FROM outbox_part WHERE message <= ${end}
+    AND status = 'queued' GROUP BY entry`
   for (const row of waiting) {
     const entry = `outbox ${row.entry}`
     if (warned.has(entry)) continue

@@ -27,15 +27,11 @@ export class Slots {
     const now = this.#clock.now()
     // One later than anybody waits was taken by a clock that has been set back since.
     const latest = now + patienceMs
-    const last = this.#db
-      .prepare('SELECT max(at) AS at FROM turn WHERE session = ? AND at <= ?')
-      .get(session, latest)?.at
+    const last = this.#db.get`SELECT max(at) AS at FROM turn WHERE session = ${session} AND at <= ${latest}`
+      ?.at
     const slots = Number.isFinite(pace.perWindow)
-      ? this.#db
-          .prepare(
-            'SELECT at FROM turn WHERE session = ? AND peer = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?',
-          )
-          .all(session, user, now - pace.windowMs, latest, pace.perWindow)
+      ? this.#db.all`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
+        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT ${pace.perWindow}`
       : []
     return {
       ...(typeof last === 'number' && { last }),
@@ -48,17 +44,14 @@ export class Slots {
     const now = this.#clock.now()
     // Two statements: with OR it walks through all of the session's slots.
     const old = now - Math.max(pace.windowMs, keptMs)
-    this.#db.prepare('DELETE FROM turn WHERE session = ? AND at <= ?').run(session, old)
-    this.#db.prepare('DELETE FROM turn WHERE session = ? AND at > ?').run(session, now + patienceMs)
-    this.#db.prepare('INSERT INTO turn (session, peer, at) VALUES (?, ?, ?)').run(session, user, at)
+    this.#db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
+    this.#db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
+    this.#db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
   }
 
   /** Nothing was sent in it. Those that were taken behind it stay where they are. */
   giveBack(session: number, user: string, at: number): void {
-    this.#db
-      .prepare(
-        'DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ? AND peer = ? AND at = ? LIMIT 1)',
-      )
-      .run(session, user, at)
+    this.#db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
+      AND peer = ${user} AND at = ${at} LIMIT 1)`
   }
 }

@@ -120,7 +120,7 @@ export class Store {
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
       // Of a new file only: of another it is a write.
-      if (db.prepare('PRAGMA page_count').get()?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
+      if (db.get`PRAGMA page_count`?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
       db.exec('PRAGMA synchronous = FULL')
       db.exec('PRAGMA temp_store = MEMORY')
@@ -339,7 +339,7 @@ export class Store {
   }
 
   #form(): number {
-    return Number(this.#db.prepare('PRAGMA user_version').get()?.user_version)
+    return Number(this.#db.get`PRAGMA user_version`?.user_version)
   }
 
   /** Without waiting for the disk: what is lost by a power cut is only read again. */

@@ -25,22 +25,16 @@ export async function idsBetweenTimes(
     high = Math.max(high, Number(row.high))
   }
   for (;;) {
-    const step = db
-      .prepare(
-        `SELECT count(*) AS entries, min(id) AS low, max(id) AS high, max(timestamp) AS latest
-         FROM (SELECT id, timestamp FROM message INDEXED BY message_time
-               WHERE timestamp >= ? AND timestamp < ? ORDER BY timestamp LIMIT ?)`,
-      )
-      .get(since, until, stepEntries)
+    const step = db.get`SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
+      max(timestamp) AS latest
+      FROM (SELECT id, timestamp FROM message INDEXED BY message_time
+      WHERE timestamp >= ${since} AND timestamp < ${until} ORDER BY timestamp LIMIT ${stepEntries})`
     note(step)
     if (Number(step?.entries) < stepEntries) return { low, high }
     // More of the last moment may lie beyond the step.
     note(
-      db
-        .prepare(
-          'SELECT count(*) AS entries, min(id) AS low, max(id) AS high FROM message INDEXED BY message_time WHERE timestamp = ?',
-        )
-        .get(Number(step?.latest)),
+      db.get`SELECT count(*) AS entries, min(id) AS low, max(id) AS high
+        FROM message INDEXED BY message_time WHERE timestamp = ${Number(step?.latest)}`,
     )
     since = Number(step?.latest) + 1
     await pause()

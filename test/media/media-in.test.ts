@@ -159,9 +159,7 @@ describe('download', () => {
     expect(messages).toHaveLength(2)
     const items = await Promise.all(
       [one, two].map(async ({ message_id }) => {
-        const row = t.sandbox.world.core.db
-          .prepare('SELECT wire FROM message WHERE message_id = ?')
-          .get(message_id)
+        const row = t.sandbox.world.core.db.get`SELECT wire FROM message WHERE message_id = ${message_id}`
         return JSON.parse(String(row!.wire)).item_list[0]
       }),
     )

@@ -9,18 +9,18 @@ test('a transaction leaves nothing when its work throws, or when the commit fail
   db.exec('PRAGMA foreign_keys = ON')
   db.exec('CREATE TABLE a (id INTEGER PRIMARY KEY)')
   db.exec('CREATE TABLE b (a INTEGER REFERENCES a (id) DEFERRABLE INITIALLY DEFERRED)')
-  const count = () => db.prepare('SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b) AS n').get()?.n
+  const count = () => db.get`SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b) AS n`?.n
   expect(() =>
     db.transaction(() => {
-      db.prepare('INSERT INTO a (id) VALUES (1)').run()
+      db.run`INSERT INTO a (id) VALUES (1)`
       throw new Error('mine')
     }),
   ).toThrow('mine')
   expect(count()).toBe(0)
   // The engine refuses at COMMIT, and leaves the transaction open.
-  expect(() => db.transaction(() => db.prepare('INSERT INTO b (a) VALUES (7)').run())).toThrow('FOREIGN KEY')
+  expect(() => db.transaction(() => db.run`INSERT INTO b (a) VALUES (7)`)).toThrow('FOREIGN KEY')
   expect(count()).toBe(0)
-  db.transaction(() => db.prepare('INSERT INTO a (id) VALUES (1)').run())
+  db.transaction(() => db.run`INSERT INTO a (id) VALUES (1)`)
   expect(count()).toBe(1)
   db.close()
 })
@@ -30,18 +30,18 @@ test('an inner transaction is part of the outer one', async () => {
   db.exec('CREATE TABLE a (id INTEGER PRIMARY KEY)')
   expect(() =>
     db.transaction(() => {
-      db.transaction(() => db.prepare('INSERT INTO a (id) VALUES (1)').run())
+      db.transaction(() => db.run`INSERT INTO a (id) VALUES (1)`)
       throw new Error('outer')
     }),
   ).toThrow('outer')
-  expect(db.prepare('SELECT count(*) AS n FROM a').get()?.n).toBe(0)
+  expect(db.get`SELECT count(*) AS n FROM a`?.n).toBe(0)
   db.close()
 })
 
 test('a thousand different statements can be asked for and used', async () => {
   const db = await openDatabase(':memory:')
-  for (let i = 0; i < 1000; i++) expect(db.prepare(`SELECT ${i} AS n`).get()?.n).toBe(i)
-  expect(db.prepare('SELECT 0 AS n').get()?.n).toBe(0)
+  for (let i = 0; i < 1000; i++) expect(db.get(`SELECT ${i} AS n`)?.n).toBe(i)
+  expect(db.get`SELECT 0 AS n`?.n).toBe(0)
   db.close()
 })
 
@@ -50,8 +50,8 @@ test('a closed database is closed: its side files are gone', async () => {
   const db = await openDatabase(join(dir, 'a.db'))
   db.exec('PRAGMA journal_mode = WAL')
   db.exec('CREATE TABLE a (id INTEGER PRIMARY KEY)')
-  db.prepare('INSERT INTO a (id) VALUES (?)').run(1)
-  db.prepare('SELECT id FROM a').all()
+  db.run`INSERT INTO a (id) VALUES (${1})`
+  db.all`SELECT id FROM a`
   db.close()
   expect(await readdir(dir)).toEqual(['a.db'])
   await rm(dir, { recursive: true })

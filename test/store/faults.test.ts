@@ -171,7 +171,7 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     store.close()
     store = undefined
     const db = await openDatabase(path)
-    expect(db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' })
+    expect(db.get`PRAGMA integrity_check`).toEqual({ integrity_check: 'ok' })
     db.exec("INSERT INTO gram (gram) VALUES ('integrity-check')")
     db.close()
   } finally {

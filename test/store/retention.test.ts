@@ -21,7 +21,7 @@ test('by count the newest stay, exactly so many, and the index forgets the rest'
   expect(left(t.store)).toEqual(Array.from({ length: 1000 }, (_, i) => i + 1001))
   expect((await t.store.history({ text_contains: '旧的', limit: 1, offset: 0 })).total).toBe(700)
   const db = await openDatabase(t.path)
-  expect(db.prepare("SELECT count(*) AS n FROM gram WHERE gram MATCH '旧的'").get()?.n).toBe(700)
+  expect(db.get`SELECT count(*) AS n FROM gram WHERE gram MATCH '旧的'`?.n).toBe(700)
   db.close()
   await t.store.prune()
   expect(left(t.store)).toHaveLength(1000)
@@ -77,15 +77,15 @@ test('the file shrinks again, while readers read', async () => {
   }
   const checkpoint = async () => {
     const db = await openDatabase(t.path)
-    expect(db.prepare('PRAGMA auto_vacuum').get()?.auto_vacuum).toBe(2)
-    db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').all()
+    expect(db.get`PRAGMA auto_vacuum`?.auto_vacuum).toBe(2)
+    db.all`PRAGMA wal_checkpoint(TRUNCATE)`
     db.close()
     return (await stat(t.path)).size
   }
   const before = await checkpoint()
   const pruning = t.store.prune()
   const reader = await openDatabase(t.path, { readonly: true })
-  const seen = Number(reader.prepare('SELECT count(*) AS n FROM message').get()?.n)
+  const seen = Number(reader.get`SELECT count(*) AS n FROM message`?.n)
   expect(seen).toBeGreaterThanOrEqual(100)
   reader.close()
   await pruning
