@@ -60,8 +60,6 @@ export interface Spelled {
   readonly args: readonly string[]
   /** What no flag stands for, as variables. */
   readonly variables: Readonly<Record<string, string>>
-  /** The variables of ours that had a say in it. */
-  readonly fromEnvironment: readonly string[]
 }
 
 /**
@@ -78,12 +76,10 @@ export function spelledOut(
 ): Spelled {
   const args: string[] = []
   const variables: Record<string, string> = {}
-  const fromEnvironment: string[] = []
   for (const option of optionTable) {
     if (option.flag && !option.commands.includes(command)) continue
     const found = given(option, flags, env)
     if (!found) continue
-    if (found.from === option.env) fromEnvironment.push(option.env)
     if (option.secret || without.includes(option.name)) continue
     const value = config[option.name]
     if (!option.flag) variables[option.env] = found.text.trim()
@@ -92,7 +88,7 @@ export function spelledOut(
     } else if (option.repeatable) for (const one of value as readonly string[]) args.push(option.flag, one)
     else args.push(option.flag, option.expected === 'a path' ? String(value) : found.text.trim())
   }
-  return { args, variables, fromEnvironment }
+  return { args, variables }
 }
 
 /** What programs read of the environment besides: how they reach the network. */

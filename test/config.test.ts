@@ -200,16 +200,6 @@ test('options are spelled out again as they were given, by flags, and secrets ar
       ...['--media-root', resolve('media'), '--sandbox'],
     ],
     variables: { SVC_CHANNEL_VERSION: '2.4.8' },
-    fromEnvironment: [
-      ...[
-        'SVC_PORT',
-        'SVC_TOKEN',
-        'SVC_ALLOW_HOST',
-        'SVC_CONFIRM_SEND',
-        'SVC_SANDBOX',
-        'SVC_CHANNEL_VERSION',
-      ],
-    ],
   })
   // The same again comes of it.
   const command = addConfigOptions(quiet(new Command()), 'openapi')

@@ -3,13 +3,10 @@
 import { Command } from 'commander'
 import { type Config, type Flags, readConfig, userFolders } from '../config.ts'
 import type { ServiceSight } from '../doctor/service.ts'
-import { addressOf } from '../inspect/healthz.ts'
-import { askHealthOf } from '../inspect/service-identity.ts'
-import { runsReplacedProgram } from '../platform/other-process.ts'
-import { installedNames, managerOf, ownText } from '../service/install.ts'
+import { addressOf, askHealth } from '../inspect/healthz.ts'
+import { managerOf, ownText } from '../service/install.ts'
 import {
   machineFolders,
-  type Scope,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
@@ -40,15 +37,11 @@ export async function lookAtService(service: ServiceName): Promise<ServiceSight 
   if (text === undefined) return undefined
   const served = servedAs(manager.files.commandOf(text) ?? [])
   const state = await manager.state()
-  const replaced = state.pid !== undefined && (await runsReplacedProgram(state.pid))
   const isSystem = scope === 'system'
   return {
     title: `${isSystem ? 'the' : 'your'} service ${name} of ${manager.title}`,
-    ...{ state, replaced, served, advice: manager.advice },
-    answered:
-      served && state.running
-        ? await askHealthOf(served.config.basePath, served.url, askWithinMs)
-        : undefined,
+    ...{ state, served, advice: manager.advice },
+    answered: served && state.running ? await askHealth(served.url, askWithinMs) : undefined,
     install: `${isSystem ? 'sudo ' : ''}svc service install${name === usualName ? '' : ` --name ${name}`}`,
   }
 }
@@ -68,19 +61,12 @@ export function servedAs(
   }
 }
 
-/** Yours and the machine's, whatever they are called: for svc doctor. */
+/** Yours and the machine's, by their usual name: for svc doctor. */
 export async function installedServices(): Promise<ServiceSight[]> {
-  const found = await Promise.all((['user', 'system'] as const).map(servicesOf))
-  return found.flat()
-}
-
-async function servicesOf(scope: Scope): Promise<ServiceSight[]> {
-  try {
-    const names = await installedNames(managerHere({ scope, name: usualName }))
-    const found = await Promise.all(names.map(name => lookAtService({ scope, name })))
-    return found.filter(one => one !== undefined)
-  } catch {
-    // No manager that svc knows.
-    return []
-  }
+  const scopes = ['user', 'system'] as const
+  // None where there is no manager that svc knows, and none of somebody else's.
+  const found = await Promise.all(
+    scopes.map(async scope => lookAtService({ scope, name: usualName }).catch(() => undefined)),
+  )
+  return found.filter(one => one !== undefined)
 }

@@ -4,8 +4,6 @@ import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { addressOf } from '../inspect/healthz.ts'
-import { askHealthOf } from '../inspect/service-identity.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -169,24 +167,8 @@ export async function listen(
   try {
     return await serve({ hostname: config.host, port, fetch })
   } catch (error) {
-    if (errorCodeOf(error) === 'EADDRINUSE' && (await servesAlready(config, port))) {
-      throw new SvcError(
-        'internal',
-        `port ${port} on ${config.host} is in use: svc serves this directory there`,
-        {
-          hint: `Use that service; for another beside it choose another port with ${flag}, or 0 for a free one.`,
-          cause: error,
-        },
-      )
-    }
     throw listenError(error, flag, port, config.host)
   }
-}
-
-/** Whether what listens there is a service of this data directory. */
-async function servesAlready({ basePath, host }: Config, port: number): Promise<boolean> {
-  const { answer, isElsewhere } = await askHealthOf(basePath, addressOf(host, port), 2000)
-  return answer.kind === 'svc' && answer.seen.poll_id !== undefined && !isElsewhere
 }
 
 /** A failed bind as one clear line; anything else as it is. */

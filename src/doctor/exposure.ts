@@ -1,10 +1,8 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 import { takeOver } from '../inspect/advised-commands.ts'
-import { addressIn } from '../inspect/healthz.ts'
-import { askHealthOf, type Identified } from '../inspect/service-identity.ts'
+import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
 import type { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
-import { processArguments } from '../platform/other-process.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
@@ -13,11 +11,11 @@ import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the port and at the token. */
 export async function examineExposure(patient: Patient): Promise<Found[]> {
-  const { config, deadlineMs, place } = patient
+  const { config, deadlineMs } = patient
   const found: Found[] = []
   if (config.port !== 0 || config.socket !== undefined) {
     const url = addressIn(config)
-    found.push(listenerOf(patient, url, await askHealthOf(place.dir, url, Math.min(deadlineMs, 2000))))
+    found.push(listenerOf(patient, url, await askHealth(url, Math.min(deadlineMs, 2000))))
   }
   found.push(
     config.socket === undefined && !isLoopback(config.host)
@@ -31,7 +29,7 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
   return [...found, await tokenOf(patient)]
 }
 
-function listenerOf(patient: Patient, url: string, { answer, isElsewhere }: Identified): Found {
+function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found {
   const { config, polling, version } = patient
   const free = patient.command('openapi --port 0')
   const elsewhere = 'Give doctor the --port of the service'
@@ -60,7 +58,8 @@ function listenerOf(patient: Patient, url: string, { answer, isElsewhere }: Iden
     )
   const { seen, status } = answer
   const says = `svc ${seen.version} answers on ${url} as ${seen.role}`
-  if (isElsewhere)
+  // A service polls its directory, or follows the process that does.
+  if (seen.store === 'ok' && polling?.held === false)
     return note(
       'port',
       `${says}, for another data directory`,
@@ -78,16 +77,9 @@ function listenerOf(patient: Patient, url: string, { answer, isElsewhere }: Iden
 }
 
 /** Whether it can be guessed is judged when svc starts, which refuses such a token where others can try. */
-async function tokenOf({ config, place, polling }: Patient): Promise<Found> {
+async function tokenOf({ config, place }: Patient): Promise<Found> {
   const path = tokenPath(place.dir)
   try {
-    const args = polling?.held && polling.pid !== undefined ? await processArguments(polling.pid) : undefined
-    if (args?.some(arg => /^--token(=|$)/.test(arg)))
-      return warning(
-        'token',
-        'the token stands in the process list, where every user of this machine sees it',
-        'Give it as SVC_TOKEN instead of --token.',
-      )
     if ((await givenToken(config)) !== undefined) return ok('token', 'a token is given')
   } catch (error) {
     const { message, hint } = error as SvcError

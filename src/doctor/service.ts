@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import type { Identified } from '../inspect/service-identity.ts'
+import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
 import type { Patient } from './context.ts'
 import { type Found, note, ok, warning } from './finding.ts'
@@ -13,12 +13,10 @@ export interface ServiceSight {
   /** As in `the service svc of systemd`. */
   title: string
   state: ServiceState
-  /** Its program is another file by now. */
-  replaced: boolean
   /** Absent: its options are those of another version. */
   served: { program: string; config: Config; url: string } | undefined
   /** Of one that runs. */
-  answered: Identified | undefined
+  answered: HealthAnswer | undefined
   advice: ServiceManager['advice']
   /** The command that installs it, without its options. */
   install: string
@@ -45,7 +43,7 @@ export async function examineServices(
 }
 
 function ofOurs(own: string, service: ServiceSight): Found {
-  const { title, state, served, replaced, answered, advice, install } = service
+  const { title, state, served, answered, advice, install } = service
   const log = `Its log says why: ${advice.logs}; to start it anew: ${advice.restart}`
   if (!served)
     return note('service', `${title} has options of another version`, `Install it anew: ${install}`)
@@ -55,12 +53,10 @@ function ofOurs(own: string, service: ServiceSight): Found {
       `${title} does not run: ${[state.state, state.ended ?? []].flat().join(', ')}`,
       log,
     )
-  const version = answered?.answer.kind === 'svc' && !answered.isElsewhere && answered.answer.seen.version
+  const version = answered?.kind === 'svc' && answered.seen.version
   if (!version) return warning('service', `${title} runs, and does not answer on ${served.url}`, log)
   if (version !== own)
     return warning('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
-  if (replaced)
-    return warning('service', `the program of ${title} was replaced since it started`, advice.restart)
   return state.enabled
     ? ok('service', `${title} runs and starts by itself`)
     : note('service', `${title} runs, and does not start by itself`, `Install it once more: ${install}`)

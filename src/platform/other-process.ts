@@ -1,5 +1,5 @@
 /** Another process of this machine, as far as one may see it. */
-import { readFile, readlink } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
 
@@ -20,20 +20,3 @@ export async function processState(pid: number): Promise<ProcessState> {
   if (state === 'Z' || state === 'X') return 'gone'
   return state === 'T' || state === 't' ? 'stopped' : 'running'
 }
-
-/** Its arguments, the program's name included; undefined where they cannot be seen. */
-export async function processArguments(pid: number): Promise<string[] | undefined> {
-  const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-  return text === '' ? undefined : text.split('\0')
-}
-
-/** Files and sockets it may have open at a time; undefined where that cannot be seen. */
-export async function openFilesLimit(pid: number): Promise<number | undefined> {
-  const text = await readFile(`/proc/${pid}/limits`, 'latin1').catch(() => '')
-  const soft = /^Max open files\s+(\d+)/m.exec(text)?.[1]
-  return soft === undefined ? undefined : Number(soft)
-}
-
-/** Whether its program was replaced or removed since it started; false where that cannot be seen. */
-export const runsReplacedProgram = async (pid: number): Promise<boolean> =>
-  (await readlink(`/proc/${pid}/exe`).catch(() => '')).endsWith(' (deleted)')

@@ -1,5 +1,5 @@
 /** The process itself: how it was started, how it is stopped, and others that it starts. */
-import { readFile } from 'node:fs/promises'
+
 import { resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -109,12 +109,6 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
   )
   const address = proxy.includes('://') ? proxy : `http://${proxy}`
   return isSpared || !URL.canParse(address) ? undefined : new URL(address)
-}
-
-/** Whether a process was started with a raised limit of fetches; undefined where its environment cannot be seen. */
-export async function hasRaisedFetchLimit(pid: number): Promise<boolean | undefined> {
-  const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')
-  return environment === '' ? undefined : `\0${environment}`.includes(`\0${fetchLimitVariable}=`)
 }
 
 /** How a program ended. */

@@ -65,23 +65,3 @@ export async function ensureFolders(
     await chown(path, uid, gid)
   }
 }
-
-/**
- * Whether the user can start the program, which may lie in somebody's home.
- *
- * @throws SvcError `forbidden` with what was said and `hint`
- */
-export async function ensureCanRun(
-  { name }: Account,
-  command: readonly string[],
-  hint: string,
-): Promise<void> {
-  const inRoot = ['env', '-C', '/', ...command, '--version']
-  const { status, stderr } = await runProgram('runuser', ['-u', name, '--', ...inRoot])
-  if (status === 0) return
-  throw new SvcError(
-    'forbidden',
-    `the user ${name} cannot run ${command.join(' ')}: ${stderr.trim().split('\n')[0]}`,
-    { hint },
-  )
-}

@@ -1,15 +1,12 @@
 /** Puts a service in its place, and takes it away. */
 
-import { chmod, chown, mkdir, readdir, rm, rmdir } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { chmod, chown, mkdir, rm, rmdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { readText, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { readText, replaceKeepingRights } from '../platform/files.ts'
 import { launchdService } from './launchd.ts'
 import {
   definitionOf,
-  Failed,
-  isServiceName,
-  type ServiceFile,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
@@ -32,68 +29,38 @@ export function managerOf(
   if (platform === 'linux') return systemdService(service, folders)
   if (platform === 'darwin') return launchdService(service, folders)
   const line = command.map(word => (/[\s"]/.test(word) ? `\\"${word}\\"` : word)).join(' ')
+  const hint =
+    platform === 'win32'
+      ? `Let the Task Scheduler start it when you log in: schtasks /Create /TN svc /SC ONLOGON /TR "${line} openapi"`
+      : 'Let its init system start svc openapi, as a user of its own.'
   throw new SvcError(
     'internal',
     `svc installs services of systemd and launchd, and ${platform} has neither`,
-    {
-      hint:
-        platform === 'win32'
-          ? `Let the Task Scheduler start it when you log in: schtasks /Create /TN svc /SC ONLOGON /TR "${line} openapi"`
-          : 'Let its init system start svc openapi, as a user of its own.',
-    },
+    { hint },
   )
-}
-
-/** What became of it. */
-export type Installed = 'installed' | 'changed' | 'started' | 'nothing'
-
-export interface InstallOptions {
-  /** Whether the service runs as it should; asked where the files are as wanted already. */
-  isRunning(): Promise<boolean>
-  /** Resolves when the service works. @throws Failed when it does not */
-  works(): Promise<void>
 }
 
 /**
- * Installs, or brings up to date, and starts. When that fails, a new service is removed, and an older one gets its files
- * back and is started with them.
+ * Writes the files of the plan, and starts the service with them, now and with the machine. Nothing is undone when it does
+ * not start: its log says why, and the next install replaces it.
  *
- * @throws SvcError `forbidden` for a definition that svc did not write, else with what the manager and the service said
+ * @returns whether it is new
+ * @throws SvcError `forbidden` for a definition that svc did not write, `internal` with what the manager said
  */
-export async function install(
-  plan: ServicePlan,
-  manager: ServiceManager,
-  { isRunning, works }: InstallOptions,
-): Promise<Installed> {
+export async function install(plan: ServicePlan, manager: ServiceManager): Promise<boolean> {
   const isNew = (await ownText(manager)) === undefined
+  await manager.ensureReachable()
   const files = manager.files.of(plan)
-  const before = await Promise.all(
-    manager.files.paths.map(async path => ({ path, text: await readText(path) })),
-  )
-  const isSame = before.every(({ path, text }) => text === files.find(file => file.path === path)?.text)
-  if (isSame && (await isRunning())) return 'nothing'
-  const begun = Date.now()
-  try {
-    for (const file of files) await put(file)
-    for (const { path } of before)
-      if (!files.some(file => file.path === path)) await rm(path, { force: true })
-    await manager.start()
-    await works()
-  } catch (error) {
-    const said = error instanceof Failed ? await saidBy(manager, begun, error) : ''
-    if (isNew) await remove(manager).catch(() => removeFiles(manager))
-    else {
-      for (const { path, text } of before)
-        await (text === undefined ? rm(path, { force: true }) : replaceKeepingRights(path, text))
-      await manager.start().catch(() => {})
-    }
-    if (!(error instanceof Failed)) throw error
-    throw new SvcError('internal', `the service does not start: ${said}`, {
-      hint: `${isNew ? 'Nothing was installed.' : 'The files are as they were before.'} Mend that, then install again.`,
-      cause: error,
-    })
+  for (const path of manager.files.paths)
+    if (!files.some(file => file.path === path)) await rm(path, { force: true })
+  for (const { path, text, mode, owner } of files) {
+    await mkdir(dirname(path), { recursive: true })
+    await replaceKeepingRights(path, text)
+    await chmod(path, mode)
+    if (owner) await chown(path, owner.uid, owner.gid)
   }
-  return isNew ? 'installed' : isSame ? 'started' : 'changed'
+  await manager.start()
+  return isNew
 }
 
 /**
@@ -103,25 +70,14 @@ export async function install(
  */
 export async function uninstall(manager: ServiceManager): Promise<boolean> {
   if ((await ownText(manager)) === undefined) return false
-  await remove(manager)
+  await manager.ensureReachable()
+  const { paths, tokenPath } = manager.files
+  await manager.stop(async () => {
+    for (const path of paths) await rm(path, { force: true })
+    // Files of other services may be in it.
+    await rmdir(dirname(tokenPath)).catch(() => {})
+  })
   return true
-}
-
-const remove = (manager: ServiceManager) => manager.stop(() => removeFiles(manager))
-
-async function removeFiles({ files }: ServiceManager): Promise<void> {
-  for (const path of files.paths) await rm(path, { force: true })
-  // Files of other services may be in it.
-  await rmdir(dirname(files.tokenPath)).catch(() => {})
-}
-
-/** What the service logged before it ended; if nothing, what its manager said. */
-async function saidBy(manager: ServiceManager, begun: number, { message }: Failed): Promise<string> {
-  const words = await manager.lastWords(begun).catch(() => [])
-  const errors = words.filter(line => line.startsWith('error: '))
-  // A service that was started several times says the same several times.
-  const told = [...new Set(errors.length > 0 ? errors : words)].join(' / ')
-  return (told || message).replace(/^error: |\.$/g, '')
 }
 
 /** The definition, if svc wrote it. @throws SvcError `forbidden` when somebody else did */
@@ -132,26 +88,4 @@ export async function ownText(manager: ServiceManager): Promise<string | undefin
   throw new SvcError('forbidden', `${path} was not written by svc`, {
     hint: 'Choose another name with --name, or move that file away.',
   })
-}
-
-async function put({ path, text, mode, owner }: ServiceFile): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
-  await replaceKeepingRights(path, text)
-  await chmod(path, mode)
-  if (owner) await chown(path, owner.uid, owner.gid)
-}
-
-/** The names of the services that svc wrote beside this one, in order. */
-export async function installedNames(manager: ServiceManager): Promise<string[]> {
-  const folder = dirname(definitionOf(manager))
-  const found: string[] = []
-  for (const file of await readdir(folder).catch(() => [])) {
-    const name = /^(?:local\.)?(.+)\.(?:service|plist)$/.exec(file)?.[1] ?? ''
-    const path = join(folder, file)
-    // A unit may be a link to anything.
-    if (!isServiceName(name) || !(await statOf(path).catch(() => undefined))?.isFile()) continue
-    const text = await readText(path).catch(() => undefined)
-    if (text !== undefined && manager.files.commandOf(text)) found.push(name)
-  }
-  return found.sort()
 }

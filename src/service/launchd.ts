@@ -1,15 +1,13 @@
 /** One service of launchd: where its files lie, and the calls of launchctl. */
 
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { SvcError } from '../model/error.ts'
-import { statOf } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import { commandOfPlist, labelOf, plistText } from './launchd-plist.ts'
 import {
-  Failed,
+  notStarted,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
@@ -33,11 +31,9 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
   const domain = isSystem ? 'system' : `gui/${process.geteuid?.()}`
   const target = `${domain}/${label}`
   const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
-  async function ensureReachable(): Promise<void> {
-    if (isSystem || (await call('print', domain)).status === 0) return
-    throw new SvcError('internal', `launchd has no place for services of this user here (${domain})`, {
-      hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
-    })
+  const advice = {
+    logs: `tail -f ${logPath.replaceAll(' ', '\\ ')}`,
+    restart: `${isSystem ? 'sudo ' : ''}launchctl kickstart -k ${target}`,
   }
 
   return {
@@ -54,20 +50,26 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         ]
       },
     },
+    advice,
+    async ensureReachable() {
+      if (isSystem || (await call('print', domain)).status === 0) return
+      throw new SvcError('internal', `launchd has no place for services of this user here (${domain})`, {
+        hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
+      })
+    },
     async start() {
-      await ensureReachable()
       await call('bootout', target)
       // A service that somebody disabled cannot be bootstrapped.
       await call('enable', target)
       for (let left = tries; ; left--) {
         const { status, stderr, stdout } = await call('bootstrap', domain, path)
         if (status === 0) return
-        if (left <= 1) throw new Failed(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`)
+        if (left <= 1)
+          throw notStarted(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, advice.logs)
         await wait(betweenMs)
       }
     },
     async stop(remove) {
-      await ensureReachable()
       await call('bootout', target)
       await remove()
     },
@@ -83,16 +85,6 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         restarts: runs === undefined ? undefined : Math.max(0, Number(runs) - 1),
         ended: !running && /^-?[1-9]/.test(exit) ? `status ${exit}` : undefined,
       }
-    },
-    async lastWords(since) {
-      const changed = (await statOf(logPath))?.mtimeMs ?? 0
-      if (changed < since) return []
-      const text = await readFile(logPath, 'utf8').catch(() => '')
-      return text.trimEnd().split('\n').filter(Boolean).slice(-4)
-    },
-    advice: {
-      logs: `tail -f ${logPath.replaceAll(' ', '\\ ')}`,
-      restart: `${isSystem ? 'sudo ' : ''}launchctl kickstart -k ${target}`,
     },
   }
 }

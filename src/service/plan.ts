@@ -1,5 +1,7 @@
 /** What is to run as a service, and what its manager says about it: the types of this room. */
 
+import { SvcError } from '../model/error.ts'
+
 /** Of the machine, for all users; or of one user. */
 export type Scope = 'system' | 'user'
 
@@ -103,22 +105,20 @@ export interface ServiceManager {
   readonly files: ServiceFiles
   /** Commands for people. */
   readonly advice: { readonly logs: string; readonly restart: string }
-  /**
-   * Starts it anew with the files as they are, now and with the machine.
-   *
-   * @throws SvcError where this manager does not run
-   * @throws Failed when the service does not start
-   */
+  /** @throws SvcError `internal` where this manager does not run */
+  ensureReachable(): Promise<void>
+  /** Starts it anew with the files as they are, now and with the machine. @throws SvcError `internal` when it does not start */
   start(): Promise<void>
-  /** Stops it, now and with the machine, then calls `remove`. A service that it does not know is fine. @throws as `start` */
+  /** Stops it, now and with the machine, then calls `remove`. */
   stop(remove: () => Promise<void>): Promise<void>
   state(): Promise<ServiceState>
-  /** The last lines that the service logged after `since`, Unix ms. */
-  lastWords(since: number): Promise<string[]>
 }
 
 /** The file that makes it a service. */
 export const definitionOf = ({ files }: ServiceManager): string => files.paths.at(-1) ?? ''
 
-/** The message that the manager refused with. */
-export class Failed extends Error {}
+/** The service did not start; `said` is what its manager has to say of it. */
+export const notStarted = (said: string, logs: string): SvcError =>
+  new SvcError('internal', `the service does not start: ${said}`, {
+    hint: `Its log says why: ${logs}. Its program must lie where its user may run it, as in /usr/local/bin. Mend that, then install again.`,
+  })

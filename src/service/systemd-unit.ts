@@ -2,7 +2,6 @@
 
 import { basename, dirname } from 'node:path'
 import type { ServicePlan } from './plan.ts'
-import { execLine, pathWord, readExecLine, restOfLine } from './systemd-escape.ts'
 
 /** The first line: a unit without it is somebody else's. */
 const unitMark = '# Written by svc service install'
@@ -47,7 +46,7 @@ ${section(
   `ExecStart=${execLine(command)}`,
   // Without it svc would start itself a second time to raise it, with many sessions.
   'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=60000',
-  environmentPath !== undefined && `EnvironmentFile=${restOfLine(environmentPath)}`,
+  environmentPath !== undefined && `EnvironmentFile=${unspecified(environmentPath)}`,
   inLib && [`StateDirectory=${basename(dataDir)}`, 'StateDirectoryMode=0700'],
   `SyslogIdentifier=${name}`,
   'Restart=on-failure',
@@ -122,3 +121,36 @@ const section = (...lines: readonly Lines[]): string =>
     .flatMap(line => (line ? line : []))
     .map(line => `${line}\n`)
     .join('')
+
+// Words as systemd reads them in a unit and in an environment file, and back. See systemd.syntax(7), systemd.service(5).
+
+const quoted = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
+const needsQuotes = (word: string) =>
+  word === '' || !/^[\p{L}\p{N}@+=:,./_~-]+$/u.test(word.replace(/%%|\$\$/g, ''))
+
+/** A percent sign begins a specifier wherever systemd expands any. */
+const unspecified = (word: string) => word.replaceAll('%', '%%')
+
+/** The value of `ExecStart=`: no variable is expanded in the program's path, but in each argument. */
+export const execLine = ([program = '', ...args]: readonly string[]): string =>
+  [unspecified(program), ...args.map(arg => unspecified(arg).replaceAll('$', '$$$$'))]
+    .map(word => (needsQuotes(word) ? quoted(word) : word))
+    .join(' ')
+
+/** A path in a list of paths, as of `ReadWritePaths=`. */
+export const pathWord = (path: string): string => {
+  const word = unspecified(path)
+  return needsQuotes(word) ? quoted(word) : word
+}
+
+/** A line of an environment file: nothing is expanded there. */
+export const environmentLine = (name: string, value: string): string =>
+  `${name}="${value.replace(/[\\"`$]/g, '\\$&')}"`
+
+/** What `execLine` was made of. */
+export function readExecLine(line: string): string[] {
+  const words = [...line.matchAll(/"((?:\\.|[^"\\])*)"|(\S+)/g)].map(([, inQuotes, plain]) =>
+    (inQuotes === undefined ? plain! : inQuotes.replace(/\\(.)/g, '$1')).replaceAll('%%', '%'),
+  )
+  return words.map((word, at) => (at === 0 ? word : word.replaceAll('$$', '$')))
+}

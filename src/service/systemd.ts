@@ -6,17 +6,14 @@ import { SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import {
-  Failed,
-  type ServiceFile,
+  notStarted,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
-  type ServicePlan,
   type ServiceState,
   tokenFile,
 } from './plan.ts'
-import { environmentLine } from './systemd-escape.ts'
-import { commandOfUnit, unitText } from './systemd-unit.ts'
+import { commandOfUnit, environmentLine, unitText } from './systemd-unit.ts'
 
 /** `TimeoutStartSec` and a moment. */
 const startWithinMs = 310_000
@@ -37,15 +34,13 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   const must = async (...args: string[]): Promise<void> => {
     const { status, stderr, stdout } = await call(...args)
     if (status === 0) return
-    throw new Failed((stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`)
+    const said = (stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`
+    throw notStarted(said, advice.logs)
   }
-  async function ensureReachable(): Promise<void> {
-    const { stdout, stderr } = await call('is-system-running')
-    // `degraded` and its like are states of a systemd that runs.
-    if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
-    throw unreachable(isSystem, stderr.trim().split('\n')[0] ?? '')
+  const advice = {
+    logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
+    restart: `${isSystem ? 'sudo systemctl' : 'systemctl --user'} restart ${name}`,
   }
-  const shown = isSystem ? 'systemctl' : 'systemctl --user'
 
   return {
     title: 'systemd',
@@ -53,52 +48,41 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       paths: [tokenPath, environmentPath, path],
       tokenPath,
       commandOf: commandOfUnit,
-      of: plan => filesOf(plan, { path, tokenPath, environmentPath, lib: folders.lib }),
+      of(plan) {
+        const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
+        const environment = {
+          path: environmentPath,
+          text: lines.map(line => `${line}\n`).join(''),
+          mode: 0o600 as const,
+        }
+        const isSet = lines.length > 0
+        const text = unitText(plan, {
+          lib: folders.lib,
+          environmentPath: isSet ? environmentPath : undefined,
+        })
+        return [...tokenFile(plan, tokenPath), ...(isSet ? [environment] : []), { path, text, mode: 0o644 }]
+      },
+    },
+    advice,
+    async ensureReachable() {
+      const { stdout, stderr } = await call('is-system-running')
+      // `degraded` and its like are states of a systemd that runs.
+      if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
+      throw unreachable(isSystem, stderr.trim().split('\n')[0] ?? '')
     },
     async start() {
-      await ensureReachable()
       await must('daemon-reload')
       await must('enable', '--quiet', unit)
       await must('restart', unit)
     },
     async stop(remove) {
-      await ensureReachable()
       await must('disable', '--quiet', '--now', unit)
       await remove()
       await call('daemon-reload')
       await call('reset-failed', unit)
     },
     state: () => stateOf(call, unit),
-    async lastWords(since) {
-      // What the service wrote itself, and not what systemd says of it.
-      const args = ['-u', unit, '-t', name, '-n', '4', '--no-pager', '-o', 'cat']
-      await runProgram('journalctl', ['--sync'])
-      const { stdout } = await runProgram('journalctl', [
-        ...[...scoped, ...args],
-        `--since=@${Math.floor(since / 1000)}`,
-      ])
-      return stdout.split('\n').filter(line => line.trim() !== '')
-    },
-    advice: {
-      logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
-      restart: `${isSystem ? 'sudo ' : ''}${shown} restart ${name}`,
-    },
   }
-}
-
-interface UnitFiles {
-  path: string
-  tokenPath: string
-  environmentPath: string
-  lib: string
-}
-
-function filesOf(plan: ServicePlan, { path, tokenPath, environmentPath, lib }: UnitFiles): ServiceFile[] {
-  const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
-  const environment = { path: environmentPath, text: `${lines.join('\n')}\n`, mode: 0o600 as const }
-  const isSet = lines.length > 0
-  const text = unitText(plan, { lib, environmentPath: isSet ? environmentPath : undefined })
-  return [...tokenFile(plan, tokenPath), ...(isSet ? [environment] : []), { path, text, mode: 0o644 }]
 }
 
 const asked = [

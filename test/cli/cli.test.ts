@@ -156,15 +156,6 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
-  test('a port in use by svc on the same directory, and by svc on another', async () => {
-    await using service = await startService()
-    const { port } = new URL(service.url)
-    const taken = `port ${port} on 127.0.0.1 is in use`
-    const args = ['openapi', '--log-level', 'ERROR', '--sandbox', '--sandbox-port', '0', '-p', port, '-d']
-    expectOneLine(await svc([...args, service.dir]), 1, `${taken}: svc serves this directory there. Use that`)
-    expectOneLine(await svc([...args, join(home, 'another')]), 1, `${taken}. Choose another with --port`)
-  })
-
   test('a port that a command does not serve is not in its way', async () => {
     using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
     const port = String(taken.port)

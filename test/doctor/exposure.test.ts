@@ -2,7 +2,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { startService } from '../support/service.ts'
 import { idle, withWard } from './support.ts'
 
 const ward = await withWard()
@@ -53,51 +52,20 @@ describe('the port', () => {
     expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
       { severity: 'note', what: expect.stringContaining('for another data directory') },
     ])
-    await using gateway = await ward.open()
-    const { poll_id } = await gateway.gateway.health()
+    await using _gateway = await ward.open()
     expect((await ward.look({ port })).of('exposure/port')).toMatchObject([
       { severity: 'warning', what: expect.stringContaining('svc 0.0.0 answers') },
     ])
     const degraded = { ...healthy, status: 'degraded', store: 'unavailable' }
-    using failing = serving({ ...degraded, poll_id }, 503)
+    using failing = serving(degraded, 503)
     expect((await ward.look({ port: failing.port })).of('exposure/port')).toMatchObject([
       { severity: 'error', what: expect.stringContaining('its message store does not work') },
     ])
     const trouble = { message: 'messages.db was removed', hint: 'Restart svc.' }
-    using lost = serving({ ...degraded, poll_id, trouble }, 503)
+    using lost = serving({ ...degraded, trouble }, 503)
     expect((await ward.look({ port: lost.port })).of('exposure/port')).toMatchObject([
       { severity: 'error', what: expect.stringContaining('messages.db was removed'), fix: 'Restart svc.' },
     ])
-    // It cannot read the lock of its directory; that of this one can be read.
-    using elsewhere = serving({ ...degraded, trouble }, 503)
-    expect((await ward.look({ port: elsewhere.port })).of('exposure/port')).toMatchObject([
-      { severity: 'note', what: expect.stringContaining('for another data directory') },
-    ])
-  })
-
-  test('a service of another directory is not taken for the one that polls here; one that follows here is', async () => {
-    await using service = await startService()
-    await using follower = await startService({ dir: service.dir })
-    const portOf = ({ url }: { url: string }) => Number(new URL(url).port)
-    const there = { basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined }
-    await using _gateway = await ward.open()
-    for (const [one, role] of [
-      [service, 'poller'],
-      [follower, 'watcher'],
-    ] as const) {
-      const look = await ward.look({ port: portOf(one) })
-      expect(look.troubles).toEqual(['exposure/port note'])
-      expect(look.of('exposure/port')).toMatchObject([
-        {
-          what: expect.stringMatching(new RegExp(`as ${role}, for another data directory$`)),
-        },
-      ])
-      expect((await ward.look({ ...there, port: portOf(one) })).of('exposure/port')).toMatchObject([
-        { severity: 'ok', what: expect.stringMatching(new RegExp(`as ${role}$`)) },
-      ])
-      const health = await (await fetch(`${one.url}/healthz`)).json()
-      expect(health).toMatchObject({ role, poll_id: expect.stringMatching(/^[0-9a-f]{12}$/) })
-    }
   })
 
   test('an address of another machine', async () => {
@@ -123,13 +91,5 @@ describe('the token', () => {
       expect((await ward.look()).troubles).toEqual(['directory/rights warning', idle])
     }
     rmSync(path)
-  })
-
-  test.skipIf(process.platform !== 'linux')('one that stands in the process list', async () => {
-    await using service = await startService({ args: ['--token', good] })
-    const look = await ward.look({ basePath: service.dir, upstreamUrl: undefined, cdnUrl: undefined })
-    expect(look.of('exposure/token')).toMatchObject([
-      { severity: 'warning', what: expect.stringContaining('stands in the process list') },
-    ])
   })
 })

@@ -14,17 +14,13 @@ const served = (basePath: string) => ({
   ...{ program: '/usr/local/bin/svc', config: configOf({ basePath }), url: 'http://127.0.0.1:8000' },
 })
 const answered = (version: string): ServiceSight['answered'] => ({
-  answer: {
-    ...{ kind: 'svc', status: 200 },
-    seen: { status: 'ok', version, role: 'poller', sessions: 0, connected: 0, store: 'ok' } as Health,
-  },
-  isElsewhere: false,
+  ...{ kind: 'svc', status: 200 },
+  seen: { status: 'ok', version, role: 'poller', sessions: 0, connected: 0, store: 'ok' } as Health,
 })
 
 const sight: ServiceSight = {
   title: 'the service svc of systemd',
   state: { loaded: true, enabled: true, state: 'active (running)', running: true },
-  replaced: false,
   served: undefined,
   answered: answered('1.2.3'),
   advice: { logs: 'journalctl -u svc -f', restart: 'sudo systemctl restart svc' },
@@ -63,9 +59,6 @@ test('one that does not run, is of another version, or is not to start by itself
   ])
   expect(await found({ answered: undefined })).toEqual([
     'warning: the service svc of systemd runs, and does not answer on http://127.0.0.1:8000 (Its log says why: journalctl -u svc -f; to start it anew: sudo systemctl restart svc)',
-  ])
-  expect(await found({ replaced: true })).toEqual([
-    'warning: the program of the service svc of systemd was replaced since it started (sudo systemctl restart svc)',
   ])
   const disabled = { ...state, running: true, state: 'active (running)' }
   expect(await found({ state: { ...disabled, enabled: false } })).toEqual([

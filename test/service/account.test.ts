@@ -3,9 +3,9 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { accountOf, ensureCanRun, ensureFolders, userOf } from '../../src/service/account.ts'
+import { accountOf, ensureFolders, userOf } from '../../src/service/account.ts'
 import { plistText } from '../../src/service/launchd-plist.ts'
-import type { Account, ServicePlan } from '../../src/service/plan.ts'
+import type { ServicePlan } from '../../src/service/plan.ts'
 import { unitText } from '../../src/service/systemd-unit.ts'
 
 const asRoot = process.platform === 'linux' && process.geteuid?.() === 0
@@ -55,19 +55,5 @@ test.skipIf(!asRoot)(
     // systemd would give such a folder away with all that is in it.
     const refused = await ensureFolders(daemon, [media], () => true).catch(error => error.code)
     expect([refused, (await stat(media)).uid]).toEqual(['forbidden', 0])
-  },
-)
-
-test.skipIf(!asRoot || !Bun.which('runuser'))(
-  named('a program that the user cannot start is told before anything is installed'),
-  async () => {
-    const daemon: Account = { name: 'daemon', uid: 1, gid: 1, home: '/' }
-    await ensureCanRun(daemon, ['/bin/true'], '')
-    await mkdir(join(home, 'closed'), { mode: 0o700 })
-    const program = join(home, 'closed', 'svc')
-    await Bun.write(program, '#!/bin/sh\n', { mode: 0o755 })
-    const error = await ensureCanRun(daemon, [program], 'Put it elsewhere.').catch(error => error)
-    expect([error.code, error.hint]).toEqual(['forbidden', 'Put it elsewhere.'])
-    expect(error.message).toContain('Permission denied')
   },
 )

@@ -4,8 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { pathWord } from '../../src/service/systemd-escape.ts'
-import { unitText } from '../../src/service/systemd-unit.ts'
+import { pathWord, unitText } from '../../src/service/systemd-unit.ts'
 import { ended } from '../support/ended.ts'
 
 const found = Bun.which('systemd-analyze')

@@ -3,13 +3,13 @@ import { expect, test } from 'bun:test'
 import { commandOfPlist, plistText } from '../../src/service/launchd-plist.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import {
+  commandOfUnit,
   environmentLine,
   execLine,
-  isUnspeakable,
   pathWord,
   readExecLine,
-} from '../../src/service/systemd-escape.ts'
-import { commandOfUnit, unitText } from '../../src/service/systemd-unit.ts'
+  unitText,
+} from '../../src/service/systemd-unit.ts'
 import { ended } from '../support/ended.ts'
 
 /** What has a meaning to systemd, to XML, or to whoever takes a line apart. */
@@ -65,11 +65,6 @@ test('every command comes back out of a unit and out of a property list', () => 
   }
   expect(commandOfUnit('[Service]\nExecStart=/usr/bin/svc openapi\n')).toBeUndefined()
   expect(commandOfPlist('<plist><dict><key>ProgramArguments</key><array/></dict></plist>')).toBeUndefined()
-})
-
-test('what has a control character in it is known as unspeakable', () => {
-  expect(odd.filter(isUnspeakable)).toEqual([])
-  expect(['a\nb', '\0', 'a\tb', '\u007f'].filter(word => !isUnspeakable(word))).toEqual([])
 })
 
 const python = Bun.which('python3')

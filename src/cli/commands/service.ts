@@ -1,6 +1,7 @@
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { badArgument } from '../../model/error.ts'
 import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../command.ts'
+import type { NameFlags } from '../service-plan.ts'
 
 /** `svc service install`, `svc service uninstall`, `svc service status`. */
 export function add(line: CommandLine): void {
@@ -23,7 +24,6 @@ export function add(line: CommandLine): void {
     .description(
       "Run 'svc openapi' with the options given here as a service of systemd or launchd: it starts with the machine (as an ordinary user: when you log in), and again when it fails. As root it is the machine's, locked in, and runs as an existing user on /var/lib/svc; else yours, on your data directory. What svc is told by the environment here goes along. Once more, with other options, changes and restarts it.",
     )
-    .addOption(new Option('--run-as <name>', 'the same as --user <name>').hideHelp())
     .option('--print', 'only show the unit or property list, and change nothing')
   addEpilogue(
     addConfigOptions(install, 'openapi', {
@@ -35,14 +35,14 @@ export function add(line: CommandLine): void {
       ['svc service install --sandbox', 'yours, with the pretend WeChat'],
       ['svc service install --print --system', 'the unit, for a package or to put it in place by hand'],
     ],
-  ).action(async ({ runAs, ...flags }: { runAs?: string }) => {
+  ).action(async (flags: NameFlags) => {
     const { runInstall } = await import('../service.ts')
-    line.status = await runInstall(install, { ...flags, ...(runAs !== undefined && { user: runAs }) })
+    line.status = await runInstall(install, flags)
   })
 
   const uninstall = named(subcommand(service, 'uninstall', 'stop the service and remove it; its data stay'))
   addEpilogue(uninstall, [['sudo svc service uninstall', 'the one of the machine']]).action(
-    async (flags: object) => {
+    async (flags: NameFlags) => {
       const { runUninstall } = await import('../service.ts')
       await runUninstall(flags)
     },
@@ -56,7 +56,7 @@ export function add(line: CommandLine): void {
     ['svc service status --json | jq .healthy', 'for programs'],
   ])
   status.addHelpText('after', 'Here 0 means that it runs and is healthy, 1 anything else.')
-  status.action(async (flags: object) => {
+  status.action(async (flags: NameFlags) => {
     const { runServiceStatus } = await import('../service.ts')
     line.status = await runServiceStatus(flags)
   })
