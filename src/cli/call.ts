@@ -1,5 +1,5 @@
 /** A call of a command: cut off by Ctrl-C, settled when its answer is on stdout. */
-import type { Call } from '../model/call.ts'
+import { type Call, directCall } from '../model/call.ts'
 import { onStopSignals } from '../platform/process.ts'
 
 /** The call of one command; disposing takes the signal handlers away. */
@@ -15,7 +15,6 @@ export interface CommandCall extends Call, Disposable {
 /** A call whose first SIGINT or SIGTERM aborts it; a second one ends the process. */
 export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandCall {
   const stop = new AbortController()
-  const waiting: ((delivered: boolean) => void)[] = []
   let cutBy: CommandCall['cutBy']
   const forget = onStopSignals(signal => {
     cutBy = signal
@@ -23,15 +22,10 @@ export function commandCall(more: Pick<Call, 'progress' | 'ask'> = {}): CommandC
   })
   return {
     ...more,
-    signal: stop.signal,
-    local: true,
-    settle: onSettled => void waiting.push(onSettled),
+    ...directCall({ signal: stop.signal }),
     end: () => stop.abort(),
     get cutBy() {
       return cutBy
-    },
-    done(delivered) {
-      for (const onSettled of waiting.splice(0)) onSettled(delivered)
     },
     [Symbol.dispose]: forget,
   }

@@ -1,5 +1,4 @@
 /** `svc` alone: from nothing to the first message that is answered, or how things stand where there is a session. */
-
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
@@ -61,7 +60,7 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
   const from = gateway.end()
   const write = writeOut
   const call = {
-    ...{ signal: stopping, local: true, settle: () => {} },
+    ...{ signal: stopping, local: true, onDelivered: () => {} },
     ask: askPerson(() => stopping),
   }
   await write(`\n${colours.bold('1. Log in')}\n`)

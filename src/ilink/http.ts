@@ -4,6 +4,7 @@
  */
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
+import { afterAwake } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
@@ -137,11 +138,6 @@ export interface Reply<T extends object = Record<string, unknown>> {
 
 /** Once a reply has begun, it gets this long to end: it may carry messages that upstream will not send again. */
 const bodyMs = 30_000
-/**
- * A deadline rings this much before it counts. A process that slept, or was too busy to listen, hears it before it has
- * read what lies in its socket.
- */
-const listenMs = 250
 const replyLimitBytes = 64 * 1024 * 1024
 const errorLimitBytes = 64 * 1024
 
@@ -162,12 +158,11 @@ export async function exchange<T extends object = Record<string, unknown>>(
   if (signal?.aborted) throw signal.reason
   signal?.addEventListener('abort', follow, { once: true })
   const late = new DOMException('The deadline passed', 'TimeoutError')
-  let timer: ReturnType<typeof setTimeout> | undefined
+  let timer: ReturnType<typeof afterAwake> | undefined
   const within = (ms: number) => {
-    clearTimeout(timer)
-    timer = setTimeout(() => {
-      timer = setTimeout(() => ended.abort(late), listenMs)
-    }, ms)
+    clearInterval(timer)
+    // A process that slept, or was too busy to listen, first reads what lies in its socket.
+    timer = afterAwake(ms, () => ended.abort(late))
   }
   within(request.timeoutMs)
   let response: Response | undefined
@@ -197,7 +192,7 @@ export async function exchange<T extends object = Record<string, unknown>>(
     }
     throw networkError(error)
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
     signal?.removeEventListener('abort', follow)
   }
 }

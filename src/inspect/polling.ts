@@ -1,7 +1,7 @@
 /** Who polls for a data directory, and whether he is alive. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import type { Clock } from '../platform/clock.ts'
+import { AwakeTime, type Clock } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { type ProcessState, processState } from '../platform/other-process.ts'
@@ -50,11 +50,10 @@ export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling>
 }
 
 async function beats(path: string, before: number, clock: Clock): Promise<boolean> {
-  for (let leftMs = beatWithinMs; leftMs > 0; ) {
-    const looked = clock.monotonic()
+  const awake = new AwakeTime(clock, longestLookMs)
+  for (let leftMs = beatWithinMs; leftMs > 0; leftMs -= awake.look()) {
     await clock.sleep(lookEveryMs)
     if ((await statOf(path))?.mtimeMs !== before) return true
-    leftMs -= Math.min(clock.monotonic() - looked, longestLookMs)
   }
   return false
 }

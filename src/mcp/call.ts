@@ -9,7 +9,7 @@ import {
   inputResponse,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { Call, Progress, Question } from '../model/call.ts'
+import { type Call, Delivery, type Progress, type Question } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Waiting } from '../server/http-call.ts'
@@ -39,6 +39,7 @@ type Answer = Readonly<Record<string, unknown>> | undefined
 
 export class McpCall implements Call {
   readonly local: Call['local']
+  readonly delivery = new Delivery()
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
@@ -56,7 +57,6 @@ export class McpCall implements Call {
   readonly #cancelled = () => this.#controller.abort(this.#ctx.mcpReq.signal.reason)
   readonly #ticker: Ticker | undefined
   readonly #given: Record<string, unknown>
-  #settlers: ((delivered: boolean) => void)[] | undefined
   #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
 
   /** @param capabilities of a client of the legacy era, as it said them once; a modern one says them with each request */
@@ -98,21 +98,8 @@ export class McpCall implements Call {
     return this.#ctx.mcpReq.signal.aborted
   }
 
-  settle(onSettled: (delivered: boolean) => void): void {
-    this.#settlers ??= []
-    this.#settlers.push(onSettled)
-  }
-
-  /** Whether somebody waits to hear if the answer was written. */
-  get mustSettle(): boolean {
-    return this.#settlers !== undefined
-  }
-
-  /** Tells those who asked, once; later calls change nothing. */
-  settled(delivered: boolean): void {
-    const settlers = this.#settlers
-    this.#settlers = undefined
-    for (const onSettled of settlers ?? []) onSettled(delivered)
+  onDelivered(listener: (delivered: boolean) => void): void {
+    this.delivery.onDelivered(listener)
   }
 
   /** Says now and then that the call still works on it, for a client that wants to hear so. */

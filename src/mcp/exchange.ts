@@ -2,9 +2,9 @@
  * One HTTP request and the calls whose answers go out with it: settled when the answer was taken by the socket, or when
  * the client is gone.
  */
+import { Delivery } from '../model/call.ts'
+import { afterAwake } from '../platform/clock.ts'
 import { piecesOf } from '../platform/serve.ts'
-import { afterAwake } from './awake-timeout.ts'
-import type { McpCall } from './call.ts'
 
 /**
  * How long an answer that counts is held open once its bytes are out. By then what was handed to the runtime is in the
@@ -14,53 +14,23 @@ import type { McpCall } from './call.ts'
  */
 const holdMs = 30
 
-export class Exchange {
-  readonly #calls = new Set<McpCall>()
-  readonly #ended: () => void
-  #over: boolean | undefined
-
-  constructor(ended: () => void = () => {}) {
-    this.#ended = ended
-  }
-
-  /** Whether anybody waits to hear how it ends. */
-  get counts(): boolean {
-    return this.#calls.size > 0
-  }
-
-  /** Settles the call with this exchange. */
-  add(call: McpCall): void {
-    if (this.#over === undefined) this.#calls.add(call)
-    else call.settled(this.#over)
-  }
-
-  /** Tells all, once: written, or lost. */
-  settle(delivered: boolean): void {
-    if (this.#over !== undefined) return
-    this.#over = delivered
-    for (const call of this.#calls) call.settled(delivered)
-    this.#calls.clear()
-    this.#ended()
-  }
-}
-
 /** Exchanges by their requests: how a call finds its own. */
 export class Exchanges {
-  readonly #byRequest = new WeakMap<Request, Exchange>()
+  readonly #byRequest = new WeakMap<Request, Delivery>()
   #open = 0
   #none: (() => void) | undefined
 
   /** The exchange of a request that asks for an answer. */
-  open(request: Request): Exchange {
+  open(request: Request): Delivery {
     this.#open++
-    const exchange = new Exchange(() => {
+    const exchange = new Delivery(() => {
       if (--this.#open === 0) this.#none?.()
     })
     this.#byRequest.set(request, exchange)
     return exchange
   }
 
-  of(request: Request | undefined): Exchange | undefined {
+  of(request: Request | undefined): Delivery | undefined {
     return request && this.#byRequest.get(request)
   }
 

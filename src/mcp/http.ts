@@ -11,6 +11,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Config } from '../config.ts'
+import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard } from '../server/auth.ts'
@@ -21,7 +22,7 @@ import { FailedTries } from '../server/tries.ts'
 import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
 import type { McpShared } from './context.ts'
-import { Exchange, Exchanges, watched } from './exchange.ts'
+import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { Sessions } from './sessions.ts'
@@ -61,8 +62,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const exchanges = new Exchanges()
   const deliver = (call: McpCall, ctx: ServerContext) => {
     const exchange = exchanges.of(ctx.http?.req)
-    if (exchange) exchange.add(call)
-    else call.settled(false)
+    if (exchange) exchange.onDelivered(delivered => call.delivery.settle(delivered))
+    else call.delivery.settle(false)
   }
   const shared: McpShared = options
   const sessions = new Sessions({
@@ -119,12 +120,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
     const method = (parsedBody as { method?: unknown } | undefined)?.method
     // Nobody waits for the end of a subscription.
-    const exchange = method === 'subscriptions/listen' ? new Exchange() : exchanges.open(request)
+    const exchange = method === 'subscriptions/listen' ? new Delivery() : exchanges.open(request)
     const handler = method === 'tools/call' ? streaming : plain
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
     return watched(response, {
       signal: request.signal,
-      counts: () => exchange.counts,
+      counts: () => exchange.awaited,
       written: () => exchange.settle(true),
       lost: () => exchange.settle(false),
     })

@@ -9,9 +9,10 @@ import {
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { afterAwake } from './awake-timeout.ts'
+import { Delivery } from '../model/call.ts'
+import { afterAwake } from '../platform/clock.ts'
 import { Events, streamOf } from './events.ts'
-import { Exchange, type Exchanges, watched } from './exchange.ts'
+import { type Exchanges, watched } from './exchange.ts'
 
 export interface SessionsOptions {
   /** Makes the server of a session; the signal aborts with the session. */
@@ -50,7 +51,7 @@ interface Session {
 }
 
 interface Broken {
-  readonly exchange: Exchange
+  readonly exchange: Delivery
   readonly giveUp: () => void
   readonly timer: ReturnType<typeof afterAwake>
 }
@@ -135,7 +136,7 @@ export class Sessions {
     const lastEvent = request.method === 'GET' ? request.headers.get('last-event-id') : null
     const back = lastEvent === null ? undefined : broken.get(streamOf(lastEvent) ?? '')
     const exchange =
-      back?.exchange ?? (request.method === 'POST' ? this.#options.exchanges.open(request) : new Exchange())
+      back?.exchange ?? (request.method === 'POST' ? this.#options.exchanges.open(request) : new Delivery())
     session.open++
     const left = () => {
       if (--session.open === 0) session.idleSince = performance.now()
@@ -158,7 +159,7 @@ export class Sessions {
     const giveUp = back?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
     return watched(response, {
       signal: request.signal,
-      counts: () => exchange.counts,
+      counts: () => exchange.awaited,
       // The first event names its stream; a client of an old revision is told no such thing and cannot come back.
       saw: chunk => {
         stream ??= streamOf(/^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200)))?.[1] ?? '')
@@ -217,7 +218,7 @@ const messagesOf = (body: unknown): SomeMessage[] =>
 function giveUpRequests(
   transport: WebStandardStreamableHTTPServerTransport,
   parsedBody: unknown,
-  exchange: Exchange,
+  exchange: Delivery,
 ): void {
   exchange.settle(false)
   for (const message of messagesOf(parsedBody)) {

@@ -136,7 +136,7 @@ class SseTransport implements Transport {
 
   /** Settles the call once its answer is taken. */
   deliver(id: RequestId, call: McpCall): void {
-    if (this.#closed) call.settled(false)
+    if (this.#closed) call.delivery.settle(false)
     else this.#calls.set(id, call)
   }
 
@@ -149,7 +149,7 @@ class SseTransport implements Transport {
     if (id === undefined || !call) return this.#push({ text })
     const taken = (delivered: boolean) => {
       this.#calls.delete(id)
-      call.settled(delivered && isJSONRPCResultResponse(message))
+      call.delivery.settle(delivered && isJSONRPCResultResponse(message))
     }
     this.#push({ text, taken })
   }
@@ -159,7 +159,7 @@ class SseTransport implements Transport {
     this.#closed = true
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#gone)
-    for (const call of this.#calls.values()) call.settled(false)
+    for (const call of this.#calls.values()) call.delivery.settle(false)
     this.#calls.clear()
     this.#wake?.()
     this.onclose?.()

@@ -12,9 +12,9 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { afterAwake } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
-import { afterAwake } from './awake-timeout.ts'
 import type { McpCall } from './call.ts'
 import type { McpContext, McpShared } from './context.ts'
 import { held } from './exchange.ts'
@@ -124,7 +124,7 @@ class LineTransport implements Transport {
     // What is written to a client that leaves may be read by nobody: then it comes again.
     if (call) {
       await held()
-      call.settled(written && !this.#leaving && isJSONRPCResultResponse(message))
+      call.delivery.settle(written && !this.#leaving && isJSONRPCResultResponse(message))
     }
     if (id !== undefined) this.#done(id)
   }
@@ -146,7 +146,7 @@ class LineTransport implements Transport {
     this.#input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
     this.#input.pause()
-    for (const call of this.#calls.values()) call.settled(false)
+    for (const call of this.#calls.values()) call.delivery.settle(false)
     this.#calls.clear()
     this.onclose?.()
   }

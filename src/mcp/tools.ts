@@ -96,11 +96,11 @@ async function callTool(
       }),
       structuredContent: structured(value),
     }
-    if (call.cancelled) call.settled(false)
-    else if (call.mustSettle) door.deliver(call, ctx)
+    if (call.cancelled) call.delivery.settle(false)
+    else if (call.delivery.awaited) door.deliver(call, ctx)
     return result
   } catch (error) {
-    call.settled(false)
+    call.delivery.settle(false)
     if (call.question) return call.question
     const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
     if (errorKind(known.code).status >= 500) tellOf(known, tool, ctx)

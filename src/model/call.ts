@@ -12,7 +12,7 @@ export interface Call {
    * Registers what happens once the door knows whether its answer was written (`true`) or the caller was gone
    * (`false`). A door that cannot tell says `false`: better delivered twice than lost.
    */
-  settle(onSettled: (delivered: boolean) => void): void
+  onDelivered(listener: (delivered: boolean) => void): void
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**
@@ -46,17 +46,44 @@ export interface Question {
   readonly field: string
 }
 
+/** Whether an answer reached its caller, and who waits to hear of it. */
+export class Delivery {
+  readonly #listeners: ((delivered: boolean) => void)[] = []
+  readonly #settled: () => void
+  #delivered: boolean | undefined
+
+  constructor(settled: () => void = () => {}) {
+    this.#settled = settled
+  }
+
+  /** Whether somebody waits to hear of it. */
+  get awaited(): boolean {
+    return this.#listeners.length > 0
+  }
+
+  onDelivered(listener: (delivered: boolean) => void): void {
+    if (this.#delivered === undefined) this.#listeners.push(listener)
+    else listener(this.#delivered)
+  }
+
+  /** Tells those who wait, once; later calls change nothing. */
+  settle(delivered: boolean): void {
+    if (this.#delivered !== undefined) return
+    this.#delivered = delivered
+    for (const listener of this.#listeners.splice(0)) listener(delivered)
+    this.#settled()
+  }
+}
+
 /** A call whose answer is handed over by returning it: the library, tests. `done` settles it. */
 export function directCall(options: { signal?: AbortSignal; local?: Call['local'] } = {}): Call & {
   done(delivered: boolean): void
 } {
-  const waiting: ((delivered: boolean) => void)[] = []
+  const delivery = new Delivery()
   return {
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
-    settle: onSettled => void waiting.push(onSettled),
-    done: delivered => {
-      for (const onSettled of waiting.splice(0)) onSettled(delivered)
-    },
+    onDelivered: listener => delivery.onDelivered(listener),
+    done: delivered => delivery.settle(delivered),
   }
 }

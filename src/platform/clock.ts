@@ -31,3 +31,49 @@ export function backoffMs(attempt: number, baseMs = 1000, maxMs = 30_000): numbe
   const full = Math.min(maxMs, baseMs * 2 ** Math.min(attempt, 30))
   return full / 2 + (Math.random() * full) / 2
 }
+
+/**
+ * Time as this process lived it: a machine may stand still for seconds, and a wait that counts looks should not end
+ * for that. Of a longer gap between two looks only `longestMs` count.
+ */
+export class AwakeTime {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #longestMs: number
+  #lookedAt: number
+  /** Whether the process stood still between the last two looks. */
+  slept = false
+
+  constructor(clock: Pick<Clock, 'monotonic'>, longestMs: number) {
+    this.#clock = clock
+    this.#longestMs = longestMs
+    this.#lookedAt = clock.monotonic()
+  }
+
+  /** @returns ms since the look before, `longestMs` at most */
+  look(): number {
+    const now = this.#clock.monotonic()
+    const sinceMs = now - this.#lookedAt
+    this.#lookedAt = now
+    this.slept = sinceMs > this.#longestMs
+    return Math.min(sinceMs, this.#longestMs)
+  }
+}
+
+/** What is over when the process wakes up is one of these steps. */
+const awakeSteps = 10
+
+/**
+ * Calls `over` once after `ms` that this process lived. One that stood still until then goes on for a while first, and
+ * reads what came meanwhile.
+ *
+ * @returns to be cleared when it is not waited for any more
+ */
+export function afterAwake(ms: number, over: () => void): ReturnType<typeof setInterval> {
+  let left = awakeSteps
+  const timer = setInterval(() => {
+    if (--left > 0) return
+    clearInterval(timer)
+    over()
+  }, ms / awakeSteps)
+  return timer
+}

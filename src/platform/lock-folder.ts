@@ -10,7 +10,7 @@
 import * as fs from 'node:fs'
 import { stat } from 'node:fs/promises'
 import process from 'node:process'
-import { systemClock } from './clock.ts'
+import { AwakeTime, systemClock } from './clock.ts'
 import { type LockEngine, leaveNote } from './lock-form.ts'
 
 const touchEveryMs = 2000
@@ -158,21 +158,19 @@ class Watch {
   looks = 0
   /** Whether the last look came later than looks do. */
   slept = false
+  readonly #awake = new AwakeTime(systemClock, longestLookMs)
   #touchedAt: number | undefined
-  #lookedAt = 0
 
   /**
    * @param touchedAt when the folder was touched, by whatever clock its holder has
    * @returns whether it is as the look before saw it
    */
   look(touchedAt: number): boolean {
-    const now = performance.now()
     const same = touchedAt === this.#touchedAt
-    const sinceMs = now - this.#lookedAt
-    this.slept = same && sinceMs > longestLookMs
-    this.watchedMs = same ? this.watchedMs + Math.min(sinceMs, longestLookMs) : 0
+    const sinceMs = this.#awake.look()
+    this.slept = same && this.#awake.slept
+    this.watchedMs = same ? this.watchedMs + sinceMs : 0
     this.#touchedAt = touchedAt
-    this.#lookedAt = now
     this.looks += 1
     return same
   }

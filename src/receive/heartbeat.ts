@@ -3,7 +3,7 @@
  * nobody may poll beside it, so the lock alone does not tell: while polling goes on, the lock's file is touched.
  */
 import { stat, utimes } from 'node:fs/promises'
-import type { Clock } from '../platform/clock.ts'
+import { AwakeTime, type Clock } from '../platform/clock.ts'
 
 /** A poller beats this often. */
 export const beatEveryMs = 4000
@@ -18,14 +18,14 @@ export class Heartbeat {
   readonly #clock: Clock
   /** The time of the file as seen last, by whatever clock: a stepped one changes nothing. */
   #seen: number | undefined
-  /** Monotonic. */
-  #lookedAt: number | undefined
+  readonly #awake: AwakeTime
   /** So long it was looked at without a beat. */
   #silentMs = 0
 
   constructor(path: string, clock: Clock) {
     this.#path = path
     this.#clock = clock
+    this.#awake = new AwakeTime(clock, longestLookMs)
   }
 
   /** Beats until the signal aborts. */
@@ -44,11 +44,9 @@ export class Heartbeat {
       info => info.mtimeMs,
       () => undefined,
     )
-    const now = this.#clock.monotonic()
-    const sinceMs = now - (this.#lookedAt ?? now)
-    this.#silentMs = beatenAt === this.#seen ? this.#silentMs + Math.min(sinceMs, longestLookMs) : 0
+    const sinceMs = this.#awake.look()
+    this.#silentMs = beatenAt === this.#seen ? this.#silentMs + sinceMs : 0
     this.#seen = beatenAt
-    this.#lookedAt = now
     return this.#silentMs > stalledMs
   }
 }

@@ -1,5 +1,4 @@
 /** recv: reads the log forward from a consumer's position, or waits for it to grow. */
-
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
@@ -215,7 +214,7 @@ export class Inbox {
     if (call.signal.aborted) return []
     const claim = store.claim(consumer, options)
     if (!claim) return []
-    call.settle(delivered => (delivered ? store.confirm(claim.lease) : store.abandon(claim.lease)))
+    call.onDelivered(delivered => (delivered ? store.confirm(claim.lease) : store.abandon(claim.lease)))
     return answer.of(claim.rows, claim.redelivered)
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
-import type { Clock } from '../platform/clock.ts'
+import { AwakeTime, type Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Linked, linked } from '../platform/signals.ts'
@@ -126,7 +126,10 @@ export class OneShot {
       const began = clock.monotonic()
       if (leftMs < lookMs) await this.#answered(lookMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
-      const whilePolling: Call = { signal, local: call.local, settle: onSettled => call.settle(onSettled) }
+      const whilePolling: Call = {
+        ...{ signal, local: call.local },
+        onDelivered: listener => call.onDelivered(listener),
+      }
       messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
       if (messages.length > 0) await this.#answered(othersMs, signal)
     }
@@ -144,10 +147,11 @@ export class OneShot {
   /** Every session has been asked and what came is committed, or the time is over, as this process lived it. */
   async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
     const { clock, poller } = this.#ports
-    for (let leftMs = withinMs; leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted; ) {
-      const looked = clock.monotonic()
+    const awake = new AwakeTime(clock, standstillMs)
+    let leftMs = withinMs
+    while (leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted) {
       await clock.sleep(5, signal)
-      leftMs -= Math.min(clock.monotonic() - looked, standstillMs)
+      leftMs -= awake.look()
     }
   }
 

@@ -3,7 +3,7 @@
  *
  * Everything here is made only when a tool asks for it, since most calls (sessions, history) never do.
  */
-import type { Call } from '../model/call.ts'
+import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { piecesOf, whenWritten } from '../platform/serve.ts'
 
@@ -37,11 +37,11 @@ export class Waiting {
 
 export class HttpCall implements Call {
   readonly local = false
+  readonly delivery = new Delivery()
   readonly #request: Request
   readonly #waiting: Waiting
   #controller: AbortController | undefined
   #gone: (() => void) | undefined
-  #settlers: ((delivered: boolean) => void)[] | undefined
 
   constructor(request: Request, waiting: Waiting) {
     this.#request = request
@@ -59,26 +59,13 @@ export class HttpCall implements Call {
     return controller.signal
   }
 
-  settle(onSettled: (delivered: boolean) => void): void {
-    this.#settlers ??= []
-    this.#settlers.push(onSettled)
-  }
-
-  /** Whether somebody waits to hear if the answer was written. */
-  get mustSettle(): boolean {
-    return this.#settlers !== undefined
+  onDelivered(listener: (delivered: boolean) => void): void {
+    this.delivery.onDelivered(listener)
   }
 
   /** The caller's connection is known to be closed. */
   get callerGone(): boolean {
     return this.#request.signal.aborted
-  }
-
-  /** Tells those who asked, once; later calls change nothing. */
-  settled(delivered: boolean): void {
-    const settlers = this.#settlers
-    this.#settlers = undefined
-    for (const onSettled of settlers ?? []) onSettled(delivered)
   }
 
   /** What becomes of the answer that is about to be given, see `whenWritten` of the platform. */
@@ -116,8 +103,8 @@ export async function settlingBody(text: string, call: HttpCall): Promise<BodyIn
   await turn()
   const written = call.whenWritten()
   if (!written) return streamedBody(new TextEncoder().encode(text), call)
-  void written.then(delivered => call.settled(delivered))
-  call.whenGone(() => call.settled(false))
+  void written.then(delivered => call.delivery.settle(delivered))
+  call.whenGone(() => call.delivery.settle(false))
   return text
 }
 
@@ -130,22 +117,22 @@ const flushMs = 2
  */
 function streamedBody(bytes: Uint8Array, call: HttpCall): ReadableStream<Uint8Array> {
   const pieces = piecesOf(bytes)
-  call.whenGone(() => call.settled(false))
+  call.whenGone(() => call.delivery.settle(false))
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const next = pieces.next()
         if (!next.done) return controller.enqueue(next.value)
         await turn()
-        if (call.callerGone) return call.settled(false)
+        if (call.callerGone) return call.delivery.settle(false)
         controller.close()
         // Closed is not sent: Bun writes the end, and of an answer that had to wait even the messages, after this
         // callback (strace).
         await new Promise(resolve => setTimeout(resolve, flushMs))
         await turn()
-        call.settled(true)
+        call.delivery.settle(true)
       },
-      cancel: () => call.settled(false),
+      cancel: () => call.delivery.settle(false),
     },
     { highWaterMark: 0 },
   )

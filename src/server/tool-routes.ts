@@ -19,10 +19,10 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
   try {
     const input = await readJson(request, tool.maxBodyBytes)
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
-    if (!call.mustSettle) return new Response(text, jsonAnswer)
+    if (!call.delivery.awaited) return new Response(text, jsonAnswer)
     return new Response(await settlingBody(text, call), jsonAnswer)
   } catch (error) {
-    call.settled(false)
+    call.delivery.settle(false)
     return failed(error, context, tool.name)
   } finally {
     call.end()

@@ -91,7 +91,7 @@ export class MemoryGateway implements Gateway {
         const leftMs = deadline - Date.now()
         if (found.length > 0 && !call.signal.aborted) {
           if (request.after === undefined)
-            call.settle(delivered => {
+            call.onDelivered(delivered => {
               this.settled.push(delivered)
               if (delivered) this.position.set(request.consumer, found.at(-1)?.id ?? from)
             })

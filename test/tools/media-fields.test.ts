@@ -9,7 +9,7 @@ test('a file that cannot be read is named by the field that it was given in', as
   await t.sandbox.say('hi')
   const [hi] = await t.receive(1)
   const problem = '"nope.png" cannot be read: it is not there'
-  const call = { signal: new AbortController().signal, local: false, settle: () => {} }
+  const call = { signal: new AbortController().signal, local: false, onDelivered: () => {} }
   for (const [field, given] of [
     ['image_path', { image_path: 'nope.png' }],
     ['media[0].path', { media: [{ kind: 'image', path: 'nope.png' }] }],

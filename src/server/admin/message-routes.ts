@@ -80,7 +80,7 @@ export function addMessageRoutes(
         verbs.send,
         gateway,
         body,
-        { signal, local: false, settle: () => {} },
+        { signal, local: false, onDelivered: () => {} },
         options.log,
       )) as SendResult,
   })
