@@ -1,7 +1,7 @@
 /** The frame around the pages: the rail with its four places, what is said everywhere, and who must sign in first. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Link, Route, Switch, useLocation } from 'wouter-preact'
+import { Route, Switch, useLocation } from 'wouter-preact'
 import { onSignedOut } from './api.ts'
 import { language, type TextKey, t } from './i18n.ts'
 import { listenAgain, online, signedOut, status, unread } from './live.ts'
@@ -9,6 +9,7 @@ import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
+import { Link } from './ui/link.tsx'
 import { Unread, unreadText } from './ui/marks.tsx'
 import { Toasts } from './ui/toasts.tsx'
 

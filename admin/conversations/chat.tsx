@@ -1,11 +1,11 @@
 /** One conversation: who it is with, what was said, and where one answers. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Link } from 'wouter-preact'
 import { t } from '../i18n.ts'
 import { sessions } from '../live.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { Composer } from './composer.tsx'

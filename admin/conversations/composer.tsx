@@ -1,10 +1,10 @@
 /** Where one answers. Enter sends, Shift and Enter break the line. */
 import { useComputed } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
-import { Link } from 'wouter-preact'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 import type { Attachment } from './attachments.ts'
 import { fileName } from './message-summary.ts'
 import { costOf, type Desk } from './outgoing.ts'

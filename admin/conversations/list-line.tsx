@@ -1,9 +1,10 @@
 /** One line of the list: a conversation, a message that was found, a heading. */
-import { Link } from 'wouter-preact'
+
 import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
 import { peerOf, sessions } from '../live.ts'
 import { short, whole } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { Delivery } from './delivery.tsx'

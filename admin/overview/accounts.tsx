@@ -1,11 +1,11 @@
 /** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
 import { useSignal } from '@preact/signals'
-import { Link } from 'wouter-preact'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { language, type TextKey, t } from '../i18n.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 import { type Wellness, wellnessOf } from './concerns.ts'
 
 /** From here on cards are lines, and can be filtered. */

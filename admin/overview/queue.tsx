@@ -1,12 +1,12 @@
 /** What waits in the outbox, and calling it off. */
 import { useSignal } from '@preact/signals'
-import { Link } from 'wouter-preact'
 import { api, type OutboxEntry } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { itemWords } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
 import { relative } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 
 const shown = 20

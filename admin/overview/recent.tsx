@@ -1,11 +1,12 @@
 /** The newest conversations, each a link to it. */
-import { Link } from 'wouter-preact'
+
 import type { Conversation } from '../api.ts'
 import { Avatar, Who } from '../conversations/avatar.tsx'
 import { Delivery } from '../conversations/delivery.tsx'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
+import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 
 const shown = 5

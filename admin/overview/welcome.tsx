@@ -1,8 +1,9 @@
 /** The first visit: nothing is there yet, and three steps lead to a bot that answers. */
-import { Link } from 'wouter-preact'
+
 import { type TextKey, t } from '../i18n.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 
 const steps: readonly { icon: IconName; title: TextKey; about: TextKey }[] = [
   { icon: 'sessions', title: 'welcome.add', about: 'welcome.add_about' },

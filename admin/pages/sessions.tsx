@@ -1,6 +1,6 @@
 /** The accounts: how each is, and adding, renaming, choosing and logging out. The address says what is open. */
 import { useSignal } from '@preact/signals'
-import { Link, useLocation } from 'wouter-preact'
+import { useLocation } from 'wouter-preact'
 import { t } from '../i18n.ts'
 import { sessions } from '../live.ts'
 import { Account } from '../sessions/account.tsx'
@@ -11,6 +11,7 @@ import { Bot } from '../sessions/mascot.tsx'
 import { accountOf, beginNow, isolated, loginPath } from '../sessions/names.ts'
 import { Rename } from '../sessions/rename.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 
 export function Sessions() {
   const [path, navigate] = useLocation()

@@ -1,9 +1,9 @@
 /** Who has written to an account, and what is left of the right to answer each. */
 import { useSignal } from '@preact/signals'
-import { Link } from 'wouter-preact'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
 import { t } from '../i18n.ts'
 import { left, now, relative, whole } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 
 /** More are shown when asked for. */
 const shownAtFirst = 20

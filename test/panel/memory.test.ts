@@ -1,0 +1,80 @@
+import { expect, test } from 'bun:test'
+import type { CDPSession, Page } from 'playwright-core'
+import { hasBrowser, withPanel } from '../support/panel.ts'
+
+const people = 12
+/** Each of them writes so often at first, and then again, while what the pages hold is compared. */
+const rounds = { before: 30, between: 60 }
+
+/** An open page, and how many messages it was told of. */
+async function listen(page: Page): Promise<{ page: Page; cdp: CDPSession; told(): number }> {
+  const cdp = await page.context().newCDPSession(page)
+  let told = 0
+  cdp.on('Network.eventSourceMessageReceived', ({ eventName }) => {
+    if (eventName === 'message') told++
+  })
+  await cdp.send('Network.enable')
+  await cdp.send('HeapProfiler.enable')
+  return { page, cdp, told: () => told }
+}
+
+/** What a page holds once everything that can go is gone: nodes that are not in it, and MB of its heap. */
+async function weigh({ page, cdp }: { page: Page; cdp: CDPSession }) {
+  for (let times = 0; times < 3; times++) {
+    // What was hung up is let go after the next paint.
+    await page.evaluate(() => new Promise(done => requestAnimationFrame(() => setTimeout(done))))
+    await cdp.send('HeapProfiler.collectGarbage')
+  }
+  const { nodes } = await cdp.send('Memory.getDOMCounters')
+  const { usedSize } = await cdp.send('Runtime.getHeapUsage')
+  const inPage = await page.evaluate(() => {
+    const walk = document.createTreeWalker(document)
+    let count = 1
+    while (walk.nextNode()) count++
+    return count
+  })
+  return { detached: nodes - inPage, megabytes: usedSize / 1e6 }
+}
+
+test.skipIf(!hasBrowser)(
+  'a page that is left open lets go of the rows that are gone, however many messages come',
+  async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    const to = panel.bots.get('default')!.bot_id
+    const users = await Promise.all(
+      Array.from({ length: people }, (_none, nth) => sandbox.addUser(`user ${nth}`)),
+    )
+    const chat = `/conversations/default/${encodeURIComponent(users[0]!)}`
+    const paths = ['/', '/conversations', chat, '/sessions', '/settings']
+    const pages = await Promise.all(
+      paths.map(async path => {
+        const listening = await listen(await panel.open({ path: '/missing' }))
+        await listening.page.goto(`${panel.url}${path}`)
+        await listening.page.getByRole('heading', { level: 1 }).waitFor()
+        return listening
+      }),
+    )
+    const weights = async (from: number, until: number) => {
+      for (let round = from; round < until; round++) {
+        await Promise.all(users.map(user => sandbox.say(`message ${round}`, { from: user, to })))
+        // A page that falls far behind is cut off, and looks anew.
+        if (round % 10 === 9)
+          await panel.until('every page has heard', () =>
+            pages.every(({ told }) => told() >= (round + 1) * people),
+          )
+      }
+      return Promise.all(pages.map(weigh))
+    }
+    const before = await weights(0, rounds.before)
+    const after = await weights(rounds.before, rounds.before + rounds.between)
+    const grown = paths.map((path, nth) => ({
+      path: path === chat ? 'a chat' : path,
+      detached: Math.max(0, after[nth]!.detached - before[nth]!.detached),
+      megabytes: after[nth]!.megabytes - before[nth]!.megabytes,
+    }))
+    expect(grown.filter(({ detached, megabytes }) => detached > 500 || megabytes > 5)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  },
+  180_000,
+)
