@@ -161,7 +161,7 @@ export function createCdn(options: CdnOptions) {
     },
 
     /**
-     * Opens media as decrypted bytes. An image without any key is plain already.
+     * Opens media as decrypted bytes, once the first of them is there. An image without any key is plain already.
      *
      * @throws SvcError `no_media` (no address), `media_expired` (4xx), `forbidden` (the address is not public),
      *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or the key
@@ -198,8 +198,11 @@ export function createCdn(options: CdnOptions) {
           }
         })
         const cipher = complete(body, size, watch)
+        const chunks = key ? decryptStream(cipher, key) : cipher
+        // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
+        const first = await chunks.next()
         return {
-          stream: streamOf(key ? decryptStream(cipher, key) : cipher, stop),
+          stream: streamOf(chunks, stop, first),
           size: plainSize(media, size, key !== undefined),
         }
       } catch (error) {

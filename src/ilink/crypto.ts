@@ -51,17 +51,19 @@ export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGene
 }
 
 /**
- * The plaintext of a ciphertext source.
+ * The plaintext of a ciphertext source, a chunk behind it: of what fits in one chunk nothing is given before all is checked.
  *
  * @throws SvcError `upstream_error` at the end when the ciphertext is cut, or the padding shows another key
  */
 export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
   const decipher = createDecipheriv('aes-128-ecb', key, null)
   let size = 0
+  let held: Uint8Array | undefined
   for await (const chunk of gathered(source)) {
     size += chunk.length
     const out = decipher.update(chunk)
-    if (out.length > 0) yield out
+    if (held && held.length > 0) yield held
+    held = out
   }
   let last: Uint8Array
   try {
@@ -73,6 +75,7 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
         : 'The media cannot be decrypted: wrong key or damaged data'
     throw new SvcError('upstream_error', detail, { cause })
   }
+  if (held && held.length > 0) yield held
   if (last.length > 0) yield last
 }
 

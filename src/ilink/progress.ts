@@ -101,13 +101,19 @@ export async function* complete(
   }
 }
 
-/** A stream that reads ahead nothing; `done` is called once, whatever the end. */
-export function streamOf(chunks: AsyncGenerator<Uint8Array>, done: () => void): ReadableStream<Uint8Array> {
+/** A stream that reads ahead nothing but `first`; `done` is called once, whatever the end. */
+export function streamOf(
+  chunks: AsyncGenerator<Uint8Array>,
+  done: () => void,
+  first?: IteratorResult<Uint8Array>,
+): ReadableStream<Uint8Array> {
+  let ahead = first
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
-          const { value, done: ended } = await chunks.next()
+          const { value, done: ended } = ahead ?? (await chunks.next())
+          ahead = undefined
           if (!ended) return controller.enqueue(value)
           done()
           controller.close()

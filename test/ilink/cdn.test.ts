@@ -373,8 +373,10 @@ describe('download', () => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-length: 4096\r\n\r\n'
   test('silence in the middle fails the stream', async () => {
     await using server = await rawServer(socket => socket.write(head + 'x'.repeat(64)))
-    const { stream } = await cdnWith({ idleMs: 50 }).download(media(), { cdnUrl: server.url })
-    expect(await failure(bytesOf(stream))).toMatchObject({ code: 'upstream_timeout' })
+    const opened = cdnWith({ idleMs: 50 })
+      .download(media(), { cdnUrl: server.url })
+      .then(({ stream }) => bytesOf(stream))
+    expect(await failure(opened)).toMatchObject({ code: 'upstream_timeout' })
   })
 
   const cut: [name: string, reply: string][] = [
@@ -400,20 +402,34 @@ describe('download', () => {
     expect(await failure(opened)).toMatchObject({ code: 'upstream_error' })
   })
 
-  test('another key fails the stream with upstream_error', async () => {
+  test('another key fails a long stream with upstream_error, and a short one before it is opened', async () => {
     const bytes = await cipher()
-    await using server = httpServer(() => new Response(bytes))
-    const { stream } = await cdnWith().download(media({}, { aes_key: '0'.repeat(32) }), {
-      cdnUrl: server.url,
-    })
-    expect(await failure(bytesOf(stream))).toMatchObject({ code: 'upstream_error' })
+    for (const length of [bytes.length, 64]) {
+      await using server = httpServer(() => new Response(bytes.subarray(0, length)))
+      const opening = cdnWith().download(media({}, { aes_key: '0'.repeat(32) }), { cdnUrl: server.url })
+      const isOpened = await opening.then(
+        () => true,
+        () => false,
+      )
+      expect(isOpened).toBe(length > 64)
+      expect(await failure(opening.then(({ stream }) => bytesOf(stream)))).toMatchObject({
+        code: 'upstream_error',
+      })
+    }
   })
 
   test('an abort fails the stream with the reason of the caller', async () => {
-    await using server = await rawServer(socket => socket.write(head + 'x'.repeat(64)))
+    const begun = Promise.withResolvers<void>()
+    await using server = await rawServer(socket => {
+      socket.write(head + 'x'.repeat(64))
+      begun.resolve()
+    })
     const stop = new AbortController()
-    const { stream } = await cdnWith().download(media(), { cdnUrl: server.url, signal: stop.signal })
-    const pending = failure(bytesOf(stream))
+    const opened = cdnWith()
+      .download(media(), { cdnUrl: server.url, signal: stop.signal })
+      .then(({ stream }) => bytesOf(stream))
+    const pending = failure(opened)
+    await begun.promise
     const reason = new Error('caller left')
     stop.abort(reason)
     expect(await pending).toBe(reason)
