@@ -45,8 +45,8 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
   const created = timeOf(message.create_time_ms)
   return {
     message_id: idOf(message.message_id),
-    from_user: textOf(message.from_user_id) ?? '',
-    to_user: textOf(message.to_user_id) ?? '',
+    from_user: userOf(message.from_user_id) ?? '',
+    to_user: userOf(message.to_user_id) ?? '',
     msg_type: kindOfFirst(items),
     text: joinedText(items),
     timestamp: created ?? receivedAt,
@@ -91,6 +91,9 @@ export function derivedId(message: WeixinMessage): string {
   return `derived:${hash.digest('hex').slice(0, 32)}`
 }
 
+/** A user id becomes part of addresses and of files, which hold no lone surrogates. */
+const userOf = (value: unknown) => filledOf(value)?.toWellFormed()
+
 /** What is no text and no number may be nested deeper than the stack. */
 const plain = (value: unknown) => (typeof value === 'object' ? null : value)
 
@@ -128,8 +131,8 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
     session: context.session,
     bot_id: context.bot_id,
     direction: context.direction,
-    from_user: filledOf(wire.from_user_id) ?? (sent ? context.bot_id : ''),
-    to_user: filledOf(wire.to_user_id) ?? (sent ? '' : context.bot_id),
+    from_user: userOf(wire.from_user_id) ?? (sent ? context.bot_id : ''),
+    to_user: userOf(wire.to_user_id) ?? (sent ? '' : context.bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
     text: joinedText(items),
     timestamp: timeOf(wire.create_time_ms) ?? context.timestamp ?? 0,

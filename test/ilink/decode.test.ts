@@ -276,6 +276,14 @@ describe('summary', () => {
     test(`message_id ${JSON.stringify(given)} is ${expected}`, () =>
       expect(summary(wire({ message_id: given }), 1).message_id).toBe(expected))
 
+  test('a user id is one text for the store, for readers and in addresses', () => {
+    const message = wire({ message_id: '9', from_user_id: 'a\ud800', item_list: [] })
+    const { from_user } = summary(message, 1)
+    expect(from_user).toBe('a\ufffd')
+    expect(decodeMessage(message, context).from_user).toBe(from_user)
+    expect(encodeURIComponent(from_user)).toBe('a%EF%BF%BD')
+  })
+
   test('without a create time the receive time stands in, and says so', () => {
     expect(summary({}, 5000)).toMatchObject({ timestamp: 5000, timed: false })
   })
