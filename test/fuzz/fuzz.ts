@@ -59,6 +59,8 @@ export interface FuzzReport {
   findings: Finding[]
 }
 
+const largestStoreMb = 500
+
 type Input = { call: Call } | { reply: SpoiledReply }
 
 export async function runFuzz(options: FuzzOptions): Promise<FuzzReport> {
@@ -123,7 +125,7 @@ class Run implements AsyncDisposable {
       { arbitrary: calls.map(call => ({ call })), weight: 9 },
       { arbitrary: spoiledReply.map(reply => ({ reply })), weight: 3 },
     )
-    const burst = fc.array(input, { minLength: 1, maxLength: 12, size: 'max' })
+    const burst = fc.array(input, { minLength: 1, maxLength: 48, size: 'max' })
     for (let seed = this.#options.seed; ; seed++) {
       this.#first = undefined
       const found = await fc.check(
@@ -190,19 +192,30 @@ class Run implements AsyncDisposable {
     }
     const [astray] = target.upstream.ledAstray
     if (astray) return new Wrong('led astray', `the service asked ${astray}`)
-    const lost =
-      target.broken() ?? (await target.count().catch(error => `a caller beside is not served: ${error}`))
+    const lost = target.broken() ?? (await this.#lost(target, inputs))
     const log = target.logged()
     const pauseMs = target.pauseMs()
     this.#report.peakMb = Math.max(this.#report.peakMb, target.peakMb)
     this.#report.longestPauseMs = Math.max(this.#report.longestPauseMs, pauseMs)
     if (log) return new Wrong('log', log)
-    if (lost) return (await this.#alone(inputs)) ?? new Wrong('lost', lost)
+    if (lost) {
+      await this.#leave()
+      return (await this.#alone(inputs)) ?? new Wrong('lost', lost)
+    }
     // So many at once may take longer than one alone may.
     if (pauseMs <= 2 * this.#options.pauseMs) return undefined
     const again = await this.#alone(inputs)
     if (!again) this.#report.unexplained++
     return again
+  }
+
+  /** Whether those beside are served, and what was stored can be read. */
+  #lost(target: Target, inputs: Input[]): Promise<string | undefined> {
+    const replied = inputs.some(input => 'reply' in input)
+    return Promise.all([target.count(), replied ? target.unreadable() : undefined]).then(
+      found => found.find(one => one),
+      error => `a caller beside is not served: ${error}`,
+    )
   }
 
   /** What one of the inputs does by itself; a pause counts when it comes each time. */
@@ -214,7 +227,7 @@ class Run implements AsyncDisposable {
         const target = await this.#ready()
         target.pauseMs()
         await this.#sent(target, input)
-        const answered = await target.count().catch(error => `a caller beside is not served: ${error}`)
+        const answered = await this.#lost(target, [input])
         pauses.push(target.pauseMs())
         target.upstream.disarm()
         if (target.broken() || (answered && pauses[time]! <= this.#options.pauseMs))
@@ -257,23 +270,13 @@ class Run implements AsyncDisposable {
       if (status >= 500 && !/^(upstream_|store_unavailable)/.test(body.code))
         return new Wrong('answer', `${tool} is answered with ${status}: ${JSON.stringify(body)}`, input)
     }
-    for (const [tool, asked] of [
-      ['history', { limit: 200 }],
-      ['recv', { timeout: 0, consumer: 'default' }],
-    ] as const) {
-      const { status, body } = await target.call(tool, asked).catch(() => ({ status: 0, body: {} }))
-      if (status >= 500)
-        return new Wrong(
-          'lost',
-          `after it, ${tool} is answered with ${status}: ${JSON.stringify(body)}`,
-          input,
-        )
-    }
     return undefined
   }
 
   async #ready(): Promise<Target> {
     const { memoryMb, command } = this.#options
+    // What a long run has stored is not what is looked for.
+    if (this.#target && this.#target.storedMb > largestStoreMb) await this.#leave()
     this.#target ??= await startTarget({ memoryMb, ...(command && { command }) })
     return this.#target
   }

@@ -1,6 +1,8 @@
 /**
- * A caller of its own thread, beside those who send: asks for the health of the service every few milliseconds and keeps the
- * longest wait, and ends a service whose memory reaches the bound. Started as a worker by `target.ts`.
+ * A caller of its own thread, beside those who send: asks for the health of the service again and again and keeps the longest
+ * wait, and ends a service whose memory reaches the bound. Started as a worker by `target.ts`.
+ *
+ * Of a wait only so much counts as the main thread of the service has worked meanwhile: a machine in demand lets everybody wait.
  */
 import { readFileSync } from 'node:fs'
 import process from 'node:process'
@@ -21,8 +23,9 @@ if (!Bun.isMainThread)
   self.onmessage = ({ data: { url, pid, memoryMb, cells } }) => {
     const numbers = new Int32Array(cells)
     let askedAt = 0
+    let busyBefore = 0
     const noted = () => {
-      const tookMs = Math.round(performance.now() - askedAt)
+      const tookMs = Math.round(Math.min(performance.now() - askedAt, busyMsOf(pid) - busyBefore))
       if (tookMs > numbers[cell.pauseMs]!) numbers[cell.pauseMs] = tookMs
     }
     setInterval(() => {
@@ -37,6 +40,7 @@ if (!Bun.isMainThread)
     }, 10)
     void (async () => {
       for (;;) {
+        busyBefore = busyMsOf(pid)
         askedAt = performance.now()
         await fetch(`${url}/healthz`).then(
           answer => answer.arrayBuffer(),
@@ -45,7 +49,7 @@ if (!Bun.isMainThread)
         noted()
         askedAt = 0
         numbers[cell.asks]!++
-        await Bun.sleep(4)
+        await Bun.sleep(15)
       }
     })()
   }
@@ -55,5 +59,14 @@ function statm(pid: number): string {
     return readFileSync(`/proc/${pid}/statm`, 'utf8')
   } catch {
     return ''
+  }
+}
+
+/** Processor time of the main thread, ms. */
+function busyMsOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6
+  } catch {
+    return Number.POSITIVE_INFINITY
   }
 }

@@ -1,5 +1,5 @@
 /** The service under attack: a real process with planted secrets, its WeChat, a caller beside it and a reader. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Json, startService } from '../support/service.ts'
@@ -21,7 +21,7 @@ export const users = ['a@im.wechat', 'b@im.wechat'] as const
 const steady = 'steady'
 /** Those that are named in calls, and those that get spoiled replies: after a bad one an account polls again seconds later. */
 const others = ['default', 'work'] as const
-const victims = Array.from({ length: 10 }, (_, n) => `account-${n}`)
+const victims = Array.from({ length: 60 }, (_, n) => `account-${n}`)
 
 export interface Target extends AsyncDisposable {
   readonly urls: { rest: string; panel: string }
@@ -30,10 +30,7 @@ export interface Target extends AsyncDisposable {
   readonly ids: { upload: string; session: string }
   /** Why it can be used no more; undefined while it can. */
   broken(): string | undefined
-  /**
-   * The longest wait of the caller beside, ms, since the last time this was asked; at most what the main thread of the
-   * service has worked meanwhile, since a machine in demand lets everybody wait.
-   */
+  /** The longest wait of the caller beside for the work of the service, ms, since the last time this was asked. */
   pauseMs(): number
   readonly peakMb: number
   /** A numbered message comes, and is read once, by a reader of its own. @returns what is wrong */
@@ -46,6 +43,10 @@ export interface Target extends AsyncDisposable {
   /** What is wrong with the lines of the log since the last time. */
   logged(): string | undefined
   call(tool: string, input: unknown): Promise<{ status: number; body: Json }>
+  /** Whether what is stored can be read. @returns what is wrong */
+  unreadable(): Promise<string | undefined>
+  /** The size of the store, MB. */
+  readonly storedMb: number
   readonly log: () => string
 }
 
@@ -134,7 +135,6 @@ export async function startTarget(options: { memoryMb: number; command?: string[
   let next = 0
   let logAt = 0
   let lost: string | undefined
-  let busyMs = 0
   const seen = new Set<number>()
 
   const read = async (): Promise<string | undefined> => {
@@ -159,11 +159,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       return lost
     },
     pauseMs() {
-      const waitedMs = numbers[cell.pauseMs]!
-      const before = busyMs
-      busyMs = busyMsOf(service.pid)
-      numbers[cell.pauseMs] = 0
-      return Math.min(waitedMs, Math.round(busyMs - before))
+      return Atomics.exchange(numbers, cell.pauseMs, 0)
     },
     get peakMb() {
       return numbers[cell.peakMb]!
@@ -188,6 +184,19 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       }
       if (!seen.has(number)) lost = `message ${number} never came to its reader`
       return lost
+    },
+    async unreadable() {
+      for (const [tool, asked] of [
+        ['history', { limit: 200 }],
+        ['recv', { timeout: 0, consumer: 'default' }],
+      ] as const) {
+        const { status, body } = await call(tool, asked)
+        if (status >= 500) return `after it, ${tool} is answered with ${status}: ${JSON.stringify(body)}`
+      }
+      return undefined
+    },
+    get storedMb() {
+      return (statSync(join(dir, 'messages.db'), { throwIfNoEntry: false })?.size ?? 0) / 2 ** 20
     },
     victim: () => victims.map(name => tokens.get(name)!).find(token => upstream.polls(token)),
     logged() {
@@ -240,13 +249,4 @@ function tokenFile(dir: string): string {
   const path = join(dir, 'api_token')
   writeFileSync(path, secrets.api, { mode: 0o600 })
   return path
-}
-
-/** Processor time of the main thread, ms. */
-function busyMsOf(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
 }

@@ -31,82 +31,57 @@ export function jsonText(value: unknown): string {
   return `{${fields.join(',')}}`
 }
 
-/** Of each order of magnitude up to 316,000, the largest more often; shrinks towards 1. */
-const manyTimes = fc
-  .oneof({ withCrossShrink: true }, fc.integer({ min: 0, max: 110 }), fc.integer({ min: 80, max: 110 }))
-  .map(power => Math.floor(10 ** (power / 20)))
+/** Each order of magnitude up to 31,600, then what limits are made of, one less and one more. */
+const sizes = [
+  ...Array.from({ length: 91 }, (_, power) => Math.floor(10 ** (power / 20))),
+  ...[200, 255, 4096, 10_000, 16_384, 65_536, 100_000, 163_840, 262_144, 1_000_000, 1_048_576].flatMap(
+    size => [size - 1, size, size + 1],
+  ),
+].sort((a, b) => a - b)
+const sizeFrom = (min: number, max: number) => fc.integer({ min, max }).map(at => sizes[at]!)
+/** Most are small, since many calls find more. Shrinks towards 1. @param large of ten, how many have 65,535 and more */
+const sized = (large: number) =>
+  fc.oneof(
+    { withCrossShrink: true },
+    { arbitrary: sizeFrom(0, 40), weight: 5 },
+    { arbitrary: sizeFrom(0, sizes.length - 19), weight: 5 - large },
+    { arbitrary: sizeFrom(sizes.length - 18, sizes.length - 1), weight: large },
+  )
+const size = sized(1)
 
 /** Marks that something is made of, then other letters. */
 const units = [
-  ...[
-    '`',
-    '```',
-    '```\n',
-    '````js\n',
-    '~~~\n',
-    '=',
-    '"',
-    '\\',
-    '<',
-    '&lt;',
-    '[',
-    '(',
-    '*',
-    '_',
-    '%',
-    '../',
-    '{"a":',
-  ],
-  ...[
-    'a',
-    ' ',
-    '\n',
-    '\r\n',
-    '\t',
-    '\0',
-    '\u001b[31m',
-    '1',
-    ',',
-    '字',
-    '😀',
-    '\ud800',
-    '\u202e',
-    '\u200b',
-    '\u{e0041}',
-    'e\u0301',
-  ],
+  ...['`', '~~~', '=', '"', '\\', '<', '&lt;', '[', '(', '*', '_', '%', '../', '{"a":'],
+  ...['a', ' ', '\n', '\r\n', '\t', '\0', '\u001b[31m', '1', ',', '字', '😀', '\ud800', '\u202e', '\u200b'],
+  ...['\u{e0041}', '\u0301'],
 ]
-const base64Units = ['=', 'A=', 'A', '+/', '-_', '\n', '====']
-const writtenUnits = [
-  '`',
-  '```',
-  '```\n',
-  '````js\n',
-  '~~~\n',
-  '**',
-  '> ',
-  '[a](',
-  '|',
-  '\n\n',
-  ' ',
-  '\t',
-  '。',
-  '😀',
-]
-const ends = ['', '', 'A', 'a', '\n', '=', '!', '`', '\n```\n', '\ud800']
+const base64Units = ['=', 'A', '+/', '-_', '\n']
+const writtenUnits = ['`', '```\n', '~~~\n', '\n', ' ', 'a', '*', '>', '[', '](', '|', '#', '。', '😀']
+const ends = ['', '', 'A', 'a', '\n', '=', '!', '`', '\ud800']
 
-/** Long strings of one thing again and again: what backtracks, recurses or copies shows itself on them. */
-const repeatedOf = (parts: readonly string[]) =>
+/**
+ * Long strings of one thing again and again, or of a pattern of a few: what backtracks, recurses or copies shows itself on
+ * them. Lengths are drawn rather than counts, so that a limit is met whatever the pattern.
+ */
+const repeatedOf = (parts: readonly string[], length = size) =>
   fc
     .record({
       first: fc.constantFrom(...ends),
-      unit: fc.constantFrom(...parts),
-      times: manyTimes,
+      pattern: fc.oneof(
+        { arbitrary: fc.constantFrom(...parts), weight: 3 },
+        {
+          arbitrary: fc
+            .array(fc.constantFrom(...parts), { minLength: 2, maxLength: 4 })
+            .map(several => several.join('')),
+          weight: 2,
+        },
+      ),
+      length,
       last: fc.constantFrom(...ends),
     })
     .map(
-      ({ first, unit, times, last }) =>
-        new Later(() => first + unit.repeat(Math.min(times, 1_200_000 / unit.length)) + last, true),
+      ({ first, pattern, length, last }) =>
+        new Later(() => first + pattern.repeat(Math.ceil(length / pattern.length)) + last, true),
     )
 
 const repeated = repeatedOf(units)
@@ -161,7 +136,7 @@ const oddNumbers = fc.oneof(
       '1E400',
     )
     .map(text => new Verbatim(text)),
-  manyTimes.map(times => new Verbatim('9'.repeat(Math.min(times, 20_000)))),
+  size.map(times => new Verbatim('9'.repeat(Math.min(times, 20_000)))),
 )
 
 /** What has no text and is no number. */
@@ -182,7 +157,7 @@ const oddShapes = fc.oneof(
       '{"\\u0000":1}',
     )
     .map(text => new Verbatim(text)),
-  fc.tuple(fc.constantFrom('[]', '{"a":}'), manyTimes).map(([pair, times]) => {
+  fc.tuple(fc.constantFrom('[]', '{"a":}'), size).map(([pair, times]) => {
     const depth = Math.min(times, 100_000)
     const half = pair.length === 2 ? 1 : pair.length - 1
     const middle = half > 1 ? '0' : ''
@@ -190,14 +165,14 @@ const oddShapes = fc.oneof(
       () => new Verbatim(pair.slice(0, half).repeat(depth) + middle + pair.slice(half).repeat(depth)),
     )
   }),
-  manyTimes.map(times => {
+  size.map(times => {
     const count = Math.min(times, 50_000)
     return new Later(
       () => new Verbatim(`{${Array.from({ length: count }, (_, n) => `"k${n}":0`).join(',')}}`),
     )
   }),
   fc
-    .tuple(fc.constantFrom<unknown>('a', 0, {}, null, 'u@im.wechat'), manyTimes)
+    .tuple(fc.constantFrom<unknown>('a', 0, {}, null, 'u@im.wechat'), size)
     .map(([entry, times]) => new Later(() => Array(Math.min(times, 50_000)).fill(entry))),
 )
 
@@ -227,6 +202,7 @@ export interface Schema {
   minimum?: number
   maximum?: number
   minLength?: number
+  maxLength?: number
   maxItems?: number
 }
 
@@ -274,7 +250,7 @@ export function valid(
       // One at a time leads further: two that exclude each other are refused at once.
       const one = rest.map(({ key, value, weight }) => ({
         arbitrary: fc.record({ ...needed, [key]: value }),
-        weight,
+        weight: Math.min(weight, 6),
       }))
       return fc.oneof({ arbitrary: fc.record(needed), weight: 1 }, ...one, { arbitrary: some, weight: 2 })
     }
@@ -287,6 +263,8 @@ const absent = Symbol('absent')
 /** How many values a schema holds: what takes more is called more often. */
 export function sizeOf(schema: Schema, resolve: (ref: string) => Schema): number {
   if (schema.$ref !== undefined) return sizeOf(resolve(schema.$ref), resolve)
+  // A text without a bound, such as what a user is sent, is looked at more than once by whoever takes it.
+  if (schema.type === 'string' && !schema.enum && schema.maxLength === undefined) return 4
   const parts = [...Object.values(schema.properties ?? {}), ...(schema.items ? [schema.items] : [])]
   return Math.min(
     20,
@@ -307,11 +285,14 @@ export interface Spoiled {
 export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]): fc.Arbitrary<Spoiled> {
   const change = fc.record({
     at: fc.nat({ max: 9999 }),
-    how: fc.constantFrom(...Array(8).fill('replace'), 'remove', 'add', 'repeat', 'wrap'),
+    how: fc.constantFrom(...Array(12).fill('replace'), 'remove', 'add', 'repeat', 'wrap'),
+    text: anyText,
+    // A text in a text's place passes the first check.
+    staysText: fc.nat({ max: 3 }).map(chance => chance > 0),
     key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), anyText),
     value: hostile,
-    encoded: repeatedOf(base64Units),
-    written: repeatedOf(writtenUnits),
+    encoded: repeatedOf(base64Units, sized(3)),
+    written: repeatedOf(writtenUnits, sized(3)),
   })
   const changes = fc.oneof(
     { withCrossShrink: true },
@@ -321,14 +302,15 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
   return fc.tuple(source, changes).map(([value, wanted]) => {
     const found: string[] = []
     let result = value
-    for (const { at, how, key, value: any, ...texts } of wanted) {
+    for (const { at, how, key, value: other, text, staysText, ...texts } of wanted) {
       const path = pathIn(result, at)
       const last = path.at(-1) ?? ''
-      const isText = typeof any === 'string' || (any instanceof Later && any.isText)
-      const other = now(isText ? (fitting(last, texts) ?? any) : any)
-      const given = isText && /url|host/i.test(last) ? places[at % places.length] : other
       found.push(path.map(part => (/^\d+$/.test(part) ? '*' : part)).join('.'))
       result = changed(result, path, old => {
+        const any = staysText && typeof old === 'string' ? text : other
+        const isText = typeof any === 'string' || (any instanceof Later && any.isText)
+        const fits = now(isText ? (fitting(last, texts) ?? any) : any)
+        const given = isText && /url|host/i.test(last) ? places[at % places.length] : fits
         if (
           how === 'add' &&
           typeof old === 'object' &&
@@ -354,12 +336,12 @@ function fitting(name: string, { encoded, written }: { encoded: Later; written: 
   return /text|title|content/.test(name) ? written : undefined
 }
 
-/** The way to one part: of three times, twice to one that has no parts. */
+/** The way to one part: often the last one, which in a call with one choice is that choice; of four, once to the whole or a group. */
 function pathIn(value: unknown, at: number): string[] {
   const paths = pathsOf(value)
   const ends = paths.filter(({ isEnd }) => isEnd)
-  const from = at % 3 > 0 && ends.length > 0 ? ends : paths
-  return from[at % from.length]!.path
+  if (at % 4 === 0 || ends.length === 0) return paths[(at >> 2) % paths.length]!.path
+  return (at % 4 === 1 ? ends[(at >> 2) % ends.length]! : ends.at(-1)!).path
 }
 
 /** The way to each part, the whole included. */
