@@ -56,3 +56,11 @@ test('a closed database is closed: its side files are gone', async () => {
   expect(await readdir(dir)).toEqual(['a.db'])
   await rm(dir, { recursive: true })
 })
+
+test('parameters keep their kinds, and a question mark in a text is text', async () => {
+  const db = await openDatabase(':memory:')
+  const row = db.get`SELECT '?' AS mark, 'it''s ?' AS quoted, typeof(${'1'}) AS text, typeof(${1}) AS number,
+    typeof(${null}) AS none LIMIT ${1}`
+  expect(row).toEqual({ mark: '?', quoted: "it's ?", text: 'text', number: 'integer', none: 'null' })
+  db.close()
+})
