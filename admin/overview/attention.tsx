@@ -112,7 +112,7 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
     case 'stalled':
       return <Stalled concern={concern} />
     case 'silent': {
-      const { sessions, since } = concern
+      const { sessions, since, error } = concern
       return (
         <Row
           tone="warn"
@@ -124,9 +124,10 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           }
         >
           <p class="soft">
-            {since === undefined
-              ? t('overview.silent_always')
-              : t('overview.silent_since', { when: ago(since) })}
+            {since !== undefined
+              ? t('overview.silent_since', { when: ago(since) })
+              : error === undefined && t('overview.silent_always')}
+            {error !== undefined && ` ${t('overview.silent_error', { error: isolated(error) })}`}
           </p>
           <p class="soft">{t('overview.silent_about')}</p>
           <Copyable text={`svc doctor -d ${quoted(concern.path)}`} what={t('overview.command')} />

@@ -6,8 +6,8 @@ export type Concern =
   /** Another process keeps polling to itself and shows no life. */
   | { kind: 'stalled'; pid?: number }
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
-  /** Connected, and WeChat has not answered for long. */
-  | { kind: 'silent'; sessions: readonly string[]; since?: number; path: string }
+  /** Connected, and WeChat has not answered for long, or polls fail: the last one of `error`. */
+  | { kind: 'silent'; sessions: readonly string[]; since?: number; path: string; error?: string }
   /** WeChat took messages of the last day and gave them no id. */
   | { kind: 'suspect'; session: string; count: number }
   /** Somebody waits, and soon nobody may answer. */
@@ -28,12 +28,14 @@ export const silentMs = 3 * 60_000
 /** A window that closes within this is worth a word. */
 const closingMs = 3 * 60 * 60_000
 
-/** Connected accounts that WeChat has not answered for long. Of what another process polls, nothing is known here. */
+/** Connected accounts that WeChat has not answered for long. Of what another process polls, only failures are known here. */
 export function silentOnes({ status, sessions, now }: Omit<Sight, 'conversations' | 'outbox'>) {
-  if (status.role !== 'poller' || now - status.started_at < silentMs) return []
+  const isKnown = status.role === 'poller' && now - status.started_at >= silentMs
   return sessions.filter(
-    ({ connected, last_poll_at, created_at }) =>
-      connected && now - Math.max(last_poll_at ?? status.started_at, created_at ?? 0) > silentMs,
+    ({ connected, failing_since, last_poll_at, created_at }) =>
+      connected &&
+      (failing_since !== undefined ||
+        (isKnown && now - Math.max(last_poll_at ?? status.started_at, created_at ?? 0) > silentMs)),
   )
 }
 
@@ -53,12 +55,14 @@ export function concernsOf(sight: Sight): Concern[] {
   }
   const silent = silentOnes(sight)
   if (silent.length > 0) {
+    const error = silent.find(({ poll_error }) => poll_error !== undefined)?.poll_error
     const polls = silent.flatMap(({ last_poll_at }) => (last_poll_at === undefined ? [] : [last_poll_at]))
     found.push({
       kind: 'silent',
       path,
       sessions: silent.map(({ name }) => name),
       ...(polls.length > 0 && { since: Math.max(...polls) }),
+      ...(error !== undefined && { error }),
     })
   }
   for (const { name, suspect_count: count = 0 } of sessions)

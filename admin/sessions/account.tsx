@@ -79,6 +79,9 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
         <dl>
           <Fact label={t('sessions.last_poll')}>
             <LastPoll session={session} />
+            {session.poll_error !== undefined && (
+              <p class="soft small">{t('overview.silent_error', { error: isolated(session.poll_error) })}</p>
+            )}
           </Fact>
           <Fact label={t('sessions.since')}>
             {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}

@@ -87,6 +87,8 @@ export class Accounts {
         is_default: name === first,
         ...(bot && { created_at: bot.created_at }),
         ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
+        ...(bot?.failing_since !== undefined && { failing_since: bot.failing_since }),
+        ...(bot?.poll_error !== undefined && { poll_error: bot.poll_error }),
         user_count: attempt(() => contexts.writers(name)) ?? writersIn(contexts.known(name)).length,
         ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
       }
@@ -146,7 +148,11 @@ export class Accounts {
     if (!bot) throw new SvcError('not_connected', `session "${session}" is not connected`)
     const verdict = await this.#ports.judge.ask(session, bot)
     const after = (await this.#ports.sessions.get(session))?.bot
-    return { session, status: after ? standingOf(after) : 'disconnected', answered: verdict !== 'unanswered' }
+    return {
+      ...{ session, status: after ? standingOf(after) : 'disconnected' },
+      answered: verdict !== 'unanswered' && after?.bare_at === undefined,
+      ...(after?.poll_error !== undefined && { poll_error: after.poll_error }),
+    }
   }
 
   /** The first connected session in routing order: the default one, then the oldest first. */

@@ -86,7 +86,7 @@ function given(text: string): string {
 export function saidOfHealth(answer: HealthAnswer): string {
   switch (answer.kind) {
     case 'svc': {
-      const { version, role, stalled, sessions, connected, store, disk, trouble } = answer.seen
+      const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen
       if (trouble) return `svc ${version} does not work: ${trouble.message}. ${trouble.hint}`
       const work =
         role === 'poller'
@@ -94,10 +94,11 @@ export function saidOfHealth(answer: HealthAnswer): string {
           : stalled
             ? 'follows a process that is stalled'
             : 'follows another process'
+      const failed = failing ? `, polls of ${failing} fail` : ''
       const but = store === 'ok' ? '' : ', its message store does not work'
       // One of an older version says nothing of it.
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
-      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${but}${low}`
+      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${failed}${but}${low}`
     }
     case 'stranger':
       return 'what answers there is not svc'

@@ -135,7 +135,15 @@ export function sessionsText(sessions: readonly Session[], again: string): Shown
     oneLine(session.bot_id ?? '–'),
   ])
   const heads = ['  SESSION', 'STATUS', 'USERS', ...(polled ? ['LAST POLL'] : []), 'LOGGED IN', 'BOT']
-  return { text: table(heads, rows, colours.bold) }
+  const failing = sessions.flatMap(({ name, failing_since, poll_error }) =>
+    poll_error === undefined
+      ? []
+      : `polls of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}`,
+  )
+  return {
+    text: table(heads, rows, colours.bold),
+    ...(failing.length > 0 && { note: note(failing.join('\n')) }),
+  }
 }
 
 /** What WeChat says of each; failed unless all work. */
@@ -143,16 +151,16 @@ export function checksText(checks: readonly SessionCheck[], again: string): Show
   if (checks.length === 0) return { ...sessionsText([], again), failed: true }
   const isWell = ({ answered, status }: SessionCheck) => answered && status === 'connected'
   const lines = checks.map(check => {
-    const { answered, session, status } = check
+    const { answered, poll_error, session, status } = check
     const next = !answered
-      ? ', WeChat did not answer in time'
+      ? `, ${poll_error === undefined ? 'WeChat gave no clear answer' : `polls fail: ${oneLine(poll_error)}`}; it was ${status} before`
       : status === 'expired'
         ? `, log in again: svc login ${oneLine(session)}${again}`
         : status === 'lapsed'
           ? ', WeChat answers and may bring no messages'
           : ''
     const paint = isWell(check) ? colours.green : colours.red
-    return `${oneLine(session)}: ${paint(status)}${next}\n`
+    return `${oneLine(session)}: ${paint(answered ? status : 'unclear')}${next}\n`
   })
   return { text: lines.join(''), failed: !checks.every(isWell) }
 }

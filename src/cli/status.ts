@@ -48,6 +48,12 @@ async function statusText(seen: StatusReport, command: Command): Promise<string>
         ({ name, suspect_count = 0 }) =>
           `${yellow('shown?')}     ${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)} may not have been shown`,
       ),
+    ...sessions
+      .filter(({ poll_error }) => poll_error !== undefined)
+      .map(
+        ({ name, failing_since, poll_error = '' }) =>
+          `${red('polls')}      those of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}; see ${advised('doctor')}`,
+      ),
     ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
   ]
   const rows = sessions.map(session => [

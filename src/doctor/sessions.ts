@@ -70,6 +70,14 @@ function sessionOf(
         login,
       ),
     )
+  } else if (bot?.poll_error !== undefined) {
+    found.push(
+      warning(
+        'session',
+        `polls of "${name}" fail since ${isoTime(bot.failing_since ?? Number.NaN)}: ${bot.poll_error}`,
+        'Nothing to do where WeChat is in trouble: polls are tried again by themselves. Otherwise look at the network and the proxy.',
+      ),
+    )
   } else {
     const since = bot && bot.created_at > 0 ? ` since ${isoTime(bot.created_at)}` : ''
     found.push(ok('session', `"${name}" is connected${since}, ${counted(users.size, 'user')}`))

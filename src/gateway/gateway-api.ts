@@ -52,6 +52,8 @@ export interface Health {
   poll_id?: string
   sessions: number
   connected: number
+  /** Those whose polls fail; absent where there is none. */
+  failing?: number
   store: 'ok' | 'unavailable'
   /** low: less is free than is kept for messages; uploads and downloads are refused, messages still stored. */
   disk: 'ok' | 'low'

@@ -278,11 +278,13 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const found = await sessions.list().catch(error => ({ error }))
       const all = 'error' in found ? [] : found
       const connected = all.filter(({ bot }) => bot && bot.expired_at === undefined).length
+      const failing = all.filter(({ bot }) => bot?.failing_since !== undefined).length
       const trouble =
         'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
       const pollId = await holdOf(join(config.basePath, dataFiles.pollLock)).catch(() => undefined)
       const disk = (await space.isLow()) ? 'low' : 'ok'
-      const isWell = !trouble && !dispatcher.stalled && connected === all.length && disk === 'ok'
+      const isWell =
+        !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
       return {
         status: isWell ? 'ok' : 'degraded',
         version,
@@ -291,6 +293,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         ...(pollId !== undefined && { poll_id: pollId }),
         sessions: all.length,
         connected,
+        ...(failing > 0 && { failing }),
         ...(trouble
           ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
           : { store: 'ok' }),

@@ -18,13 +18,16 @@ export interface SessionReport {
   created_at?: number
   expired_at?: number
   lapsed_at?: number
+  /** Since when its polls fail, and what the last one failed of; while somebody polls. */
+  failing_since?: number
+  poll_error?: string
   user_count: number
   /** Messages of the last 24 h that may not have been shown, where there are any. */
   suspect_count?: number
 }
 
 export interface StatusReport {
-  /** There is a session, every one is connected, and somebody polls. */
+  /** There is a session, every one is connected, and somebody polls with success. */
   ok: boolean
   version: string
   base_path: string
@@ -73,21 +76,23 @@ export async function readStatus(options: {
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
   // Of its messages nothing is known.
   const store = seen && seen.form > seen.newest ? undefined : seen
+  const polls = polledBy(polling)
   const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     return {
       ...{ name, status, connected: status === 'connected' || status === 'lapsed', is_default: at === 0 },
       ...{ bot_id: bot?.bot_id, created_at: bot?.created_at, user_id: bot?.user_id },
       ...{ expired_at: bot?.expired_at, lapsed_at: bot?.lapsed_at },
+      ...(polls.active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),
       user_count: users.size,
       suspect_count: store?.suspects.get(name),
     }
   })
   const connected = sessions.filter(session => session.connected).length
-  const polls = polledBy(polling)
+  const failing = sessions.some(session => session.failing_since !== undefined)
   const { messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
   return {
-    ok: polls.active && sessions.length > 0 && connected === sessions.length,
+    ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },

@@ -24,6 +24,13 @@ export const Session = Type.Object({
   last_poll_at: Type.Optional(
     Type.Integer({ description: 'Unix milliseconds of the last answer to a poll.' }),
   ),
+  failing_since: Type.Optional(
+    Type.Integer({
+      description:
+        'Unix milliseconds since when its polls fail, once that lasts for 30 s; absent while they work.',
+    }),
+  ),
+  poll_error: Type.Optional(Type.String({ description: 'What the last of those polls failed of.' })),
   user_count: Type.Integer({ description: 'Users who have written to this session.' }),
   suspect_count: Type.Optional(
     Type.Integer({
@@ -69,11 +76,27 @@ export interface BotInfo {
   lapsed_at?: number
   /** Unix ms since when somebody wants to know what getupdates says; whoever polls asks, and removes it. */
   check_at?: number
+  /** Unix ms since when it is known to answer idle polls with `msgs` and a cursor: an answer without them says something. */
+  idle_at?: number
+  /** Unix ms: as WeChat was asked for last, it had answered with neither messages nor a cursor. */
+  bare_at?: number
+  /** Unix ms since when its polls fail, and what the last one failed of. */
+  failing_since?: number
+  poll_error?: string
 }
 
-/** The times that polling sets and clears; a new login brings none of them. */
-export const marks = ['expired_at', 'lapsed_at', 'check_at'] as const
-export type Marks = { [K in (typeof marks)[number]]?: number | undefined }
+/** The times that polling sets and clears. */
+export const markedTimes = [
+  'expired_at',
+  'lapsed_at',
+  'check_at',
+  'idle_at',
+  'bare_at',
+  'failing_since',
+] as const
+/** What polling sets and clears; a new login brings none of them. */
+export const marks = [...markedTimes, 'poll_error'] as const
+export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
 
 /** How a login is, by its marks. */
 export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
@@ -85,8 +108,11 @@ export const SessionCheck = Type.Object({
   status: SessionStatus,
   answered: Type.Boolean({
     description:
-      'False: WeChat did not say in time whether it accepts the token; status is the one known before.',
+      'False: WeChat gave no clear answer in time. None came, or one with neither messages nor a cursor, as of a session that brings no messages any more; status is the one known before.',
   }),
+  poll_error: Type.Optional(
+    Type.String({ description: 'What its polls have been failing of for 30 s or more.' }),
+  ),
 })
 export type SessionCheck = Static<typeof SessionCheck>
 

@@ -32,7 +32,7 @@ export const retryAfterMs = (times: number): number => ladderMs[times] ?? ladder
 /** As a session is found on disk. */
 export const healthOf = (bot: Marks): SessionHealth => ({
   standing: standingOf(bot),
-  ...{ refusals: 0, bare: 0, whole: bot.lapsed_at !== undefined },
+  ...{ refusals: 0, bare: 0, whole: bot.lapsed_at !== undefined || bot.idle_at !== undefined },
 })
 
 /** What the session is after that. */
@@ -47,7 +47,10 @@ export function healthAfter(health: SessionHealth, heard: Heard): SessionHealth 
       const isLapsed = standing === 'lapsed' || (whole && bare + 1 >= lapsedAfter)
       return { standing: isLapsed ? 'lapsed' : 'connected', refusals: 0, bare: bare + 1, whole }
     }
-    default:
-      return { standing: 'connected', refusals: 0, bare: 0, whole: whole || heard === 'whole' }
+    default: {
+      // A lapse that ends with a message may have been none: until it answers an idle poll with both, nothing is known.
+      const isKnown = heard === 'whole' || (whole && standing !== 'lapsed')
+      return { standing: 'connected', refusals: 0, bare: 0, whole: isKnown }
+    }
   }
 }

@@ -6,7 +6,8 @@
 
 import type { Api, Updates } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
-import type { BotInfo } from '../model/session.ts'
+import { SvcError } from '../model/error.ts'
+import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { linked } from '../platform/signals.ts'
@@ -38,6 +39,8 @@ export interface PollRun {
   outlive(work: Promise<unknown>): void
 }
 
+/** Polls that have failed for so long are told of where all look. */
+const failingAfterMs = 30_000
 /** Upstream holds a poll about 35 s unless it says otherwise (protocol notes 2.4). */
 const defaultHoldMs = 35_000
 /** After trouble of less than a minute the next try is near when upstream works again. */
@@ -84,6 +87,8 @@ export class SessionPoller implements PolledLogin {
   /** Ends the wait under way, be it a pause or a poll. */
   #wake = new AbortController()
   #greeting?: Greeting
+  /** What polls fail of, as the session's file says. */
+  #pollError?: string | undefined
 
   constructor(ports: PollerPorts, run: PollRun, { name, bot }: { name: string; bot: BotInfo }) {
     this.#ports = ports
@@ -113,6 +118,7 @@ export class SessionPoller implements PolledLogin {
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
     this.#health = healthOf(bot)
+    this.#pollError = bot.poll_error
     this.#greeting = new Greeting({ api, clock, log }, account(bot), signal)
     let cursor = bot.cursor
     let holdMs = defaultHoldMs
@@ -142,13 +148,16 @@ export class SessionPoller implements PolledLogin {
         if (error === asked) continue
         this.answered = true
         if (isILinkError(error, 'expired')) {
+          await this.#works()
           await this.#hear('refused')
           await this.#pause(retryAfterMs(this.#health.refusals))
           continue
         }
         failures += 1
         failingSince ??= clock.monotonic()
-        const longMs = clock.monotonic() - failingSince > shortOutageMs ? longestWaitMs : shortWaitMs
+        const failingMs = clock.monotonic() - failingSince
+        if (failingMs >= failingAfterMs) await this.#fails(failingMs, error)
+        const longMs = failingMs > shortOutageMs ? longestWaitMs : shortWaitMs
         const waitMs = backoffMs(failures - 1, 1000, longMs)
         log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
         await this.#pause(waitMs)
@@ -160,6 +169,7 @@ export class SessionPoller implements PolledLogin {
       if (failures > 0) log.info('polling again', { failures })
       failures = 0
       failingSince = undefined
+      await this.#works()
       const heard = heardIn(updates)
       if (heard) await this.#hear(heard)
       holdMs = updates.nextHoldMs ?? holdMs
@@ -246,15 +256,15 @@ export class SessionPoller implements PolledLogin {
 
   /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
   async #hear(heard: Heard): Promise<void> {
-    const { clock, sessions } = this.#ports
+    const { clock } = this.#ports
     const log = this.#log
-    const before = this.#health.standing
-    this.#health = healthAfter(this.#health, heard)
-    const { standing } = this.#health
+    const before = this.#health
+    this.#health = healthAfter(before, heard)
+    const { bare, standing, whole } = this.#health
     const isAnswer = this.#question !== undefined
     this.#question = undefined
-    if (standing === before && !isAnswer) return
-    if (standing !== before) {
+    if (standing === before.standing && whole === before.whole && !isAnswer) return
+    if (standing !== before.standing) {
       if (standing === 'connected') log.info('session works again')
       else if (standing === 'expired')
         log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
@@ -264,13 +274,37 @@ export class SessionPoller implements PolledLogin {
       }
     }
     const at = clock.now()
-    const expired_at = standing === 'expired' ? at : undefined
-    const lapsed_at = standing === 'lapsed' ? at : undefined
+    await this.#mark({
+      expired_at: standing === 'expired' ? at : undefined,
+      lapsed_at: standing === 'lapsed' ? at : undefined,
+      idle_at: whole ? at : undefined,
+      bare_at: standing === 'connected' && bare > 0 ? at : undefined,
+      check_at: undefined,
+    })
+  }
+
+  async #fails(forMs: number, error: unknown): Promise<void> {
+    const poll_error = error instanceof SvcError ? error.problem : 'an unexpected error; see the log'
+    if (poll_error === this.#pollError) return
+    const failing_since = Math.round(this.#ports.clock.now() - forMs)
+    if (await this.#mark({ failing_since, poll_error })) this.#pollError = poll_error
+  }
+
+  async #works(): Promise<void> {
+    if (this.#pollError === undefined) return
+    if (await this.#mark({ failing_since: undefined, poll_error: undefined })) this.#pollError = undefined
+  }
+
+  /** Writes where all look. @returns whether that worked */
+  async #mark(marks: Marks): Promise<boolean> {
+    const { sessions } = this.#ports
     try {
       await currentSession(sessions, this)
-      await sessions.mark(this.name, this.token, { expired_at, lapsed_at, check_at: undefined })
+      await sessions.mark(this.name, this.token, marks)
+      return true
     } catch (error) {
-      log.error('state of session not written', { error })
+      this.#log.error('state of session not written', { error })
+      return false
     }
   }
 

@@ -113,7 +113,7 @@ const health: JsonSchema = {
       type: 'string',
       enum: ['ok', 'degraded'],
       description:
-        'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected.',
+        'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
     },
     version: { type: 'string' },
     role: {
@@ -132,6 +132,10 @@ const health: JsonSchema = {
     },
     sessions: { type: 'integer' },
     connected: { type: 'integer' },
+    failing: {
+      type: 'integer',
+      description: 'Of how many accounts the polls have failed for 30 s or more; absent when of none.',
+    },
     store: { type: 'string', enum: ['ok', 'unavailable'] },
     disk: {
       type: 'string',

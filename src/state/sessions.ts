@@ -7,7 +7,7 @@ import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
-import { type BotInfo, type Marks, marks, sessionKey, sessionName } from '../model/session.ts'
+import { type BotInfo, type Marks, markedTimes, marks, sessionKey, sessionName } from '../model/session.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -144,15 +144,18 @@ export class Sessions {
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
 
-  /** Sets marks (Unix ms) that do not stand yet and removes those given as undefined; not of another login. */
+  /** Sets times that do not stand yet, and a text, and removes what is given as undefined; not of another login. */
   async mark(name: string, token: string, wanted: Marks): Promise<void> {
     await this.#change(async touched => {
       touched.add(name)
       const file = this.token(name)
       if (file?.bot.token !== token) return
       const fields: JsonObject = { ...file.fields, ...file.bot }
-      const given = Object.entries(wanted)
-      const changes = given.filter(([mark, at]) => (fields[mark] === undefined) !== (at === undefined))
+      const changes = Object.entries(wanted).filter(([mark, value]) =>
+        typeof value === 'string'
+          ? fields[mark] !== value
+          : (fields[mark] === undefined) !== (value === undefined),
+      )
       if (changes.length === 0) return
       // What is undefined is not written.
       await writeDurably(this.tokenPath(name), serialized({ ...fields, ...Object.fromEntries(changes) }))
@@ -399,9 +402,11 @@ function parseToken(fields: JsonObject): TokenFile | undefined {
   }
   const user_id = text('user_id')
   if (user_id !== undefined) bot.user_id = user_id
-  for (const mark of marks) {
+  for (const mark of markedTimes) {
     const at = time(mark)
     if (at !== undefined) bot[mark] = at
   }
+  const poll_error = text('poll_error')
+  if (poll_error !== undefined) bot.poll_error = poll_error
   return { bot, fields }
 }

@@ -75,6 +75,19 @@ test('an expired one, since when, and how to heal it', async () => {
   })
 })
 
+test('one whose polls fail: since when and of what', async () => {
+  const failing_since = Date.UTC(2026, 0, 2, 3, 4)
+  const { look } = await withFile('token.json', text =>
+    JSON.stringify({ ...JSON.parse(text), failing_since, poll_error: 'HTTP 599' }),
+  )
+  expect(look.of('sessions/session')).toMatchObject([
+    {
+      severity: 'warning',
+      what: expect.stringMatching(/^polls of "work" fail since 2026-01-02.*HTTP 599/),
+    },
+  ])
+})
+
 test('a lapsed one is warned of, and counts as connected', async () => {
   const at = Date.UTC(2026, 0, 2, 3, 4)
   const { look, seen } = await withFile('token.json', text =>

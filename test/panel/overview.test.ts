@@ -170,6 +170,32 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('polls that fail: with the last error, on the overview and at the account', async () => {
+    await using panel = await withPanel({ clock: testClock() })
+    await write(panel, 'hello')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await panel.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
+    await write(panel, 'ends the poll')
+    await panel.until('failing', async () => {
+      panel.clock.advance(1000)
+      return (await panel.gateway.accounts.list())[0]?.poll_error !== undefined
+    })
+    await says(page, 'WeChat does not answer for 1 account')
+    await page
+      .locator('main')
+      .getByText(/last poll failed.*500/i)
+      .first()
+      .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.goto(new URL('/sessions', page.url()).href)
+    await page
+      .getByText(/last poll failed.*500/i)
+      .first()
+      .waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
   test('a viewer whose clock is wrong sees no trouble where there is none', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')

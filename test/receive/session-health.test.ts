@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { SendRequest } from '../../src/gateway/gateway-api.ts'
+import { readStatus } from '../../src/inspect/status-report.ts'
+import type { SessionCheck } from '../../src/model/session.ts'
 import {
   type Heard,
   healthAfter,
@@ -33,6 +35,18 @@ describe('what follows what', () => {
         connected,
         ['whole', 'bare', 'bare', 'bare'],
         ['connected', 'connected', 'connected', 'lapsed'],
+      ],
+      [
+        'that it did is known of an earlier process too',
+        healthOf({ idle_at: 1 }),
+        ['bare', 'bare', 'bare'],
+        ['connected', 'connected', 'lapsed'],
+      ],
+      [
+        'one that a message ends may have been none: until it gives both again, bare answers say nothing',
+        healthOf({ lapsed_at: 1, idle_at: 1 }),
+        ['alive', 'bare', 'bare', 'bare', 'whole', 'bare', 'bare', 'bare'],
+        [...Array<'connected'>(7).fill('connected'), 'lapsed'],
       ],
       [
         'in a row',
@@ -288,6 +302,77 @@ describe('a silent lapse', () => {
     await using other = await withGateway({ switches: { hold_ms: 0, receive: 'lapsed' } })
     await passUntil(other, 1000, 'many answers', () => other.requests('getupdates') > 9)
     expect(await statusOf(other)).toBe('connected')
+  })
+})
+
+describe('a lapse that began earlier', () => {
+  test('is told by a process that never saw the session well, where another one did', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.until('known', async () => (await t.other.sessions.get('default'))?.bot?.idle_at !== undefined)
+    await t.gateway.close()
+    await t.sandbox.switches({ receive: 'lapsed' })
+    await using next = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+    await passUntil(next, 1000, 'lapsed', async () => (await statusOf(next)) === 'lapsed')
+  })
+
+  test('is not known of a login that never saw an idle poll: a check says that the answer is not clear', async () => {
+    await using t = await withGateway({ switches: { hold_ms: 0, receive: 'lapsed' } })
+    await passUntil(t, 1000, 'many answers', () => t.requests('getupdates') > 4)
+    const check = async () => {
+      let checked: SessionCheck | undefined
+      const checking = t.gateway.accounts.check('').then(found => {
+        checked = found
+      })
+      await passUntil(t, 500, 'checked', () => checked !== undefined)
+      await checking
+      return checked
+    }
+    expect(await check()).toEqual({ session: 'default', status: 'connected', answered: false })
+    await t.sandbox.switches({ receive: 'open' })
+    await t.until('well', async () => (await t.other.sessions.get('default'))?.bot?.idle_at !== undefined)
+    expect(await check()).toEqual({ session: 'default', status: 'connected', answered: true })
+  })
+})
+
+describe('polls that fail', () => {
+  test('for 30 s are told of with the last error, in other processes too, until one works', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
+    const began = t.clock.monotonic()
+    const failing = async () => (await t.gateway.accounts.list())[0]?.failing_since !== undefined
+    await passUntil(t, 500, 'told', failing)
+    expect(t.clock.monotonic() - began).toBeGreaterThanOrEqual(30_000)
+    const poll_error = expect.stringContaining('500')
+    expect((await t.gateway.accounts.list())[0]).toMatchObject({ connected: true, poll_error })
+    expect(await t.gateway.health()).toMatchObject({ status: 'degraded', connected: 1, failing: 1 })
+    const status = () => readStatus({ basePath: t.dir, version: '0' })
+    expect(await status()).toMatchObject({ ok: false, sessions: [{ status: 'connected', poll_error }] })
+    await using watcher = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
+    expect((await watcher.gateway.accounts.list())[0]).toMatchObject({ poll_error })
+    expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })
+    // The last error, not the first one.
+    await t.sandbox.mend()
+    await t.sandbox.fail('getupdates', 'malformed', { times: 0, delay_ms: 0 })
+    const other = async () => !(await t.gateway.accounts.list())[0]?.poll_error?.includes('500')
+    await passUntil(t, 500, 'another error', other)
+    const checking = t.gateway.accounts.check('')
+    await t.until('asked', async () => (await t.other.sessions.get('default'))?.bot?.check_at !== undefined)
+    t.clock.advance(10_000)
+    expect(await checking).toMatchObject({ answered: false, poll_error: expect.any(String) })
+    await t.sandbox.mend()
+    await passUntil(t, 500, 'over', async () => !(await failing()))
+    expect((await t.gateway.accounts.list())[0]).not.toHaveProperty('poll_error')
+    expect(await t.gateway.health()).toMatchObject({ status: 'ok' })
+    expect(await status()).toMatchObject({ ok: true })
+  })
+
+  test('for less are not', async () => {
+    await using t = await withTalk({ switches: { hold_ms: 0 } })
+    await t.sandbox.fail('getupdates', '500', { times: 3, delay_ms: 0 })
+    const failures = () => t.lines.filter(line => line.includes('poll failed')).length
+    await passUntil(t, 500, 'failed thrice', () => failures() === 3)
+    await passUntil(t, 500, 'works', () => t.lines.some(line => line.includes('polling again')))
+    expect(JSON.stringify((await t.other.sessions.get('default'))?.bot)).not.toContain('failing')
   })
 })
 
