@@ -1,6 +1,6 @@
 /** Answers as a fault spoils them. */
 import type { Clock } from '../platform/clock.ts'
-import type { Fault } from './faults.ts'
+import type { Fault, FaultKind } from './faults.ts'
 
 const html = (title: string) =>
   `<!DOCTYPE html><html><head><title>${title}</title></head><body><center><h1>${title}</h1></center></body></html>`
@@ -28,6 +28,31 @@ const breaking = (first: Uint8Array | undefined, clock: Clock) =>
 export const cutAnswer = (how: string, clock: Clock): Response =>
   how === '524' ? page(524, '524: A timeout occurred') : new Response(breaking(undefined, clock))
 
+const nulls = (...names: string[]) => Object.fromEntries(names.map(name => [name, null]))
+
+/** Answers that are the same whatever was asked. */
+const fixedAnswers: { readonly [Kind in FaultKind]?: () => Response } = {
+  '400': () => json({ ret: -1, errmsg: 'bad request' }, 400),
+  '401': () => json({ ret: -1, errmsg: 'Invalid token' }, 401),
+  '404': () => new Response('not found', { status: 404, headers: { 'x-error-message': 'not found' } }),
+  '405': () => new Response('', { status: 405 }),
+  '500': () => new Response('', { status: 500 }),
+  '502': () => page(502, '502 Bad Gateway'),
+  '524': () => page(524, '524: A timeout occurred'),
+  malformed: () =>
+    new Response('{"ret":0,"msgs":[{"item_list":', { headers: { 'content-type': 'application/json' } }),
+  html: () => page(200, 'Welcome'),
+  empty_body: () => new Response('', { headers: { 'content-type': 'application/json' } }),
+  nulls: () =>
+    json({
+      ...nulls('ret', 'errcode', 'errmsg', 'msgs', 'get_updates_buf', 'longpolling_timeout_ms', 'message_id'),
+      ...nulls('typing_ticket', 'upload_full_url', 'upload_param', 'status', 'qrcode'),
+    }),
+  empty: () => json({ ret: 0, msgs: [] }),
+  expired: () => json({ errcode: -14, errmsg: 'session timeout' }),
+  lapsed: () => json({ ret: 0 }),
+}
+
 /**
  * The answer under this fault.
  *
@@ -40,100 +65,34 @@ export async function brokenAnswer(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Response | undefined> {
-  let done = fault.after ? await honest() : undefined
-  const answer = async () => (done ??= await honest())
+  const done = fault.after ? await honest() : undefined
+  const fixed = fixedAnswers[fault.kind]
+  if (fixed) return fixed()
+  if (fault.kind === 'reset') return new Response(breaking(undefined, clock))
+  if (fault.kind === 'hang') {
+    if (!signal.aborted)
+      await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
+    return undefined
+  }
+  if (fault.kind === 'ret' || fault.kind === 'errcode') {
+    // Some clients take this for success and ask again at once (protocol notes 7.2, rule 5).
+    await clock.sleep(fault.delay_ms, signal)
+    return json({ [fault.kind]: fault.code, ...(fault.errmsg !== undefined && { errmsg: fault.errmsg }) })
+  }
+  const right = fault.after ? done : await honest()
+  if (!right) return undefined
+  const { status, headers } = right
   switch (fault.kind) {
-    case '500':
-      return new Response('', { status: 500 })
-    case '400':
-      return json({ ret: -1, errmsg: 'bad request' }, 400)
-    case '401':
-      return json({ ret: -1, errmsg: 'Invalid token' }, 401)
-    case '404':
-      return new Response('not found', { status: 404, headers: { 'x-error-message': 'not found' } })
-    case '405':
-      return new Response('', { status: 405 })
-    case '502':
-      return page(502, '502 Bad Gateway')
-    case '524':
-      return page(524, '524: A timeout occurred')
-    case '201': {
-      const right = await answer()
-      return right && new Response(right.body, { status: 201, headers: right.headers })
-    }
-    case 'hang':
-      await new Promise<void>(resolve => {
-        if (signal.aborted) return resolve()
-        signal.addEventListener('abort', () => resolve(), { once: true })
-      })
-      return undefined
-    case 'reset':
-      return new Response(breaking(undefined, clock))
-    case 'slow': {
-      const right = await answer()
-      if (right?.headers.get('content-type') === 'application/octet-stream')
+    case '201':
+      return new Response(right.body, { status: 201, headers })
+    case 'no_param':
+      return new Response('', { status })
+    case 'slow':
+      if (headers.get('content-type') === 'application/octet-stream')
         return trickled(right, fault.delay_ms, clock, signal)
       await clock.sleep(fault.delay_ms, signal)
       return right
-    }
-    case 'truncated':
-    case 'cut': {
-      const right = await answer()
-      if (!right) return undefined
-      // Half of at most the first MiB: faults are for tests, and a gigabyte need not be read to be cut.
-      const bytes = await firstBytes(right, 1024 * 1024)
-      const half = bytes.slice(0, Math.max(1, bytes.length >> 1))
-      const headers = new Headers(right.headers)
-      headers.delete('content-length')
-      return new Response(fault.kind === 'cut' ? breaking(half, clock) : half, {
-        status: right.status,
-        headers,
-      })
-    }
-    case 'malformed':
-      return new Response('{"ret":0,"msgs":[{"item_list":', {
-        headers: { 'content-type': 'application/json' },
-      })
-    case 'html':
-      return page(200, 'Welcome')
-    case 'empty_body':
-      return new Response('', { headers: { 'content-type': 'application/json' } })
-    case 'nulls':
-      return json({
-        ...{
-          ret: null,
-          errcode: null,
-          errmsg: null,
-          msgs: null,
-          get_updates_buf: null,
-          longpolling_timeout_ms: null,
-        },
-        ...{
-          message_id: null,
-          typing_ticket: null,
-          upload_full_url: null,
-          upload_param: null,
-          status: null,
-          qrcode: null,
-        },
-      })
-    case 'empty':
-      return json({ ret: 0, msgs: [] })
-    case 'ret':
-    case 'errcode':
-      // Some clients take this for success and ask again at once (protocol notes 7.2, rule 5).
-      await clock.sleep(fault.delay_ms, signal)
-      return json({ [fault.kind]: fault.code, ...(fault.errmsg !== undefined && { errmsg: fault.errmsg }) })
-    case 'expired':
-      return json({ errcode: -14, errmsg: 'session timeout' })
-    case 'lapsed':
-      return json({ ret: 0 })
-    case 'no_param': {
-      const right = await answer()
-      return right && new Response('', { status: right.status })
-    }
     case 'corrupt': {
-      const right = await answer()
       const flip = new TransformStream<Uint8Array, Uint8Array>({
         transform(chunk, controller) {
           const bytes = Uint8Array.from(chunk)
@@ -141,10 +100,14 @@ export async function brokenAnswer(
           controller.enqueue(bytes)
         },
       })
-      return (
-        right &&
-        new Response(right.body?.pipeThrough(flip) ?? null, { status: right.status, headers: right.headers })
-      )
+      return new Response(right.body?.pipeThrough(flip) ?? null, { status, headers })
+    }
+    default: {
+      // Half of at most the first MiB: faults are for tests, and a gigabyte need not be read to be cut.
+      const bytes = await firstBytes(right, 1024 * 1024)
+      const half = bytes.slice(0, Math.max(1, bytes.length >> 1))
+      headers.delete('content-length')
+      return new Response(fault.kind === 'cut' ? breaking(half, clock) : half, { status, headers })
     }
   }
 }

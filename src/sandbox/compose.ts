@@ -22,6 +22,7 @@ export const textItem = (text: string): Fields => ({ type: 1, text_item: { text 
 export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fields {
   const { image_key, full_url } = core.switches
   const param = encodeURIComponent(piece.param)
+  const spelledA = Buffer.from(piece.key_hex, 'hex').toString('base64')
   const spelledB = Buffer.from(piece.key_hex).toString('base64')
   const media = (key: string | undefined): Fields => ({
     encrypt_query_param: piece.param,
@@ -39,14 +40,7 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
       return {
         type: 2,
         image_item: {
-          media: media(
-            {
-              a: Buffer.from(piece.key_hex, 'hex').toString('base64'),
-              b: spelledB,
-              c: spelledB,
-              none: undefined,
-            }[image_key],
-          ),
+          media: media({ a: spelledA, b: spelledB, c: spelledB, none: undefined }[image_key]),
           ...(image_key === 'c' && { aeskey: piece.key_hex }),
           // Not an address: WeChat's own id of the picture.
           url: randomBytes(40).toString('hex'),
@@ -73,10 +67,8 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
       return {
         type: 4,
         file_item: {
-          media: media(spelledB),
-          file_name: piece.name ?? 'file.bin',
-          md5: piece.md5,
-          len: String(piece.raw_size),
+          ...{ media: media(spelledB), file_name: piece.name ?? 'file.bin' },
+          ...{ md5: piece.md5, len: String(piece.raw_size) },
         },
       }
     case 'video':
@@ -84,11 +76,8 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
         type: 5,
         video_item: {
           media: media(spelledB),
-          ...{
-            video_size: piece.cipher_size,
-            play_length: Math.round((details.playtime_ms ?? 10_000) / 1000),
-          },
-          ...{ video_md5: piece.md5, thumb_size: 0, ...shape },
+          play_length: Math.round((details.playtime_ms ?? 10_000) / 1000),
+          ...{ video_size: piece.cipher_size, video_md5: piece.md5, thumb_size: 0, ...shape },
         },
       }
   }

@@ -4,16 +4,8 @@ import { badArgument } from '../model/error.ts'
 
 /** The endpoints faults are named by; `*` is any. */
 export const faultEndpoints = [
-  ...[
-    'get_bot_qrcode',
-    'get_qrcode_status',
-    'getupdates',
-    'sendmessage',
-    'getuploadurl',
-    'getconfig',
-    'sendtyping',
-  ],
-  ...['notifystart', 'notifystop', 'upload', 'download', '*'],
+  ...(['get_bot_qrcode', 'get_qrcode_status', 'getupdates', 'sendmessage', 'getuploadurl'] as const),
+  ...(['getconfig', 'sendtyping', 'notifystart', 'notifystop', 'upload', 'download', '*'] as const),
 ] as const
 /** Where a fault strikes. */
 export type FaultEndpoint = (typeof faultEndpoints)[number]

@@ -2,7 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
 import { messageIdOf, newContextToken } from './ids.ts'
-import type { Bot, People } from './people.ts'
+import type { Bot, People, User } from './people.ts'
 import { type Fields, fieldsOf, fromWire, textOf, toWire } from './wire-text.ts'
 
 /** A message of a user that is in the queue now. */
@@ -27,13 +27,7 @@ export class Inbox {
 
   /** The user sends these items; the bot's window opens and its quota is fresh. */
   say(from: string | undefined, to: string | undefined, items: Fields[], extra: Fields = {}): Said {
-    const user = from ? this.#people.ensureUser(from) : this.#people.firstUser()
-    const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
-    if (!bot) {
-      throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {
-        hint: 'Log a session in and scan its QR code first (POST /phone/scan), or name a bot in "to".',
-      })
-    }
+    const { bot, user } = this.#pair(from, to)
     const said = this.#core.db.transaction(() =>
       this.#insert(bot.id, user.id, items, this.#people.heard(bot.id, user.id), extra),
     )
@@ -42,19 +36,19 @@ export class Inbox {
     return said
   }
 
-  /** `count` texts in one transaction, `{n}` in the text replaced by 1, 2, 3 …: a backlog for benchmarks. */
-  bulk(
-    from: string | undefined,
-    to: string | undefined,
-    count: number,
-    text: string,
-  ): { count: number; bot_id: string } {
+  /** Who writes and which bot hears it: as named, else the phone's first user and that user's bot. */
+  #pair(from: string | undefined, to: string | undefined): { bot: Bot; user: User } {
     const user = from ? this.#people.ensureUser(from) : this.#people.firstUser()
     const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
-    if (!bot)
-      throw new SvcError('not_found', 'no bot to write to', {
-        hint: 'Scan a QR code first (POST /phone/scan).',
-      })
+    if (bot) return { bot, user }
+    throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {
+      hint: 'Log a session in and scan its QR code first (POST /phone/scan), or name a bot in "to".',
+    })
+  }
+
+  /** `count` texts in one transaction, `{n}` in the text replaced by 1, 2, 3 …: a backlog for benchmarks. */
+  bulk(from: string | undefined, to: string | undefined, count: number, text: string) {
+    const { bot, user } = this.#pair(from, to)
     this.#core.db.transaction(() => {
       const token = this.#people.heard(bot.id, user.id)
       for (let n = 1; n <= count; n++) {
@@ -69,15 +63,7 @@ export class Inbox {
   /** Puts exactly this JSON text in the queue, right or wrong. */
   raw(wire: string, to: string | undefined): Said {
     const message = fieldsOf(fromWire(wire))
-    const botId = to ?? textOf(message.to_user_id)
-    const bot =
-      this.#people.bot(botId) ?? (botId ? undefined : this.#people.botFor(this.#people.firstUser().id))
-    if (!bot) {
-      throw new SvcError('not_found', 'no such bot', {
-        field: 'to',
-        hint: 'Name a bot in "to"; GET /phone/state lists them.',
-      })
-    }
+    const { bot } = this.#pair(undefined, to ?? (textOf(message.to_user_id) || undefined))
     const userId = textOf(message.from_user_id)
     const said = this.#core.db.transaction(() => {
       if (userId && userId !== bot.id && message.message_type !== 2) {

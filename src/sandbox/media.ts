@@ -3,9 +3,10 @@
  * the emulator's own, so that it checks our client instead of agreeing with its mistakes.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
-import { writeSync } from 'node:fs'
-import { type FileHandle, open, readdir, rename } from 'node:fs/promises'
+import { createReadStream, writeSync } from 'node:fs'
+import { open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pipeline, Readable } from 'node:stream'
 import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
 import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
@@ -145,18 +146,12 @@ export class Media {
   }
 
   /** The bytes as the user sees them. */
-  async *open(piece: Piece): AsyncGenerator<Uint8Array> {
+  open(piece: Piece): ReadableStream<Uint8Array> {
+    const file = createReadStream(this.path(piece), { highWaterMark: readBytes })
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
-    const file = await open(this.path(piece), 'r')
-    try {
-      for await (const chunk of chunksOf(file)) {
-        const bytes = piece.plain ? chunk : decipher.update(chunk)
-        if (bytes.length > 0) yield bytes
-      }
-      if (!piece.plain) yield decipher.final()
-    } finally {
-      await file.close()
-    }
+    // An error, and the end of whoever reads, is told along the line.
+    const bytes: unknown = Readable.toWeb(piece.plain ? file : pipeline(file, decipher, () => {}))
+    return bytes as ReadableStream<Uint8Array>
   }
 
   /** The piece an outgoing or incoming item carries. */
@@ -214,15 +209,6 @@ export class Media {
       await removeQuietly(partial)
       throw error
     }
-  }
-}
-
-async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
-  for (;;) {
-    // A buffer of its own per chunk: whoever reads may keep it while we go on.
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(readBytes), 0, readBytes)
-    if (bytesRead === 0) return
-    yield buffer.subarray(0, bytesRead)
   }
 }
 

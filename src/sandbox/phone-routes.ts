@@ -24,10 +24,7 @@ export interface PhoneRoute {
 const mediaKinds = ['image', 'voice', 'file', 'video'] as const
 const quoteForms = ['id', 'partial', 'full', 'type0', 'type8'] as const
 const repeats = ['same_id', 'new_id', 'new_token'] as const
-const fromTo = {
-  from: "user id; default the phone's first user",
-  to: 'bot id; default the bot of that user',
-}
+const fromTo = { from: "user id; default the phone's first user", to: 'bot id; default the bot of that user' }
 const quoting = {
   quote: 'message_id to quote',
   how: `form of the quote: ${quoteForms.join(', ')}; default by the switch`,
@@ -35,69 +32,62 @@ const quoting = {
 }
 const which = { qrcode: 'key or link of the QR code; default the newest that fits' }
 
+type Run = PhoneRoute['run']
+const get = (path: string, what: string, args: PhoneRoute['args'], run: Run): PhoneRoute => ({
+  method: 'GET',
+  path: `/phone/${path}`,
+  what,
+  args,
+  run,
+})
+const post: typeof get = (...given) => ({ ...get(...given), method: 'POST' })
+
+/** The newest so many messages. */
+const newest = (args: PhoneArgs) => Math.min(args.count('limit') ?? 100, 100_000)
+
 /** Every call with a JSON answer. */
 export const phoneRoutes: PhoneRoute[] = [
-  {
-    method: 'GET',
-    path: '/phone/state',
-    what: 'Users, bots, QR codes, switches, faults, time',
-    args: {},
-    run: (_args, world) => seenState(world),
-  },
-  {
-    method: 'POST',
-    path: '/phone/scan',
-    what: 'Scan a QR code',
-    args: {
+  get('state', 'Users, bots, QR codes, switches, faults, time', {}, (_args, world) => seenState(world)),
+  post(
+    'scan',
+    'Scan a QR code',
+    {
       ...which,
       user: 'who scans; default the first user',
       confirm: 'true: agree in the same breath',
       verify_code: 'digits to ask for at this login',
     },
-    run: (args, world) =>
-      seenLogin(
-        world.logins.scan({
-          qrcode: args.text('qrcode'),
-          user: args.text('user'),
-          confirm: args.flag('confirm'),
-          verify_code: args.text('verify_code'),
-        }),
-      ),
-  },
-  {
-    method: 'POST',
-    path: '/phone/confirm',
-    what: 'Agree to the scanned login',
-    args: which,
-    run: (args, world) => seenLogin(world.logins.confirm(args.text('qrcode'))),
-  },
-  {
-    method: 'POST',
-    path: '/phone/expire',
-    what: "Let a QR code expire now; with bot: let that bot's token expire (-14)",
-    args: { ...which, bot: 'bot id' },
-    run(args, world) {
+    (args, { logins }) => {
+      const [qrcode, user, code] = [args.text('qrcode'), args.text('user'), args.text('verify_code')]
+      return seenLogin(logins.scan({ qrcode, user, confirm: args.flag('confirm'), verify_code: code }))
+    },
+  ),
+  post('confirm', 'Agree to the scanned login', which, (args, { logins }) =>
+    seenLogin(logins.confirm(args.text('qrcode'))),
+  ),
+  post(
+    'expire',
+    "Let a QR code expire now; with bot: let that bot's token expire (-14)",
+    { ...which, bot: 'bot id' },
+    (args, { logins, people }) => {
       const bot = args.text('bot')
-      if (bot === undefined) return seenLogin(world.logins.expire(args.text('qrcode')))
-      if (!world.people.bot(bot)) throw new SvcError('not_found', 'no such bot', { field: 'bot' })
-      world.people.expire(bot)
+      if (bot === undefined) return seenLogin(logins.expire(args.text('qrcode')))
+      if (!people.bot(bot)) throw new SvcError('not_found', 'no such bot', { field: 'bot' })
+      people.expire(bot)
       return { bot_id: bot, live: false }
     },
-  },
-  {
-    method: 'POST',
-    path: '/phone/verify',
-    what: 'Ask for digits at this login; the answer shows what the phone shows',
-    args: { ...which, code: 'the digits; random by default' },
-    run: (args, world) =>
-      seenLogin(world.logins.verify({ qrcode: args.text('qrcode'), code: args.text('code') })),
-  },
-  {
-    method: 'POST',
-    path: '/phone/say',
-    what: 'The user writes to the bot',
-    args: { text: 'the words', ...fromTo, ...quoting, message_id: 'an id of your own (uint64)' },
-    run(args, world) {
+  ),
+  post(
+    'verify',
+    'Ask for digits at this login; the answer shows what the phone shows',
+    { ...which, code: 'the digits; random by default' },
+    (args, { logins }) => seenLogin(logins.verify({ qrcode: args.text('qrcode'), code: args.text('code') })),
+  ),
+  post(
+    'say',
+    'The user writes to the bot',
+    { text: 'the words', ...fromTo, ...quoting, message_id: 'an id of your own (uint64)' },
+    (args, world) => {
       const item = { ...textItem(args.need('text')), ...quoteIn(args, world) }
       const id = args.text('message_id')
       return world.inbox.say(
@@ -107,12 +97,11 @@ export const phoneRoutes: PhoneRoute[] = [
         id === undefined ? {} : { message_id: id },
       )
     },
-  },
-  {
-    method: 'POST',
-    path: '/phone/media',
-    what: 'The user sends the request body as a picture, voice, file or video',
-    args: {
+  ),
+  post(
+    'media',
+    'The user sends the request body as a picture, voice, file or video',
+    {
       kind: mediaKinds.join(' | '),
       name: 'file name',
       ...fromTo,
@@ -122,128 +111,97 @@ export const phoneRoutes: PhoneRoute[] = [
       width: 'of a picture or video',
       height: 'of a picture or video',
     },
-    async run(args, world) {
+    async (args, world) => {
       const kind = args.one<MediaKind>('kind', mediaKinds) ?? 'file'
       const quote = quoteIn(args, world)
       const piece = await world.media.add(kind, args.text('name') ?? null, args.body)
+      const [width, height, playtime] = [args.count('width'), args.count('height'), args.count('playtime_ms')]
       const item = mediaItem(world.core, piece, {
-        origin: args.origin,
-        playtime_ms: args.count('playtime_ms'),
-        transcript: args.text('transcript'),
-        width: args.count('width'),
-        height: args.count('height'),
+        ...{ origin: args.origin, playtime_ms: playtime, transcript: args.text('transcript'), width, height },
       })
       const said = world.inbox.say(args.text('from'), args.text('to'), [{ ...item, ...quote }])
       return { ...said, media_id: piece.id, size: piece.raw_size, md5: piece.md5 }
     },
-  },
-  {
-    method: 'POST',
-    path: '/phone/raw',
-    what: 'Put exactly this WeixinMessage in the queue of a bot',
-    args: {
+  ),
+  post(
+    'raw',
+    'Put exactly this WeixinMessage in the queue of a bot',
+    {
       message: 'the message',
       message_json: 'or its JSON text, sent as it stands',
       to: 'bot id; default to_user_id',
     },
-    run: (args, world) => world.inbox.raw(args.text('message_json') ?? args.json('message'), args.text('to')),
-  },
-  {
-    method: 'POST',
-    path: '/phone/repeat',
-    what: 'Send a message of the user once more, as upstream is known to do',
-    args: { seq: 'of the message', how: repeats.join(' | ') },
-    run: (args, world) => world.inbox.repeat(args.count('seq') ?? 0, args.one('how', repeats) ?? 'same_id'),
-  },
-  {
-    method: 'POST',
-    path: '/phone/bulk',
-    what: 'A backlog of many texts at once',
-    args: { count: 'how many', text: '{n} becomes 1, 2, 3 …', ...fromTo },
-    run: (args, world) =>
-      world.inbox.bulk(
-        args.text('from'),
-        args.text('to'),
+    (args, { inbox }) => inbox.raw(args.text('message_json') ?? args.json('message'), args.text('to')),
+  ),
+  post(
+    'repeat',
+    'Send a message of the user once more, as upstream is known to do',
+    { seq: 'of the message', how: repeats.join(' | ') },
+    (args, { inbox }) => inbox.repeat(args.count('seq') ?? 0, args.one('how', repeats) ?? 'same_id'),
+  ),
+  post(
+    'bulk',
+    'A backlog of many texts at once',
+    { count: 'how many', text: '{n} becomes 1, 2, 3 …', ...fromTo },
+    (args, { inbox }) => {
+      const [count, text] = [
         Math.min(args.count('count') ?? 1000, 1_000_000),
         args.text('text') ?? 'message {n}',
-      ),
-  },
-  {
-    method: 'GET',
-    path: '/phone/messages',
-    what: 'The conversations as the users see them, oldest first',
-    args: {
+      ]
+      return inbox.bulk(args.text('from'), args.text('to'), count, text)
+    },
+  ),
+  get(
+    'messages',
+    'The conversations as the users see them, oldest first',
+    {
       user: 'of this user alone',
       from: 'bot | user',
       after: 'seq to start after',
       before: 'seq to end before',
       limit: 'newest so many (100)',
     },
-    run(args, world) {
+    (args, world) => {
       const from = args.one('from', ['bot', 'user'] as const)
-      const messages = seenMessages(world, {
-        user: args.text('user'),
-        after: args.count('after'),
-        before: args.count('before'),
-        limit: Math.min(args.count('limit') ?? 100, 100_000),
-      })
+      const [after, before] = [args.count('after'), args.count('before')]
+      const messages = seenMessages(world, { user: args.text('user'), after, before, limit: newest(args) })
       return { messages: from ? messages.filter(message => message.from === from) : messages }
     },
-  },
-  {
-    method: 'GET',
-    path: '/phone/chat',
-    what: 'The conversation of one user as plain lines, oldest first',
-    args: { user: 'user id; default the first user', limit: 'newest so many messages (100)' },
-    run: (args, world) =>
-      chatText(world, {
-        user: args.text('user'),
-        limit: Math.min(args.count('limit') ?? 100, 100_000),
-      }),
-  },
-  {
-    method: 'POST',
-    path: '/phone/users',
-    what: 'A new user',
-    args: { name: 'shown name', id: 'an id of your own' },
-    run: (args, world) => world.people.addUser({ id: args.text('id'), name: args.text('name') }),
-  },
-  {
-    method: 'GET',
-    path: '/phone/switches',
-    what: 'How this WeChat behaves, and what each switch means',
-    args: {},
-    run: (_args, { core }) =>
-      Object.fromEntries(
-        Object.entries(switchTable).map(([name, row]) => [
-          name,
-          { value: core.switches[name as SwitchName], ...row },
-        ]),
-      ),
-  },
-  {
-    method: 'POST',
-    path: '/phone/switches',
-    what: 'Change switches: {"quota": 0, "replay": "never"}',
-    args: { '<switch>': 'its value', reset: 'true: all to their defaults first' },
-    run(args, { core }) {
+  ),
+  get(
+    'chat',
+    'The conversation of one user as plain lines, oldest first',
+    { user: 'user id; default the first user', limit: 'newest so many messages (100)' },
+    (args, world) => chatText(world, { user: args.text('user'), limit: newest(args) }),
+  ),
+  post('users', 'A new user', { name: 'shown name', id: 'an id of your own' }, (args, { people }) =>
+    people.addUser({ id: args.text('id'), name: args.text('name') }),
+  ),
+  get('switches', 'How this WeChat behaves, and what each switch means', {}, (_args, { core }) =>
+    Object.fromEntries(
+      Object.entries(switchTable).map(([name, row]) => [
+        name,
+        { value: core.switches[name as SwitchName], ...row },
+      ]),
+    ),
+  ),
+  post(
+    'switches',
+    'Change switches: {"quota": 0, "replay": "never"}',
+    { '<switch>': 'its value', reset: 'true: all to their defaults first' },
+    (args, { core }) => {
       const { reset, ...changes } = args.all()
       if (reset === true || reset === 'true') core.resetSwitches()
       return core.setSwitches(changes)
     },
-  },
-  {
-    method: 'GET',
-    path: '/phone/faults',
-    what: 'The faults set, the kinds there are',
-    args: {},
-    run: (_args, { faults }) => ({ faults: faults.list(), endpoints: faultEndpoints, kinds: faultKinds }),
-  },
-  {
-    method: 'POST',
-    path: '/phone/faults',
-    what: 'Break something on purpose',
-    args: {
+  ),
+  get('faults', 'The faults set, the kinds there are', {}, (_args, { faults }) => ({
+    ...{ faults: faults.list(), endpoints: faultEndpoints, kinds: faultKinds },
+  })),
+  post(
+    'faults',
+    'Break something on purpose',
+    {
       endpoint: 'getupdates, sendmessage, upload, …; * is any',
       kind: 'see GET /phone/faults',
       times: 'how often (1); 0 until deleted',
@@ -254,36 +212,28 @@ export const phoneRoutes: PhoneRoute[] = [
       code: 'for ret and errcode',
       errmsg: 'for ret and errcode',
     },
-    run(args, { faults, core }) {
+    (args, { faults, core }) => {
       const fault = faults.add(args.all())
       // Polls that are held now were asked before the fault; the next ones meet it.
       core.changed()
       return fault
     },
-  },
+  ),
   {
+    ...get(
+      'faults',
+      'Mend it again',
+      { id: 'one of them', endpoint: 'those of an endpoint' },
+      (args, { faults }) => ({
+        removed: faults.clear({ id: args.text('id'), endpoint: args.text('endpoint') }),
+      }),
+    ),
     method: 'DELETE',
-    path: '/phone/faults',
-    what: 'Mend it again',
-    args: { id: 'one of them', endpoint: 'those of an endpoint' },
-    run: (args, { faults }) => ({
-      removed: faults.clear({ id: args.text('id'), endpoint: args.text('endpoint') }),
-    }),
   },
-  {
-    method: 'POST',
-    path: '/phone/clock',
-    what: "Move the world's time forward",
-    args: { advance_ms: 'milliseconds' },
-    run: (args, { core }) => ({ now: core.advance(args.count('advance_ms') ?? 0) }),
-  },
-  {
-    method: 'GET',
-    path: '/phone/stats',
-    what: 'Counters: requests, polls, sends, uploads',
-    args: {},
-    run: (_args, { core }) => core.stats,
-  },
+  post('clock', "Move the world's time forward", { advance_ms: 'milliseconds' }, (args, { core }) => ({
+    now: core.advance(args.count('advance_ms') ?? 0),
+  })),
+  get('stats', 'Counters: requests, polls, sends, uploads', {}, (_args, { core }) => core.stats),
 ]
 
 function quoteIn(args: PhoneArgs, { core }: World): { ref_msg?: Fields } {

@@ -1,5 +1,6 @@
 /** The simulated phone: a page for people, the same actions as plain HTTP calls for scripts, and live news of both. */
 import { toString as qrToString } from 'qrcode'
+import { sniffType } from '../media/content-type.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Piece } from './media.ts'
 import pageCss from './page/phone.css' with { type: 'text' }
@@ -117,22 +118,10 @@ async function showQr(world: World, qrcode: string): Promise<Response> {
 async function showMedia(world: World, id: string): Promise<Response> {
   const piece = world.media.byId(id)
   if (!piece) throw new SvcError('not_found', 'no such media')
-  const bytes = world.media.open(piece)
-  const first = await bytes.next()
-  const head = first.done ? new Uint8Array() : first.value
-  let given = false
-  const body = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const next = given ? await bytes.next() : { done: first.done, value: head }
-      given = true
-      if (next.done) controller.close()
-      else controller.enqueue(next.value as Uint8Array)
-    },
-    cancel: () => void bytes.return(undefined),
-  })
-  const type = typeOf(head)
+  const { type: found, rest } = await sniffType(world.media.open(piece))
+  const type = /^(image|audio|video)\/(?!svg)/.test(found) ? found : 'application/octet-stream'
   const name = encodeURIComponent(piece.name ?? nameFor(piece, type))
-  return new Response(body, {
+  return new Response(rest, {
     headers: {
       ...common,
       // What a sender calls HTML or SVG must not run here: only what is a picture, sound or film by its bytes is shown.
@@ -141,26 +130,6 @@ async function showMedia(world: World, id: string): Promise<Response> {
       'content-disposition': `${type === 'application/octet-stream' ? 'attachment' : 'inline'}; filename*=UTF-8''${name}`,
     },
   })
-}
-
-const magic: [type: string, at: number, bytes: string][] = [
-  ['image/png', 0, '\x89PNG'],
-  ['image/jpeg', 0, '\xff\xd8\xff'],
-  ['image/gif', 0, 'GIF8'],
-  ['image/webp', 8, 'WEBP'],
-  ['audio/wav', 8, 'WAVE'],
-  ['image/bmp', 0, 'BM'],
-  ['audio/mpeg', 0, 'ID3'],
-  ['audio/mpeg', 0, '\xff\xfb'],
-  ['audio/ogg', 0, 'OggS'],
-  ['audio/mp4', 4, 'ftypM4A'],
-  ['video/mp4', 4, 'ftyp'],
-  ['video/webm', 0, '\x1aE\xdf\xa3'],
-]
-
-function typeOf(head: Uint8Array): string {
-  const start = Buffer.from(head.subarray(0, 16)).toString('latin1')
-  return magic.find(([, at, bytes]) => start.startsWith(bytes, at))?.[0] ?? 'application/octet-stream'
 }
 
 const nameFor = (piece: Piece, type: string) =>

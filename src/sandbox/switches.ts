@@ -12,14 +12,12 @@ interface Row<T extends string | number> {
   readonly what: string
 }
 
-const words = <const V extends readonly [string, ...string[]]>(
-  what: string,
-  ...values: V
-): Row<V[number]> => ({
-  default: values[0],
-  values,
-  what,
-})
+type Split<S extends string> = S extends `${infer One} ${infer Rest}` ? One | Split<Rest> : S
+/** @param values separated by spaces, the default first */
+const words = <const S extends string>(what: string, values: S): Row<Split<S>> => {
+  const all = values.split(' ') as Split<S>[]
+  return { default: all[0]!, values: all, what }
+}
 const count = (what: string, value: number): Row<number> => ({ default: value, what })
 const text = (what: string): Row<string> => ({ default: '', what })
 
@@ -27,33 +25,25 @@ const text = (what: string): Row<string> => ({ default: '', what })
 export const switchTable = {
   replay: words(
     'until_advance: a batch comes again until a newer cursor is presented; never: once returned it is gone; always: any old cursor replays',
-    'until_advance',
-    'never',
-    'always',
+    'until_advance never always',
   ),
-  empty_cursor: words('what an empty cursor brings', 'backlog', 'replay_all'),
+  empty_cursor: words('what an empty cursor brings', 'backlog replay_all'),
   batch: count('most messages in one getupdates answer', 100),
   hold_ms: count('longest hold of getupdates and get_qrcode_status, milliseconds', 28_000),
   longpolling_timeout_ms: count('advertised to the client; 0 leaves the field out', 35_000),
   pollers: words(
     'two polls of one bot: share the messages, or the older poll is answered empty',
-    'share',
-    'kick_older',
+    'share kick_older',
   ),
-  duplicate: words('each inbound message comes a second time', 'off', 'same_id', 'new_id', 'new_token'),
+  duplicate: words('each inbound message comes a second time', 'off same_id new_id new_token'),
   duplicate_after_ms: count('how much later, milliseconds', 2000),
   create_time: words(
     'create_time_ms of inbound messages; with whole seconds two equal ones cannot be told from one that came twice',
-    'milliseconds',
-    'whole_seconds',
+    'milliseconds whole_seconds',
   ),
   receive: words(
     'the receive side of a bot that lives is open, answers -14 (expired), or lapses silently: after the hold it answers without msgs and without a cursor; it stays so until it is set to open, or until the bot says notifystart (until_start)',
-    'open',
-    'expired',
-    'expired_until_start',
-    'lapsed',
-    'lapsed_until_start',
+    'open expired expired_until_start lapsed lapsed_until_start',
   ),
   receive_heals_after: count(
     'a receive side that is not open heals by itself after this many answers; 0: never',
@@ -61,51 +51,39 @@ export const switchTable = {
   ),
   refused: words(
     'this endpoint alone answers -14, while getupdates goes on as before',
-    'none',
-    'sendmessage',
-    'sendtyping',
-    'getconfig',
-    'getuploadurl',
-    'all',
+    'none sendmessage sendtyping getconfig getuploadurl all',
   ),
   hold_cut: words(
     'a gateway ends a long poll: with a 524 page, or by closing the connection',
-    'off',
-    '524',
-    'reset',
+    'off 524 reset',
   ),
   hold_cut_after_ms: count('how long that gateway lets a poll wait, milliseconds', 16_000),
-  notifystart: words('what notifystart answers', 'accept', 'fail'),
+  notifystart: words('what notifystart answers', 'accept fail'),
   notifystop: words(
     'a bot after notifystop, until its next notifystart: sends work; are refused; are accepted and never shown',
-    'ignored',
-    'refuse_sends',
-    'drop_sends',
+    'ignored refuse_sends drop_sends',
   ),
-  ret: words('ret:0 in successful answers (getconfig always has it)', 'present', 'omitted'),
-  expired_form: words('which field says -14', 'errcode', 'ret', 'both'),
-  window: words('a send after the window closed', 'refuse', 'silent_drop', 'off'),
+  ret: words('ret:0 in successful answers (getconfig always has it)', 'present omitted'),
+  expired_form: words('which field says -14', 'errcode ret both'),
+  window: words('a send after the window closed', 'refuse silent_drop off'),
   window_ms: count('how long after an inbound message the bot may send, milliseconds', 86_400_000),
   quota: count('accepted sends per inbound message; 0 switches it off', 10),
-  burst: words('more than 2 sends in 1 s, or 12 in 5 min to one user, are refused', 'on', 'off'),
+  burst: words('more than 2 sends in 1 s, or 12 in 5 min to one user, are refused', 'on off'),
   text_limit: count('longest text in UTF-8 bytes', 16_384),
-  missing_context_token: words('a send without context_token', 'accept', 'refuse', 'drop'),
-  client_id_reuse: words('a second send with the same client_id', 'first_only', 'show_all'),
-  voice_out: words('a voice bubble sent by the bot', 'not_rendered', 'render'),
-  send_reply: words('the answer to sendmessage', 'message_id', 'ret', 'empty'),
-  upload_url: words('what getuploadurl returns', 'full', 'legacy', 'both'),
-  upload_method: words('what the CDN accepts for an upload', 'post', 'put', 'both'),
-  upload_check: words('how uploads are checked: decrypt, size and MD5; or the size alone', 'full', 'size'),
-  full_url: words('full_url in inbound media', 'present', 'omitted'),
+  missing_context_token: words('a send without context_token', 'accept refuse drop'),
+  client_id_reuse: words('a second send with the same client_id', 'first_only show_all'),
+  voice_out: words('a voice bubble sent by the bot', 'not_rendered render'),
+  send_reply: words('the answer to sendmessage', 'message_id ret empty'),
+  upload_url: words('what getuploadurl returns', 'full legacy both'),
+  upload_method: words('what the CDN accepts for an upload', 'post put both'),
+  upload_check: words('how uploads are checked: decrypt, size and MD5; or the size alone', 'full size'),
+  full_url: words('full_url in inbound media', 'present omitted'),
   image_key: words(
     'key spelling of inbound images: c = image_item.aeskey in hex (and b); a = base64 of the bytes; b = base64 of hex; none = plain bytes',
-    'c',
-    'a',
-    'b',
-    'none',
+    'c a b none',
   ),
-  quote: words('how a quote of the user arrives', 'id', 'partial', 'full', 'type0', 'type8'),
-  verify_code: words('whether a scan asks for digits', 'off', 'on'),
+  quote: words('how a quote of the user arrives', 'id partial full type0 type8'),
+  verify_code: words('whether a scan asks for digits', 'off on'),
   qr_ttl_ms: count('life of a QR code, milliseconds', 120_000),
   redirect_host: text('host[:port] announced once per login by scaned_but_redirect; empty: no redirect'),
   typing_ms: count('how long the typing indicator stays, milliseconds', 6000),
