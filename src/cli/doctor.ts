@@ -2,13 +2,13 @@
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
-import { type Severity, subjects } from '../doctor/finding.ts'
+import { subjects } from '../doctor/finding.ts'
 import { badArgument } from '../model/error.ts'
 import { counted } from '../platform/format.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
 import { portFlags } from './advice.ts'
-import { jsonLine } from './print.ts'
+import { findingLines, jsonLine } from './print.ts'
 import { installedServices } from './service-look.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -32,30 +32,14 @@ export async function runDoctor(
   return report.ok ? 0 : 1
 }
 
-const signs: Readonly<Record<Severity, { sign: string; word: string; paint: (text: string) => string }>> = {
-  ok: { sign: '✓', word: 'ok', paint: colours.green },
-  note: { sign: '·', word: 'note', paint: colours.cyan },
-  warning: { sign: '!', word: 'warning', paint: colours.yellow },
-  error: { sign: '✗', word: 'error', paint: colours.red },
-}
-const wordWidth = 'warning'.length
-
 /** Grouped by subject; signs and colours on a terminal that has them, words elsewhere. */
 function reportText({ findings, counts, base_path }: Report): string {
-  const mark = (severity: Severity) => {
-    const { sign, word, paint } = signs[severity]
-    return paint(colours.shown ? sign : word.padEnd(wordWidth))
-  }
-  const indent = ' '.repeat(colours.shown ? 4 : wordWidth + 4)
   const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
   for (const subject of subjects) {
     const own = findings.filter(finding => finding.subject === subject)
     if (own.length === 0) continue
     lines.push('', colours.bold(subject))
-    for (const { severity, what, fix } of own) {
-      lines.push(`  ${mark(severity)} ${oneLine(what)}`)
-      if (fix !== undefined) lines.push(`${indent}${colours.dim('fix:')} ${oneLine(fix)}`)
-    }
+    for (const { severity, what, fix } of own) lines.push(...findingLines(severity, what, fix, '  '))
   }
   const bad = [
     ...(counts.error > 0 ? [colours.red(counted(counts.error, 'error'))] : []),

@@ -4,11 +4,11 @@ import { folder } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import { type Applied, applyMove } from '../migrate/apply.ts'
 import { type Plan, planMove } from '../migrate/plan.ts'
-import { type Finding, type Program, programNames } from '../migrate/source.ts'
+import { type Program, programNames } from '../migrate/source.ts'
 import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog } from '../platform/log.ts'
-import { jsonLine } from './print.ts'
+import { findingLines, jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine, table } from './text.ts'
 
@@ -32,96 +32,46 @@ export async function runMigrate(
   return report.complete ? 0 : 1
 }
 
-/** What is said of a move: no secrets in it. */
-interface Report {
-  program: Program
-  from: string
-  into: string
-  dry_run: boolean
-  /** Nothing was, or would be, left behind. */
-  complete: boolean
-  /** The other program works at this moment, as far as one can see. */
-  running: boolean
-  default_session?: string
-  sessions: SessionReport[]
-  history?: {
-    messages: number
-    received: number
-    sent: number
-    added?: number
-    left_out?: number
-    damaged: number
-    media_lost: number
-  }
-  findings: Finding[]
-}
-
-interface SessionReport {
-  name: string
-  from_name: string
-  bot_id: string
-  user_id?: string
-  /** What happens, or happened, to the login. */
-  login: 'added' | 'renewed' | 'kept' | 'failed'
-  /** Whether polling goes on where the other program stopped. */
-  cursor: 'taken' | 'kept' | 'none'
-  users: number
-}
+/** What happens, or happened, to a login. */
+type Login = 'added' | 'renewed' | 'kept' | 'failed'
 
 const planned = { add: 'added', renew: 'renewed', merge: 'kept' } as const
+type Report = ReturnType<typeof reportOf>
 
-function reportOf(plan: Plan, applied: Applied | undefined): Report {
-  const findings = [...plan.findings, ...(applied?.findings ?? [])]
-  const { history, tally } = plan
-  const sessions = plan.sessions.map(({ action, name, source }): SessionReport => {
+/** What is said of a move: no secrets in it. */
+function reportOf(plan: Plan, applied: Applied | undefined) {
+  const findings = [...plan.findings, ...(applied?.findings.list ?? [])]
+  const { history, tally, program, from, into, running, defaultSession } = plan
+  const sessions = plan.sessions.map(({ action, name, source }) => {
     const done = applied?.sessions.get(name)
-    const login = done === undefined ? planned[action] : 'failed' in done ? 'failed' : done.login
-    return {
-      name,
-      from_name: source.name,
-      bot_id: source.bot_id,
-      ...(source.user_id !== undefined && { user_id: source.user_id }),
-      login,
-      cursor: login === 'kept' ? 'kept' : login === 'failed' || source.cursor === '' ? 'none' : 'taken',
-      users: source.users.size,
-    }
+    const login: Login = done === undefined ? planned[action] : 'failed' in done ? 'failed' : done.login
+    const { bot_id, user_id, users } = source
+    // Whether polling goes on where the other program stopped.
+    const cursor: Cursor =
+      login === 'kept' ? 'kept' : login === 'failed' || source.cursor === '' ? 'none' : 'taken'
+    return { name, from_name: source.name, bot_id, user_id, login, cursor, users: users.size }
   })
   return {
-    program: plan.program,
-    from: plan.from,
-    into: plan.into,
+    ...{ program, from, into, running, default_session: defaultSession, sessions },
     dry_run: applied === undefined,
+    /** Nothing was, or would be, left behind. */
     complete: !findings.some(({ level }) => level === 'problem'),
-    running: plan.running,
-    ...(plan.defaultSession !== undefined && { default_session: plan.defaultSession }),
-    sessions,
-    ...(history && {
-      history: {
-        messages: history.rows,
-        received: tally.received,
-        sent: tally.sent,
-        ...(applied && { added: applied.history.added, left_out: applied.history.leftOut }),
-        damaged: tally.damaged,
-        media_lost: tally.mediaLost,
-      },
-    }),
+    history: history && {
+      ...{ messages: history.rows, received: tally.received, sent: tally.sent },
+      ...{ added: applied?.history.added, left_out: applied?.history.leftOut },
+      ...{ damaged: tally.damaged, media_lost: tally.mediaLost },
+    },
     findings,
   }
 }
 
+type Cursor = 'taken' | 'kept' | 'none'
 const logins = {
   added: 'new',
   renewed: 'newer login',
   kept: 'is there already',
   failed: 'not taken over',
 } as const
-
-const signs: Readonly<Record<Finding['level'], { sign: string; paint: (text: string) => string }>> = {
-  problem: { sign: '✗', paint: colours.red },
-  warning: { sign: '!', paint: colours.yellow },
-  note: { sign: '·', paint: colours.cyan },
-}
-const wordWidth = 'warning'.length
 
 function textOf(report: Report): string {
   const { bold, dim, green, yellow } = colours
@@ -149,12 +99,7 @@ function textOf(report: Report): string {
         : `: ${added} new, ${messages - added - (left_out ?? 0)} there already${left_out ? `, ${left_out} left out` : ''}`
     lines.push(`${dim('history')}  ${messages} messages, ${received} received and ${sent} sent${done}`, '')
   }
-  for (const { level, text, hint } of report.findings) {
-    const { sign, paint } = signs[level]
-    lines.push(`${paint(colours.shown ? sign : level.padEnd(wordWidth))} ${oneLine(text)}`)
-    if (hint !== undefined)
-      lines.push(`${' '.repeat(colours.shown ? 2 : wordWidth + 1)}${dim(oneLine(hint))}`)
-  }
+  for (const { level, text, hint } of report.findings) lines.push(...findingLines(level, text, hint))
   const end = report.dry_run
     ? 'nothing was changed: run it without --dry-run to do it'
     : report.complete

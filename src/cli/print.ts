@@ -4,6 +4,7 @@ import type { SvcError } from '../model/error.ts'
 import { maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
 import { colours, errColours } from './terminal.ts'
+import { oneLine } from './text.ts'
 
 // What JSON leaves as it is and a terminal may obey: C1 controls, and what turns the direction of writing.
 const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
@@ -40,3 +41,19 @@ ${colours.green('  ___ __   __  ___ ')}
 ${colours.green(' (_-<\\ \\ / / / _| ')}  ${colours.bold('svc')} ${version}
 ${colours.green(' /__/ \\_/_/  \\__| ')}  WeChat bot accounts as tools
 `
+
+const { red, yellow, cyan, green } = colours
+const signs: Readonly<Record<string, readonly [string, (text: string) => string]>> = {
+  ...{ ok: ['✓', green], note: ['·', cyan], warning: ['!', yellow], error: ['✗', red], problem: ['✗', red] },
+}
+
+/** What was found, and what to do about it: signs and colours on a terminal that has them, words elsewhere. */
+export function findingLines(level: string, what: string, fix: string | undefined, indent = ''): string[] {
+  const [sign, paint] = signs[level]!
+  const mark = paint(colours.shown ? sign : level.padEnd('warning'.length))
+  const inner = ' '.repeat(colours.shown ? 2 : 'warning '.length)
+  return [
+    `${indent}${mark} ${oneLine(what)}`,
+    ...(fix === undefined ? [] : [`${indent}${inner}${colours.dim('fix:')} ${oneLine(fix)}`]),
+  ]
+}

@@ -14,7 +14,7 @@ import { type Adopted, adopt } from '../state/adopt.ts'
 import { openState } from '../state/state.ts'
 import { Store } from '../store/store.ts'
 import type { Plan, PlannedSession } from './plan.ts'
-import type { Finding, HistoryTally } from './source.ts'
+import { Findings, type HistoryTally } from './source.ts'
 
 /** What became of a plan. */
 export interface Applied {
@@ -26,7 +26,7 @@ export interface Applied {
     /** Left out, since svc would remove them at once. */
     leftOut: number
   }
-  findings: Finding[]
+  findings: Findings
 }
 
 /**
@@ -47,7 +47,11 @@ export async function applyMove(
   await claimDirectory({ basePath: config.basePath, sandbox: false })
   const lock = await openLock(join(config.basePath, dataFiles.dataLock))
   try {
-    const applied: Applied = { sessions: new Map(), history: { added: 0, leftOut: 0 }, findings: [] }
+    const applied: Applied = {
+      sessions: new Map(),
+      history: { added: 0, leftOut: 0 },
+      findings: new Findings(),
+    }
     await moveHistory(plan, applied, { config, clock, log })
     const state = openState({ dir: config.basePath, lock, log: log.child('state') })
     for (const planned of plan.sessions) {
@@ -68,7 +72,7 @@ export async function applyMove(
         return await adopt(state, lock, { name, bot, renews: action === 'renew', users: source.users })
       } catch (error) {
         if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
-        findings.push({ level: 'problem', text: error.message, hint: error.hint })
+        findings.problem(error.message, error.hint)
         return { failed: error.message }
       }
     }
@@ -120,11 +124,10 @@ async function moveHistory(
     store.close()
   }
   if (applied.history.leftOut > 0) {
-    applied.findings.push({
-      level: 'problem',
-      text: `oldest messages that stay behind: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
-      hint: 'To have them, move again with --store-max-count 0, and start svc with the same option.',
-    })
+    applied.findings.problem(
+      `oldest messages that stay behind: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
+      'To have them, move again with --store-max-count 0, and start svc with the same option.',
+    )
   }
 }
 

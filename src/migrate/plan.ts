@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { freeName, safeSessionName } from './names.ts'
-import { openClawRuns, readOpenClaw } from './openclaw.ts'
+import { readOpenClaw } from './openclaw.ts'
 import {
   type Conversation,
   type Finding,
+  type Findings,
   type HistoryTally,
   type Program,
   programNames,
@@ -55,7 +56,7 @@ export interface Plan extends AsyncDisposable {
   sessionOf(botId: string): string
   /** The other program works at this moment, as far as one can see. */
   running: boolean
-  findings: Finding[]
+  findings: readonly Finding[]
 }
 
 const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
@@ -78,15 +79,16 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
   }
   try {
     const target = await lookAtTarget(into, from)
-    const findings = [...source.findings]
+    const { findings } = source
     const sessions = planSessions(source, target, findings, options)
     const sessionOf = planHistory(source, sessions, target, findings)
     const tally = noTally()
     if (source.history) tellOfHistory(source.history, sessionOf, tally, findings, options)
-    const running = await tellWhoRuns(program, from, findings)
+    const running = program === 'weilink' && (await weiLinkPolls(from)) === true
+    tellWhoRuns(program, running, findings)
     const defaultSession = defaultOf(source, sessions, target, findings)
     return {
-      ...{ program, from, into, sessions, tally, sessionOf, running, findings },
+      ...{ program, from, into, sessions, tally, sessionOf, running, findings: findings.list },
       ...(defaultSession !== undefined && { defaultSession }),
       ...(source.history && { history: source.history }),
       [Symbol.asyncDispose]: async () => source.history?.close(),
@@ -110,7 +112,7 @@ async function refuseOurs(from: string): Promise<void> {
 function planSessions(
   { sessions, program }: Source,
   target: Target,
-  findings: Finding[],
+  findings: Findings,
   { upstreamUrl }: PlanOptions,
 ): PlannedSession[] {
   const planned: PlannedSession[] = []
@@ -118,10 +120,9 @@ function planSessions(
   for (const found of sessions) {
     const newest = newestFirst.find(({ bot_id }) => bot_id === found.bot_id)
     if (newest !== found) {
-      findings.push({
-        level: 'note',
-        text: `session "${found.name}" has the same bot as "${newest?.name}", whose login is newer: only that one comes over`,
-      })
+      findings.note(
+        `session "${found.name}" has the same bot as "${newest?.name}", whose login is newer: only that one comes over`,
+      )
       continue
     }
     const source = { ...found, base_url: baseUrlOf(found, upstreamUrl, findings) }
@@ -129,10 +130,7 @@ function planSessions(
     if (known) {
       planned.push({ source, name: known.name, action: actionOn(known, source) })
       if (known.name !== found.name) {
-        findings.push({
-          level: 'note',
-          text: `"${found.name}" is the session "${known.name}" in svc: it has that bot`,
-        })
+        findings.note(`"${found.name}" is the session "${known.name}" in svc: it has that bot`)
       }
       continue
     }
@@ -142,11 +140,10 @@ function planSessions(
     if (name === found.name.normalize('NFC')) continue
     const why =
       safe === name ? 'its name is none that svc allows' : `svc has something else under the name "${safe}"`
-    findings.push({
-      level: 'warning',
-      text: `${programNames[program]}'s session "${found.name}" will be "${name}" in svc: ${why}`,
-      hint: 'rename_session gives it another name.',
-    })
+    findings.warning(
+      `${programNames[program]}'s session "${found.name}" will be "${name}" in svc: ${why}`,
+      'rename_session gives it another name.',
+    )
   }
   return planned
 }
@@ -157,13 +154,10 @@ function actionOn(known: TargetSession, source: SourceSession): SessionAction {
   return known.expired || (source.created_at ?? 0) > known.created_at ? 'renew' : 'merge'
 }
 
-function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: Finding[]): string {
+function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: Findings): string {
   if (/^https?:\/\/[^/]/i.test(base_url) && URL.canParse(base_url)) return base_url.replace(/\/+$/, '')
   if (base_url !== '') {
-    findings.push({
-      level: 'warning',
-      text: `session "${name}": its API address cannot be used; it gets ${upstreamUrl}`,
-    })
+    findings.warning(`session "${name}": its API address cannot be used; it gets ${upstreamUrl}`)
   }
   return upstreamUrl
 }
@@ -176,7 +170,7 @@ function planHistory(
   source: Source,
   planned: readonly PlannedSession[],
   target: Target,
-  findings: Finding[],
+  findings: Findings,
 ): (botId: string) => string {
   const names = new Map(target.sessions.map(({ bot_id, name }) => [bot_id, name]))
   for (const { source: session, name } of planned) names.set(session.bot_id, name)
@@ -187,18 +181,14 @@ function planHistory(
   for (const [botId, talks] of orphans) {
     const people = talks.sort((a, b) => b.messages - a.messages).map(({ user_id }) => user_id)
     const heir =
-      people.map(user => planned.find(({ source: { user_id } }) => user_id === user)?.name).find(Boolean) ??
-      people.map(user => planned.find(({ source: { users } }) => users.has(user))?.name).find(Boolean) ??
-      people.map(user => source.lost.find(({ users }) => users.has(user))?.name).find(Boolean)
-    const name = heir
-      ? safeSessionName(heir)
-      : freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
+      people.map(user => planned.find(({ source: { user_id } }) => user_id === user)).find(Boolean) ??
+      people.map(user => planned.find(({ source: { users } }) => users.has(user))).find(Boolean)
+    const name = heir?.name ?? freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
     names.set(botId, name)
     const count = talks.reduce((sum, { messages }) => sum + messages, 0)
-    findings.push({
-      level: 'note',
-      text: `messages of a bot that has no session any more (${botId || 'its id is unknown'}): ${count}. They stand under "${name}"${heir ? ', which has the same users' : ''}`,
-    })
+    findings.note(
+      `messages of a bot that has no session any more (${botId || 'its id is unknown'}): ${count}. They stand under "${name}"${heir ? ', which has the same users' : ''}`,
+    )
   }
   return botId => names.get(botId) ?? 'unknown'
 }
@@ -210,7 +200,7 @@ function tellOfHistory(
   history: SourceHistory,
   sessionOf: (botId: string) => string,
   tally: HistoryTally,
-  findings: Finding[],
+  findings: Findings,
   { program, now, storeMaxAgeDays }: PlanOptions,
 ): void {
   let old = 0
@@ -218,56 +208,47 @@ function tellOfHistory(
     for (const { timestamp } of page) if (timestamp < now - storeMaxAgeDays * dayMs) old += 1
   }
   if (tally.damaged > 0) {
-    findings.push({
-      level: 'problem',
-      text: `damaged messages: ${tally.damaged}. Their text, user and time come over, media and quotes do not`,
-    })
+    findings.problem(
+      `damaged messages: ${tally.damaged}. Their text, user and time come over, media and quotes do not`,
+    )
   }
   if (tally.mediaLost > 0) {
-    findings.push({
-      level: 'warning',
-      text: `messages with media of which no address was kept: ${tally.mediaLost}. It cannot be downloaded`,
-    })
+    findings.warning(
+      `messages with media of which no address was kept: ${tally.mediaLost}. It cannot be downloaded`,
+    )
   }
   if (tally.empty > 0) {
-    findings.push({
-      level: 'note',
-      text: `messages of which nothing was kept, since ${programNames[program]} did not understand them: ${tally.empty}. They come over as UNKNOWN`,
-    })
+    findings.note(
+      `messages of which nothing was kept, since ${programNames[program]} did not understand them: ${tally.empty}. They come over as UNKNOWN`,
+    )
   }
   if (storeMaxAgeDays > 0 && old > 0) {
     const until = new Date(now + storeMaxAgeDays * dayMs).toISOString().slice(0, 10)
-    findings.push({
-      level: 'warning',
-      text: `messages older than ${storeMaxAgeDays} days: ${old}. svc counts from the day of the move, and removes them after ${until}`,
-      hint: 'To keep them, start svc with --store-max-age-days 0.',
-    })
+    findings.warning(
+      `messages older than ${storeMaxAgeDays} days: ${old}. svc counts from the day of the move, and removes them after ${until}`,
+      'To keep them, start svc with --store-max-age-days 0.',
+    )
   }
 }
 
 /** Two programs that poll one bot take messages from each other. */
-async function tellWhoRuns(program: Program, from: string, findings: Finding[]): Promise<boolean> {
+function tellWhoRuns(program: Program, running: boolean, findings: Findings): void {
   const name = programNames[program]
-  const pid = program === 'openclaw' ? await openClawRuns(from) : undefined
-  const running = program === 'openclaw' ? pid !== undefined : (await weiLinkPolls(from)) === true
-  findings.push({
-    level: 'warning',
-    text: running
-      ? `${name} is running${pid === undefined ? ': it polls at this moment' : ` (process ${pid})`}`
+  findings.warning(
+    running
+      ? `${name} is running: it polls at this moment`
       : `${name} must not run on these accounts any more: two programs on one bot take messages from each other`,
-    hint:
-      program === 'weilink'
-        ? `Stop WeiLink before svc starts, and take it out of every MCP client and service that starts it.`
-        : `Stop OpenClaw's gateway, or take the WeChat channel out of it, before svc starts.`,
-  })
-  return running
+    program === 'weilink'
+      ? 'Stop WeiLink before svc starts, and take it out of every MCP client and service that starts it.'
+      : "Stop OpenClaw's gateway, or take the WeChat channel out of it, before svc starts.",
+  )
 }
 
 function defaultOf(
   source: Source,
   planned: readonly PlannedSession[],
   target: Target,
-  findings: Finding[],
+  findings: Findings,
 ): string | undefined {
   const chosen = planned.find(({ source: { name } }) => name === source.defaultSession)
   if (target.defaultSession === undefined) {
@@ -276,10 +257,9 @@ function defaultOf(
     return (chosen ?? [...planned].sort((a, b) => age(a) - age(b))[0])?.name
   }
   if (!chosen || target.defaultSession === chosen.name) return undefined
-  findings.push({
-    level: 'note',
-    text: `svc keeps its own default session; ${programNames[source.program]}'s is "${chosen.name}"`,
-    hint: 'set_default changes it.',
-  })
+  findings.note(
+    `svc keeps its own default session; ${programNames[source.program]}'s is "${chosen.name}"`,
+    'set_default changes it.',
+  )
   return undefined
 }

@@ -9,9 +9,6 @@ import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { type Database, openDatabase } from '../platform/sqlite.ts'
 
-/** A copy under which the program writes is torn; so often another one is tried. */
-const copies = 5
-
 /** The database as it was at one moment. */
 export interface Snapshot {
   db: Database
@@ -55,18 +52,15 @@ export async function snapshotOf(path: string): Promise<Snapshot | undefined> {
   }
 }
 
-/** Copies the file and its -wal until neither changed meanwhile. */
+/** Copies the file and its -wal. @throws SvcError `store_unavailable` when one of them changed meanwhile: the copy is torn */
 async function copyStill(path: string, copy: string): Promise<void> {
   const state = async () => `${await stampOf(path)} ${await stampOf(`${path}-wal`)}`
-  for (let tries = 0; tries < copies; tries++) {
-    const before = await state()
-    await copyFile(path, copy)
-    await rm(`${copy}-wal`, { force: true })
-    await copyFile(`${path}-wal`, `${copy}-wal`).catch(error => {
-      if (errorCodeOf(error) !== 'ENOENT') throw error
-    })
-    if ((await state()) === before) return
-  }
+  const before = await state()
+  await copyFile(path, copy)
+  await copyFile(`${path}-wal`, `${copy}-wal`).catch(error => {
+    if (errorCodeOf(error) !== 'ENOENT') throw error
+  })
+  if ((await state()) === before) return
   throw new SvcError('store_unavailable', `${path} is being written to`, {
     hint: 'Stop the program that uses it, then try again.',
   })

@@ -21,6 +21,18 @@ export interface Finding {
   hint?: string
 }
 
+/** What is to be told, in the order it was found. */
+export class Findings {
+  readonly list: Finding[] = []
+  readonly problem = this.#adds('problem')
+  readonly warning = this.#adds('warning')
+  readonly note = this.#adds('note')
+
+  #adds(level: Finding['level']) {
+    return (text: string, hint?: string): void => void this.list.push({ level, text, ...(hint && { hint }) })
+  }
+}
+
 /** A session with its credentials. Secret. */
 export interface SourceSession {
   /** As the program calls it; not necessarily a name of ours. */
@@ -34,12 +46,6 @@ export interface SourceSession {
   cursor: string
   /** Unix ms; undefined when unknown. */
   created_at?: number
-  users: ReadonlyMap<string, UserContext>
-}
-
-/** A session whose credentials cannot be read; who wrote to it may be known all the same. */
-export interface LostSession {
-  name: string
   users: ReadonlyMap<string, UserContext>
 }
 
@@ -77,15 +83,18 @@ export interface Source {
   program: Program
   from: string
   sessions: SourceSession[]
-  lost: LostSession[]
   /** By the program's name of it. */
   defaultSession?: string
   history?: SourceHistory
-  findings: Finding[]
+  findings: Findings
 }
 
 /** A JSON file of the source. `trouble`: why it cannot be used, for people. */
-export type Read = { value: unknown } | { trouble: string } | 'absent'
+export interface Read {
+  value?: unknown
+  trouble?: string
+  absent?: true
+}
 
 /** Reads a JSON file; nothing of its content stands in the trouble. */
 export async function readJson(path: string): Promise<Read> {
@@ -94,7 +103,7 @@ export async function readJson(path: string): Promise<Read> {
     text = await readFile(path, 'utf8')
   } catch (error) {
     const code = errorCodeOf(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return 'absent'
+    if (code === 'ENOENT' || code === 'ENOTDIR') return { trouble: 'is missing', absent: true }
     return { trouble: `cannot be read (${code ?? 'unknown reason'})` }
   }
   try {

@@ -1,12 +1,11 @@
 /** What stands in svc's data directory before a move, looked at without changing anything: it need not exist yet. */
-import type { Stats } from 'node:fs'
 import { realpath } from 'node:fs/promises'
-import { basename, join, relative, resolve, sep } from 'node:path'
+import { basename, join } from 'node:path'
 import { countOf, filledOf, objectOf } from '../ilink/fields.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
-import { readText, statOf } from '../platform/files.ts'
+import { liesIn, readText, realWay, statOf } from '../platform/files.ts'
 import { namesIn, readJson } from './source.ts'
 
 /** A session of ours. Secret. */
@@ -19,8 +18,6 @@ export interface TargetSession {
 }
 
 export interface Target {
-  /** Whether the directory is there. */
-  exists: boolean
   sessions: TargetSession[]
   /** `sessionKey` of the names in the directory that are not free. */
   taken: Set<string>
@@ -36,7 +33,7 @@ export interface Target {
 export async function lookAtTarget(into: string, from: string): Promise<Target> {
   await refuseOverlap(into, from)
   const names = await namesIn(into)
-  const target: Target = { exists: names !== undefined, sessions: [], taken: new Set() }
+  const target: Target = { sessions: [], taken: new Set() }
   for (const name of names ?? []) {
     const found = await statOf(join(into, name)).catch(() => undefined)
     if (found?.isDirectory() && (await isLeftover(join(into, name)))) continue
@@ -44,7 +41,7 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
     if (!found?.isDirectory()) continue
     if (name === dataFiles.sandbox) throw isSandbox(into)
     const read = await readJson(join(into, name, dataFiles.token))
-    const fields = read !== 'absent' && 'value' in read ? objectOf(read.value) : undefined
+    const fields = objectOf(read.value)
     const [bot_id, token] = [filledOf(fields?.bot_id), filledOf(fields?.token)]
     if (!bot_id || !token || name.startsWith('.')) continue
     target.sessions.push({
@@ -76,19 +73,8 @@ const isSandbox = (into: string) =>
 
 /** Nothing in the source is to change, so the target cannot lie in it. */
 async function refuseOverlap(into: string, from: string): Promise<void> {
-  const source = await realpath(from)
-  const way = relative(source, await nearestReal(into))
-  if (way === '' || !(way === '..' || way.startsWith(`..${sep}`) || resolve(way) === way)) {
-    throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
-      hint: 'Choose another data directory for svc.',
-    })
-  }
-}
-
-/** The path after symlinks, also of one that does not exist yet. */
-async function nearestReal(path: string): Promise<string> {
-  const found: Stats | undefined = await statOf(path).catch(() => undefined)
-  if (found) return realpath(path)
-  const parent = resolve(path, '..')
-  return parent === path ? path : join(await nearestReal(parent), relative(parent, path))
+  if (!liesIn(await realpath(from), await realWay(into))) return
+  throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
+    hint: 'Choose another data directory for svc.',
+  })
 }

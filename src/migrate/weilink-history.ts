@@ -1,10 +1,10 @@
 /** WeiLink's message log (`messages.db`, form 1 of its release 0.6.2), read from a copy in the order of time. */
 import { isSvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import type { Database, Row } from '../platform/sqlite.ts'
+import type { Database } from '../platform/sqlite.ts'
 import type { PastMessage } from '../store/store.ts'
 import { snapshotOf } from './snapshot.ts'
-import type { Conversation, Finding, HistoryTally, SourceHistory } from './source.ts'
+import type { Conversation, Findings, HistoryTally, SourceHistory } from './source.ts'
 import { pastOf, rowColumns } from './weilink-row.ts'
 
 /** Rows read at a time. */
@@ -20,14 +20,13 @@ const knownForm = 1
  */
 export async function openWeiLinkHistory(
   path: string,
-  findings: Finding[],
+  findings: Findings,
 ): Promise<SourceHistory | undefined> {
   const unusable = (why: string) => {
-    findings.push({
-      level: 'problem',
-      text: `messages.db ${why}: the history does not come over`,
-      hint: 'The sessions do; the file stays where it is.',
-    })
+    findings.problem(
+      `messages.db ${why}: the history does not come over`,
+      'The sessions do. sqlite3 with its command .recover may repair a damaged one, which can be moved later; nothing comes twice.',
+    )
     return undefined
   }
   let snapshot: Awaited<ReturnType<typeof snapshotOf>>
@@ -47,12 +46,11 @@ export async function openWeiLinkHistory(
       return form === 0 ? undefined : unusable('has no table of messages')
     }
     if (form > knownForm) {
-      findings.push({
-        level: 'warning',
-        text: `messages.db has form ${form}, of a WeiLink newer than 0.6.2: what is new in it does not come over`,
-      })
+      findings.warning(
+        `messages.db has form ${form}, of a WeiLink newer than 0.6.2: what is new in it does not come over`,
+      )
     }
-    const rows = orderRows(db, findings)
+    const rows = orderRows(db)
     return {
       rows,
       conversations: conversationsIn(db),
@@ -65,59 +63,15 @@ export async function openWeiLinkHistory(
   }
 }
 
-/** Notes the ids of all rows that can be read, in the order of time. @returns how many */
-function orderRows(db: Database, findings: Finding[]): number {
+/** Notes the ids of all rows, in the order of time. @returns how many @throws the engine's error for a damaged file */
+function orderRows(db: Database): number {
   db.exec('CREATE TEMP TABLE walk (nth INTEGER PRIMARY KEY, id INTEGER NOT NULL)')
-  const order = 'CASE WHEN timestamp_ms > 0 THEN timestamp_ms ELSE stored_at * 1000 END, id'
-  const counted = () => Number(db.get`SELECT count(*) AS rows FROM walk`?.rows)
-  try {
-    // Looking at the end of every row tells whether all of it can be read.
-    db.exec(
-      `INSERT INTO walk (id) SELECT id FROM messages NOT INDEXED WHERE ifnull(length(data), 0) >= 0 ORDER BY ${order}`,
-    )
-    return counted()
-  } catch {
-    // Damaged pages: what lies before them and what lies behind them, each up to where it cannot be read.
-    db.exec('DELETE FROM walk')
-    db.exec('CREATE TEMP TABLE found (id INTEGER PRIMARY KEY, at INTEGER)')
-    const low = gather(db, 'up')
-    gather(db, 'down', low)
-    db.exec('INSERT INTO walk (id) SELECT id FROM found ORDER BY at, id')
-    findings.push({
-      level: 'problem',
-      text: `messages.db is damaged: ${counted()} of its messages can be read, the others are lost`,
-      hint: 'sqlite3 with its command .recover may find more; a repaired copy can be migrated again, nothing comes twice.',
-    })
-    return counted()
-  }
-}
-
-/** Collects row by row until a damaged page, or the row `until`. @returns the last id that was read */
-function gather(db: Database, way: 'up' | 'down', until = 0): number {
-  const [than, order] = way === 'up' ? ['>', 'ASC'] : ['<', 'DESC']
-  let at = way === 'up' ? Number.MIN_SAFE_INTEGER : Number.MAX_SAFE_INTEGER
-  for (let width = pageRows; ; ) {
-    let rows: Row[]
-    try {
-      rows = db.all(
-        `SELECT id, timestamp_ms, CAST(stored_at * 1000 AS INTEGER) AS stored_ms, length(data) AS size
-           FROM messages NOT INDEXED WHERE id ${than} ? ORDER BY id ${order} LIMIT ?`,
-        at,
-        width,
-      )
-    } catch {
-      if (width === 1) return at
-      width = 1
-      continue
-    }
-    for (const { id, timestamp_ms, stored_ms } of rows) {
-      const time = Number(timestamp_ms) > 0 ? Number(timestamp_ms) : Number(stored_ms)
-      db.run`INSERT OR IGNORE INTO found (id, at) VALUES (${Number(id)}, ${time})`
-    }
-    if (rows.length === 0) return at
-    at = Number(rows.at(-1)!.id)
-    if (way === 'down' && at <= until) return at
-  }
+  // Looking at the end of every row tells whether all of it can be read.
+  db.exec(
+    `INSERT INTO walk (id) SELECT id FROM messages NOT INDEXED WHERE ifnull(length(data), 0) >= 0
+     ORDER BY CASE WHEN timestamp_ms > 0 THEN timestamp_ms ELSE stored_at * 1000 END, id`,
+  )
+  return Number(db.get`SELECT count(*) AS rows FROM walk`?.rows)
 }
 
 function conversationsIn(db: Database): Conversation[] {

@@ -7,15 +7,7 @@ import { join } from 'node:path'
 import { filledOf, objectOf, textOf } from '../ilink/fields.ts'
 import { defaultSessionName, type UserContext } from '../model/session.ts'
 import { isTaken } from '../platform/lock-engine.ts'
-import {
-  type Finding,
-  type LostSession,
-  msOfSeconds,
-  namesIn,
-  readJson,
-  type Source,
-  type SourceSession,
-} from './source.ts'
+import { Findings, msOfSeconds, namesIn, readJson, type Source, type SourceSession } from './source.ts'
 import { openWeiLinkHistory } from './weilink-history.ts'
 
 /**
@@ -27,9 +19,8 @@ import { openWeiLinkHistory } from './weilink-history.ts'
 export async function readWeiLink(from: string, now: number): Promise<Source | undefined> {
   const names = await namesIn(from)
   if (!names) return undefined
-  const findings: Finding[] = []
+  const findings = new Findings()
   const sessions: SourceSession[] = []
-  const lost: LostSession[] = []
   const folders = new Map<string, string>()
   for (const name of names) {
     if (!name.startsWith('.') && (await namesIn(join(from, name)))?.includes('token.json')) {
@@ -41,31 +32,20 @@ export async function readWeiLink(from: string, now: number): Promise<Source | u
     const users = await readContexts(name, folder, now, findings)
     const session = await readToken(name, folder, now, findings)
     if (session) sessions.push({ ...session, users })
-    else lost.push({ name, users })
   }
   const history = names.includes('messages.db')
     ? await openWeiLinkHistory(join(from, 'messages.db'), findings)
     : undefined
-  if (folders.size === 0 && !history && !findings.some(({ level }) => level === 'problem')) return undefined
+  if (folders.size === 0 && !history && !findings.list.some(({ level }) => level === 'problem'))
+    return undefined
   if (!names.includes('messages.db')) {
-    findings.push({
-      level: 'note',
-      text: 'WeiLink kept no message log here (messages.db): there is no history',
-    })
-  }
-  if (names.includes('messages.db-shm')) {
-    findings.push({
-      level: 'warning',
-      text: 'messages.db is in use by WeiLink, or was when WeiLink was killed',
-      hint: 'Make sure that WeiLink is stopped.',
-    })
+    findings.note('WeiLink kept no message log here (messages.db): there is no history')
   }
   const defaultSession = await defaultOf(from, folders)
   return {
     program: 'weilink',
     from,
     sessions,
-    lost,
     ...(defaultSession !== undefined && { defaultSession }),
     ...(history && { history }),
     findings,
@@ -81,20 +61,18 @@ async function readToken(
   name: string,
   folder: string,
   now: number,
-  findings: Finding[],
+  findings: Findings,
 ): Promise<Omit<SourceSession, 'users'> | undefined> {
   const lost = (why: string) => {
-    findings.push({
-      level: 'problem',
-      text: `session "${name}": its token.json ${why}; its credentials do not come over`,
-      hint: `Log it in again.`,
-    })
+    findings.problem(
+      `session "${name}": its token.json ${why}; its credentials do not come over`,
+      'Log it in again.',
+    )
     return undefined
   }
-  const read = await readJson(join(folder, 'token.json'))
-  if (read === 'absent') return lost('is gone')
-  if ('trouble' in read) return lost(read.trouble)
-  const fields = objectOf(read.value)
+  const { value, trouble } = await readJson(join(folder, 'token.json'))
+  if (trouble) return lost(trouble)
+  const fields = objectOf(value)
   const bot_id = filledOf(fields?.bot_id)
   const token = filledOf(fields?.token)
   if (!bot_id || !token) return lost('has no bot id or no token')
@@ -116,19 +94,21 @@ async function readContexts(
   name: string,
   folder: string,
   now: number,
-  findings: Finding[],
+  findings: Findings,
 ): Promise<Map<string, UserContext>> {
   const users = new Map<string, UserContext>()
-  const read = await readJson(join(folder, 'contexts.json'))
-  if (read === 'absent') return users
-  const entries = 'value' in read ? objectOf(read.value) : undefined
+  const {
+    value,
+    trouble = 'is not what it should be',
+    absent,
+  } = await readJson(join(folder, 'contexts.json'))
+  if (absent) return users
+  const entries = objectOf(value)
   if (!entries) {
-    const why = 'trouble' in read ? read.trouble : 'is not what it should be'
-    findings.push({
-      level: 'problem',
-      text: `session "${name}": its contexts.json ${why}; its context tokens do not come over`,
-      hint: 'Whoever writes to the bot again can be answered again.',
-    })
+    findings.problem(
+      `session "${name}": its contexts.json ${trouble}; its context tokens do not come over`,
+      'Whoever writes to the bot again can be answered again.',
+    )
     return users
   }
   let unusable = 0
@@ -151,11 +131,10 @@ async function readContexts(
     })
   }
   if (unusable > 0) {
-    findings.push({
-      level: 'problem',
-      text: `session "${name}": ${unusable} entries of its contexts.json are not what they should be`,
-      hint: 'Those users can be answered when they have written again.',
-    })
+    findings.problem(
+      `session "${name}": ${unusable} entries of its contexts.json are not what they should be`,
+      'Those users can be answered when they have written again.',
+    )
   }
   return users
 }

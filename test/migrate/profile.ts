@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
 import { type Applied, applyMove } from '../../src/migrate/apply.ts'
 import { type Plan, planMove } from '../../src/migrate/plan.ts'
-import type { Finding, Program } from '../../src/migrate/source.ts'
+import { type Finding, Findings, type Program } from '../../src/migrate/source.ts'
 import type { UserContext } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
@@ -173,9 +173,13 @@ export async function move(
   await using plan = await planMove({ program, from, into, upstreamUrl, now, storeMaxAgeDays })
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
-  const nothing: Applied = { sessions: new Map(), history: { added: 0, leftOut: 0 }, findings: [] }
+  const nothing: Applied = {
+    sessions: new Map(),
+    history: { added: 0, leftOut: 0 },
+    findings: new Findings(),
+  }
   const applied = options.dryRun ? nothing : await applyMove(plan, { config, clock: systemClock, log })
-  return { plan, applied, findings: [...plan.findings, ...applied.findings], lines }
+  return { plan, applied, findings: [...plan.findings, ...applied.findings.list], lines }
 }
 
 /** A file of svc's. */
