@@ -4,6 +4,7 @@ import { type TextKey, t } from './i18n.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {
   unreachable: 'error.unreachable',
+  interrupted: 'error.interrupted',
   unauthorized: 'error.unauthorized',
   session_exists: 'error.session_exists',
   session_not_found: 'error.session_not_found',

@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
+import { lookForUnsent } from './conversations/kept.ts'
 import { startTexts } from './i18n.ts'
 import { follow } from './live.ts'
 import { loadPage } from './pages.ts'
@@ -9,3 +10,7 @@ startTheme()
 follow()
 await Promise.all([startTexts(), loadPage(location.pathname)])
 render(<App />, document.getElementById('app')!)
+// The page that sends is not loaded where there is nothing to send.
+void lookForUnsent().then(async found => {
+  if (found.length > 0) (await import('./conversations/outgoing.ts')).sendOn(found)
+})

@@ -23,12 +23,14 @@ export interface BubbleProps {
   /** Rows whose long text is shown whole. */
   unfolded: Set<number>
   onQuote(quote: NonNullable<Message['ref_msg']>): void
-  /** Sends a refused text again. */
-  onAgain(text: string): void
+  /** Whether what was refused is still at hand. */
+  hasAgain: boolean
+  /** Sends it once more. */
+  onAgain(message: Message): void
 }
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
-  const { message, first, last, needle, looked, unfolded, onQuote, onAgain } = props
+  const { message, first, last, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
   const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
   // What is on its way still says more itself.
@@ -88,8 +90,8 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
           {status === 'queued' && <CancelQueued row={message.id} />}
-          {status === 'refused' && message.text !== '' && !isToNobody(message) && (
-            <button type="button" class="link" onClick={() => onAgain(message.text)}>
+          {status === 'refused' && hasAgain && !isToNobody(message) && (
+            <button type="button" class="link" onClick={() => onAgain(message)}>
               {t('chat.again')}
             </button>
           )}

@@ -7,7 +7,8 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import type { Attachment } from './attachments.ts'
 import { fileName } from './message-summary.ts'
-import { costOf, type Desk } from './outgoing.ts'
+import type { Desk } from './outgoing.ts'
+import { costOf } from './pieces.ts'
 import { allAnswers, type Right } from './reply-permission.tsx'
 
 const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {

@@ -8,6 +8,7 @@ import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { Delivery } from './delivery.tsx'
+import { unsent, unsentAt } from './kept.ts'
 import type { Line } from './lines.ts'
 import { preview } from './message-summary.ts'
 import { hrefOf, type Place } from './place.ts'
@@ -69,7 +70,11 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
-          {last_message.status && <Delivery status={last_message.status} />}
+          {unsent.value.has(unsentAt(session, user_id)) ? (
+            <span class="badge bad">{t('delivery.refused')}</span>
+          ) : (
+            last_message.status && <Delivery status={last_message.status} />
+          )}
           <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
             {preview(last_message)}
           </span>

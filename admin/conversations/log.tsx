@@ -141,7 +141,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     },
     [thread, place],
   )
-  const onAgain = useCallback((text: string) => desk.sendText(text), [desk])
+  const onAgain = useCallback((message: Message) => desk.again(message, false), [desk])
 
   if (thread.state.value === 'failed') {
     return (

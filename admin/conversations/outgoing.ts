@@ -1,37 +1,28 @@
 /**
  * What is written and on its way in one conversation: the draft, its files, and messages that the service has not
- * stored yet. Outlives the view, so that going elsewhere interrupts nothing.
+ * stored yet. Outlives the view, so that going elsewhere interrupts nothing; and, as far as the browser keeps it, the page.
  */
 import { batch, type Signal, signal } from '@preact/signals'
 import { ApiError, api, type Message } from '../api.ts'
 import { conversationOf, onMessage, peerOf } from '../live.ts'
 import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
+import {
+  draftOf,
+  forgetMessage,
+  type KeptMessage,
+  keepDraft,
+  keepFiles,
+  keepMessage,
+  keptError,
+  keptOf,
+} from './kept.ts'
+import { costOf, type Outgoing, outgoingOf, piecesFrom, restate, standsFor } from './pieces.ts'
 import { threadOf } from './thread.ts'
 
-/** UTF-8 bytes of one message; a longer text goes out in parts. */
-const partBytes = 16_384
-
-export interface Outgoing {
-  /** The idempotency key: however often it is tried, it is sent once. */
-  key: string
-  text: string
-  files: readonly Attachment[]
-  queue: boolean
-  /** Newest row when it was sent: its own come later. */
-  after: number
-  state: Signal<'sending' | 'failed'>
-  error: Signal<unknown>
-  /** What the service has not stored yet, as messages to look at; their row ids are negative. */
-  pieces: Signal<readonly Message[]>
-}
-
-/** How many answers this takes. */
-export const costOf = (text: string, files: number): number =>
-  (text.trim() === '' ? 0 : Math.ceil(new TextEncoder().encode(text).length / partBytes)) + files
-
-const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
-let lastPiece = 0
+/** What was under way when the page went is sent on without asking, unless the person has been away for long. */
+const sendOnMs = 10 * 60_000
+const interrupted = { status: 0, code: 'interrupted', detail: '' }
 
 export class Desk {
   readonly session: string
@@ -41,39 +32,39 @@ export class Desk {
   /** The writer wants it sent when the user writes. */
   readonly queueing = signal(false)
   readonly outgoing = signal<readonly Outgoing[]>([])
-  readonly #draftAt: string
   readonly #claimed = new Set<number>()
-  #chain: Promise<void> = Promise.resolve()
+  /** Files of stored messages whose outcome is open or a refusal, by row. */
+  readonly #filesByRow = new Map<number, File>()
+  readonly #refused = signal<ReadonlyMap<number, File>>(new Map())
+  #chain: Promise<void>
 
   constructor(session: string, userId: string) {
     this.session = session
     this.userId = userId
-    this.#draftAt = `svc.draft ${JSON.stringify([session, userId])}`
-    this.text = signal(sessionStorage.getItem(this.#draftAt) ?? '')
+    this.text = signal(draftOf(session, userId))
     onMessage(message => {
-      if (message.direction === 'sent' && message.session === session && peerOf(message) === userId)
-        this.#claim(message)
+      if (message.direction !== 'sent' || message.session !== session || peerOf(message) !== userId) return
+      this.#claim(message)
+      this.#noteOutcome(message)
     })
+    this.#chain = this.#restore()
   }
 
   write(text: string): void {
     this.text.value = text
-    try {
-      if (text === '') sessionStorage.removeItem(this.#draftAt)
-      else sessionStorage.setItem(this.#draftAt, text)
-    } catch {
-      // Longer than the browser keeps: it stays in the page.
-    }
+    keepDraft(this.session, this.userId, text)
   }
 
   attach(files: Iterable<File>): void {
     this.files.value = [...this.files.value, ...Array.from(files, attachmentOf)].slice(0, 20)
+    this.#keepFiles()
   }
 
   detach(one: Attachment): void {
     one.abort.abort()
     if (one.preview) URL.revokeObjectURL(one.preview)
     this.files.value = this.files.value.filter(other => other !== one)
+    this.#keepFiles()
   }
 
   /** Sends what is written. @returns whether there was anything */
@@ -85,6 +76,7 @@ export class Desk {
     for (const { preview } of files) if (preview) URL.revokeObjectURL(preview)
     this.write('')
     this.#go(text.trim() === '' ? '' : text, files, this.queueing.value)
+    this.#keepFiles()
     return true
   }
 
@@ -96,6 +88,7 @@ export class Desk {
       restate(one, one.queue ? 'queued' : 'sending')
       for (const file of one.files) if (file.error.value) uploadAgain(file)
     })
+    this.#keep(one)
     this.#line(one)
   }
 
@@ -107,34 +100,84 @@ export class Desk {
 
   drop(one: Outgoing): void {
     this.outgoing.value = this.outgoing.value.filter(other => other !== one)
+    forgetMessage(this.session, this.userId, one.key, this.outgoing.value.length === 0)
   }
 
-  /** Sends a text that was refused once more, as a new message. */
-  sendText(text: string): void {
-    this.#go(text, [], this.queueing.value)
+  /** Whether a message that was refused can be sent once more. */
+  hasAgain = ({ id, text }: Message): boolean => text !== '' || this.#refused.value.has(id)
+
+  /** Sends what was refused once more, as a new message; `queue`: when the user writes. */
+  again({ id, text }: Message, queue: boolean): void {
+    const file = this.#refused.value.get(id)
+    this.#go(text, file ? [attachmentOf(file)] : [], queue || this.queueing.value)
+    if (file) this.#setRefused(new Map([...this.#refused.value].filter(([row]) => row !== id)))
   }
 
   #go(text: string, files: readonly Attachment[], queue: boolean): void {
-    const piece = (kind: Message['msg_type'], item: object, its: string): Message => ({
-      ...{ id: --lastPiece, message_id: '', session: this.session, bot_id: '', direction: 'sent' },
-      ...{ status: queue ? 'queued' : 'sending', from_user: '', to_user: this.userId, msg_type: kind },
-      ...{ text: its, timestamp: Date.now(), items: [{ kind, has_media: false, ...item }] },
-    })
-    const pieces = [
-      ...(text === '' ? [] : [piece('TEXT', { text }, text)]),
-      ...files.map(({ file, kind }) => {
-        const message = piece(wireKind[kind], { file_name: file.name, size: file.size }, '')
-        seedBlob(message.id, 0, file)
-        return message
-      }),
-    ]
-    const one: Outgoing = {
-      ...{ key: crypto.randomUUID(), text, files, queue },
+    const one = outgoingOf(this, {
+      ...{ key: crypto.randomUUID(), text, files, queue, at: Date.now() },
       after: conversationOf(this.session, this.userId)?.last_message.id ?? 0,
-      ...{ state: signal('sending'), error: signal(undefined), pieces: signal(pieces) },
-    }
+    })
+    this.#keep(one)
     this.outgoing.value = [...this.outgoing.value, one]
     this.#line(one)
+  }
+
+  /** What was left when the page went: the files come back, what was under way goes on, the rest waits for the person. */
+  async #restore(): Promise<void> {
+    const { messages, files } = await keptOf(this.session, this.userId)
+    if (files) {
+      this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]
+      this.#setRefused(new Map([...files.refused, ...this.#refused.value]))
+    }
+    const known = new Set(this.outgoing.value.map(({ key }) => key))
+    const before = messages
+      .filter(({ key }) => !known.has(key))
+      .map(kept => {
+        const one = outgoingOf(this, { ...kept, files: Array.from(kept.files, attachmentOf) })
+        const error = kept.error ?? (Date.now() - kept.at > sendOnMs ? interrupted : undefined)
+        if (error) this.#fail(one, new ApiError(error.status, error))
+        return one
+      })
+    if (before.length === 0) return
+    this.outgoing.value = [...before, ...this.outgoing.value]
+    const under = before.filter(({ state }) => state.value === 'sending')
+    if (under.length === 0) return
+    await this.#claimStored().catch(() => {})
+    for (const one of under) await this.#run(one)
+  }
+
+  /** What the service stored of them before the page went. */
+  async #claimStored(): Promise<void> {
+    const { messages } = await api.messages({ session: this.session, user_id: this.userId, limit: 60 })
+    for (const message of messages.reverse()) if (message.direction === 'sent') this.#claim(message)
+  }
+
+  #keep({ key, text, files, queue, after, at, error }: Outgoing): void {
+    const problem = error.value
+    const kept: KeptMessage = {
+      ...{ key, text, queue, after, at, files: files.map(({ file }) => file) },
+      ...(problem !== undefined && { error: keptError(problem) }),
+    }
+    keepMessage(this.session, this.userId, kept)
+  }
+
+  #keepFiles(): void {
+    const attached = this.files.value.map(({ file }) => file)
+    keepFiles(this.session, this.userId, { attached, refused: this.#refused.value })
+  }
+
+  #setRefused(refused: ReadonlyMap<number, File>): void {
+    this.#refused.value = new Map([...refused].slice(-20))
+    this.#keepFiles()
+  }
+
+  /** Keeps the file of a refused message at hand, and lets go of one that went out. */
+  #noteOutcome({ id, status }: Message): void {
+    const file = this.#filesByRow.get(id)
+    if (!file || status === 'sending' || status === 'queued') return
+    this.#filesByRow.delete(id)
+    if (status === 'refused') this.#setRefused(new Map(this.#refused.value).set(id, file))
   }
 
   /** One after the other: they shall arrive in the order in which they were written. */
@@ -166,12 +209,17 @@ export class Desk {
     } catch (error) {
       // What was stored shows itself what became of it.
       if (stored()) return this.drop(one)
-      batch(() => {
-        one.error.value = error
-        one.state.value = 'failed'
-        restate(one, isDoubtful(error) ? 'unknown' : 'refused')
-      })
+      this.#fail(one, error)
     }
+  }
+
+  #fail(one: Outgoing, error: unknown): void {
+    batch(() => {
+      one.error.value = error
+      one.state.value = 'failed'
+      restate(one, isDoubtful(error) ? 'unknown' : 'refused')
+    })
+    this.#keep(one)
   }
 
   /** A message that was just stored takes the place of the one that stood for it. */
@@ -179,35 +227,23 @@ export class Desk {
     if (this.#claimed.has(message.id)) return
     for (const one of this.outgoing.value) {
       if (one.state.value === 'failed' || message.id <= one.after) continue
-      const piece = one.pieces.value.find(
-        ({ msg_type, text, items }) =>
-          msg_type === message.msg_type &&
-          (msg_type === 'TEXT'
-            ? text.trimStart().startsWith(message.text.slice(0, 500).trim())
-            : // Names are made safe on their way; sizes of files stay.
-              msg_type !== 'FILE' || items[0]?.size === message.items[0]?.size),
-      )
+      const piece = one.pieces.value.find(piece => standsFor(piece, message))
       if (!piece) continue
       this.#claimed.add(message.id)
       const file = one.files[one.files.length - piecesFrom(one, piece)]?.file
-      if (file && piece.msg_type !== 'TEXT') seedBlob(message.id, 0, file)
+      if (file && piece.msg_type !== 'TEXT') {
+        seedBlob(message.id, 0, file)
+        this.#filesByRow.set(message.id, file)
+      }
       one.pieces.value = one.pieces.value.filter(other => other !== piece)
       return
     }
   }
 }
 
-/** Place of a piece of media, counted from the end: those before it may be stored already. */
-const piecesFrom = (one: Outgoing, piece: Message): number =>
-  one.pieces.value.length - one.pieces.value.indexOf(piece)
-
-const restate = (one: Outgoing, status: Message['status']): void => {
-  one.pieces.value = one.pieces.value.map(piece => ({ ...piece, status }))
-}
-
 /** No answer came: it may have been sent. Trying again is safe, the key is the same. */
 export const isDoubtful = (error: unknown): boolean =>
-  error instanceof ApiError && (error.code === 'unreachable' || error.code === 'upstream_timeout')
+  error instanceof ApiError && ['unreachable', 'upstream_timeout', 'interrupted'].includes(error.code)
 
 const desks = new Map<string, Desk>()
 
@@ -219,4 +255,9 @@ export function deskOf(session: string, userId: string): Desk {
     desks.set(key, desk)
   }
   return desk
+}
+
+/** Goes on with what was under way when the page went, in whatever conversation. */
+export function sendOn(unsent: readonly (readonly [session: string, userId: string])[]): void {
+  for (const [session, userId] of unsent) deskOf(session, userId)
 }

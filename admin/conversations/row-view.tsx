@@ -5,7 +5,8 @@ import { t } from '../i18n.ts'
 import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Bubble } from './bubble.tsx'
-import { type Desk, isDoubtful, type Outgoing } from './outgoing.ts'
+import { type Desk, isDoubtful } from './outgoing.ts'
+import type { Outgoing } from './pieces.ts'
 import type { Row } from './rows.ts'
 
 interface RowViewProps {
@@ -15,7 +16,7 @@ interface RowViewProps {
   unfolded: Set<number>
   desk: Desk
   onQuote(quote: NonNullable<Message['ref_msg']>): void
-  onAgain(text: string): void
+  onAgain(message: Message): void
 }
 
 export function RowView({ row, desk, ...props }: RowViewProps) {
@@ -32,7 +33,7 @@ export function RowView({ row, desk, ...props }: RowViewProps) {
           <span>{t('chat.unread_line')}</span>
         </p>
       )}
-      <Bubble {...props} {...{ message, first, last }} />
+      <Bubble {...props} {...{ message, first, last }} hasAgain={desk.hasAgain(message)} />
       {outgoing && last && <OnItsWay one={outgoing} desk={desk} />}
     </>
   )

@@ -1,7 +1,7 @@
 /** The lines of a chat: each message with what stands above it. */
 import type { Message } from '../api.ts'
 import { sameDay } from '../times.ts'
-import type { Outgoing } from './outgoing.ts'
+import type { Outgoing } from './pieces.ts'
 
 export interface Row {
   key: number

@@ -1,6 +1,7 @@
 /** Ends the sign-in of this browser. */
 import { useSignal } from '@preact/signals'
 import { api } from '../api.ts'
+import { forgetEverything } from '../conversations/kept.ts'
 import { t } from '../i18n.ts'
 import { signedOut } from '../live.ts'
 import { Icon } from './icon.tsx'
@@ -12,6 +13,7 @@ export function SignOut() {
     busy.value = true
     try {
       await api.signOut()
+      await forgetEverything()
       signedOut.value = true
     } catch (error) {
       tellError(error)

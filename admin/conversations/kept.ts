@@ -1,0 +1,131 @@
+/**
+ * What is written and not sent yet, kept in this browser: it outlives a failed send, a reload and a closed tab. Texts
+ * lie where writing takes effect at once, files and messages in IndexedDB. What the browser does not keep is warned of.
+ */
+import { signal } from '@preact/signals'
+import { clear, createStore, del, entries, set } from 'idb-keyval'
+import { ApiError } from '../api.ts'
+
+/** A message that was to be sent. */
+export interface KeptMessage {
+  /** The idempotency key. */
+  key: string
+  text: string
+  files: readonly File[]
+  queue: boolean
+  /** Newest row when it was sent. */
+  after: number
+  /** Unix ms. */
+  at: number
+  /** Why it was refused; absent of one that was under way. */
+  error?: KeptError
+}
+
+interface KeptError {
+  status: number
+  code: string
+  detail: string
+  hint?: string
+  retry_after?: number
+}
+
+export const keptError = (error: unknown): KeptError =>
+  error instanceof ApiError
+    ? {
+        ...{ status: error.status, code: error.code, detail: error.message, hint: error.hint },
+        ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
+      }
+    : { status: 0, code: 'internal', detail: String(error) }
+
+/** Files beside the draft, and those of stored messages that were refused, by row. */
+export interface KeptFiles {
+  attached: readonly File[]
+  refused: ReadonlyMap<number, File>
+}
+
+type Key = ['message', session: string, userId: string, key: string] | ['files', string, string]
+
+const store = createStore('svc', 'unsent')
+const draftPrefix = 'svc.draft '
+const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringify([session, userId])
+
+/** Conversations with messages that were not sent, as JSON of session and user. */
+export const unsent = signal<ReadonlySet<string>>(new Set())
+export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
+
+/** What would be lost with the page. */
+const atRisk = new Set<string>()
+addEventListener('beforeunload', event => {
+  if (atRisk.size > 0) event.preventDefault()
+})
+
+async function keep(key: Key, value: KeptMessage | KeptFiles): Promise<void> {
+  const name = JSON.stringify(key)
+  atRisk.add(name)
+  try {
+    await set(key, value, store)
+    atRisk.delete(name)
+  } catch {
+    // No room, or a browser that keeps nothing: it asks before the page is left.
+  }
+}
+
+async function forget(key: Key): Promise<void> {
+  atRisk.delete(JSON.stringify(key))
+  await del(key, store).catch(() => {})
+}
+
+const everything = (): Promise<[Key, KeptMessage | KeptFiles][]> =>
+  entries<Key, KeptMessage | KeptFiles>(store).catch(() => [])
+
+export const draftOf = (session: string, userId: string): string =>
+  localStorage.getItem(draftAt(session, userId)) ?? ''
+
+export function keepDraft(session: string, userId: string, text: string): void {
+  const at = draftAt(session, userId)
+  try {
+    if (text === '') localStorage.removeItem(at)
+    else localStorage.setItem(at, text)
+    atRisk.delete(at)
+  } catch {
+    atRisk.add(at)
+  }
+}
+
+export function keepFiles(session: string, userId: string, files: KeptFiles): void {
+  const key: Key = ['files', session, userId]
+  const isEmpty = files.attached.length === 0 && files.refused.size === 0
+  void (isEmpty ? forget(key) : keep(key, files))
+}
+
+export function keepMessage(session: string, userId: string, message: KeptMessage): void {
+  if (message.error) unsent.value = new Set(unsent.value).add(unsentAt(session, userId))
+  void keep(['message', session, userId, message.key], message)
+}
+
+/** @param isLast whether nothing else of this conversation is unsent */
+export function forgetMessage(session: string, userId: string, key: string, isLast: boolean): void {
+  if (isLast) unsent.value = new Set([...unsent.value].filter(at => at !== unsentAt(session, userId)))
+  void forget(['message', session, userId, key])
+}
+
+/** What is kept of a conversation; messages in the order in which they were written. */
+export async function keptOf(session: string, userId: string) {
+  const own = (await everything()).filter(([key]) => key[1] === session && key[2] === userId)
+  const messages = own.flatMap(([key, value]) => (key[0] === 'message' ? [value as KeptMessage] : []))
+  const files = own.find(([key]) => key[0] === 'files')?.[1] as KeptFiles | undefined
+  return { messages: messages.sort((one, other) => one.at - other.at), files }
+}
+
+/** @returns the conversations with messages that were to be sent */
+export async function lookForUnsent(): Promise<readonly (readonly [session: string, userId: string])[]> {
+  const found = (await everything()).filter(([key]) => key[0] === 'message')
+  return found.map(([[, session, userId]]) => [session, userId] as const)
+}
+
+/** Nothing of it shall be there for the next person at this browser. */
+export async function forgetEverything(): Promise<void> {
+  for (const at of Object.keys(localStorage)) if (at.startsWith(draftPrefix)) localStorage.removeItem(at)
+  atRisk.clear()
+  await clear(store).catch(() => {})
+}

@@ -1,0 +1,68 @@
+/** A message that the service has not stored yet, and the pieces that stand for it in the chat until it has. */
+import { type Signal, signal } from '@preact/signals'
+import type { Message } from '../api.ts'
+import type { Attachment } from './attachments.ts'
+import { seedBlob } from './blobs.ts'
+
+/** UTF-8 bytes of one message; a longer text goes out in parts. */
+const partBytes = 16_384
+
+export interface Outgoing {
+  /** The idempotency key: however often it is tried, it is sent once. */
+  key: string
+  text: string
+  files: readonly Attachment[]
+  queue: boolean
+  /** Newest row when it was sent: its own come later. */
+  after: number
+  /** Unix ms. */
+  at: number
+  state: Signal<'sending' | 'failed'>
+  error: Signal<unknown>
+  /** What the service has not stored yet, as messages to look at; their row ids are negative. */
+  pieces: Signal<readonly Message[]>
+}
+
+/** How many answers this takes. */
+export const costOf = (text: string, files: number): number =>
+  (text.trim() === '' ? 0 : Math.ceil(new TextEncoder().encode(text).length / partBytes)) + files
+
+const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
+let lastPiece = 0
+/** One that is about to go out. */
+export function outgoingOf(
+  { session, userId }: { session: string; userId: string },
+  what: Pick<Outgoing, 'key' | 'text' | 'files' | 'queue' | 'after' | 'at'>,
+): Outgoing {
+  const { text, files, queue, at } = what
+  const piece = (kind: Message['msg_type'], item: object, its: string): Message => ({
+    ...{ id: --lastPiece, message_id: '', session, bot_id: '', direction: 'sent' },
+    ...{ status: queue ? 'queued' : 'sending', from_user: '', to_user: userId, msg_type: kind },
+    ...{ text: its, timestamp: at, items: [{ kind, has_media: false, ...item }] },
+  })
+  const pieces = [
+    ...(text === '' ? [] : [piece('TEXT', { text }, text)]),
+    ...files.map(({ file, kind }) => {
+      const message = piece(wireKind[kind], { file_name: file.name, size: file.size }, '')
+      seedBlob(message.id, 0, file)
+      return message
+    }),
+  ]
+  return { ...what, state: signal('sending'), error: signal(undefined), pieces: signal(pieces) }
+}
+
+/** Whether a stored message may be what a piece stands for. */
+export const standsFor = ({ msg_type, text, items }: Message, message: Message): boolean =>
+  msg_type === message.msg_type &&
+  (msg_type === 'TEXT'
+    ? text.trimStart().startsWith(message.text.slice(0, 500).trim())
+    : // Names are made safe on their way; sizes of files stay.
+      msg_type !== 'FILE' || items[0]?.size === message.items[0]?.size)
+
+/** Place of a piece of media, counted from the end: those before it may be stored already. */
+export const piecesFrom = (one: Outgoing, piece: Message): number =>
+  one.pieces.value.length - one.pieces.value.indexOf(piece)
+
+export const restate = (one: Outgoing, status: Message['status']): void => {
+  one.pieces.value = one.pieces.value.map(piece => ({ ...piece, status }))
+}

@@ -1,0 +1,154 @@
+import { describe, expect, test } from 'bun:test'
+import type { BrowserContext, Page } from 'playwright-core'
+import { hasBrowser, launchBrowser, type TestPanel, watch, withPanel } from '../support/panel.ts'
+
+const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
+const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
+const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
+const pdf = (name: string, size = 2000) => ({
+  ...{ name, mimeType: 'application/pdf' },
+  buffer: Buffer.alloc(size),
+})
+const attach = (page: Page, ...files: ReturnType<typeof pdf>[]) =>
+  page.locator('input[type=file]').setInputFiles(files)
+const sentOf = async ({ sandbox }: TestPanel) =>
+  (await sandbox.messages({ from: 'bot', limit: 1000 })).map(({ items }) => items[0]?.text ?? items[0]?.kind)
+
+/** The chat with the first user, in a tab of a browser that keeps what is left there. */
+async function openChat(panel: TestPanel, context: BrowserContext, isWatched = true): Promise<Page> {
+  const page = await context.newPage()
+  if (isWatched) watch(page, panel.url, panel.complaints)
+  await page.goto(
+    `${panel.url}/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`,
+  )
+  await bubble(page, 'hi').waitFor()
+  return page
+}
+
+async function withHi(): Promise<TestPanel> {
+  const panel = await withPanel()
+  await panel.sandbox.say('hi')
+  await panel.receive(1)
+  return panel
+}
+
+describe.skipIf(!hasBrowser)('what was not sent', () => {
+  test('a draft, its files and a message that failed are there after the tab was closed, and go out once', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    let page = await openChat(panel, context, false)
+    await page.route('**/api/messages', route => route.abort())
+    await attach(page, pdf('failed.pdf'))
+    await field(page).fill('failed')
+    await field(page).press('Enter')
+    await log(page).getByRole('alert').waitFor()
+    await attach(page, pdf('draft.pdf'))
+    await field(page).fill('a draft')
+    await page.getByRole('button', { name: 'Remove draft.pdf' }).waitFor()
+    await page.close({ runBeforeUnload: true })
+
+    page = await openChat(panel, context)
+    await page.getByRole('button', { name: 'Remove draft.pdf' }).waitFor()
+    expect(await field(page).inputValue()).toBe('a draft')
+    await bubble(page, 'failed.pdf').waitFor()
+    await page.goto(`${panel.url}/conversations`)
+    await page.getByRole('link', { name: /Not sent/ }).click()
+    await log(page).getByRole('alert').getByRole('button', { name: 'Try again' }).click()
+    await panel.sandbox.seen(messages => messages.length === 2)
+    await field(page).press('Enter')
+    await panel.sandbox.seen(messages => messages.length === 4)
+    expect(await sentOf(panel)).toEqual(['failed', 'file', 'a draft', 'file'])
+    await page.reload()
+    await bubble(page, 'a draft').waitFor()
+    expect(await log(page).locator('article').count()).toBe(5)
+    expect(await page.getByRole('button', { name: /^Remove / }).count()).toBe(0)
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('what was under way when the page was loaded anew goes on, from whatever page', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await openChat(panel, context, false)
+    // The service holds it and its key; the answer does not come before the page is gone.
+    await page.route('**/api/messages', async route => void (await route.fetch()), { times: 1 })
+    await field(page).fill('stored')
+    await field(page).press('Enter')
+    await panel.sandbox.seen(messages => messages.length === 1)
+    await attach(page, pdf('waits.pdf'))
+    await field(page).fill('not stored')
+    await field(page).press('Enter')
+    await bubble(page, 'not stored').waitFor()
+    await page.goto(`${panel.url}/settings`)
+    await panel.sandbox.seen(messages => messages.length === 3)
+    expect(await sentOf(panel)).toEqual(['stored', 'not stored', 'file'])
+    await page.goBack()
+    await bubble(page, 'not stored').getByText('Sent', { exact: true }).waitFor()
+    expect(await log(page).locator('article.out').count()).toBe(3)
+  })
+
+  test('a file that WeChat refused is sent again, and is still at hand after a reload', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const page = await openChat(panel, context)
+    await panel.sandbox.fail('sendmessage', 'ret', { code: -1 })
+    await attach(page, pdf('refused.pdf'))
+    await field(page).press('Enter')
+    const again = bubble(page, 'refused.pdf').getByRole('button', { name: 'Send again' })
+    await again.waitFor()
+    await page.reload()
+    await again.click()
+    await panel.sandbox.seen(messages => messages.length === 1)
+    expect(await sentOf(panel)).toEqual(['file'])
+    await again.waitFor({ state: 'detached' })
+  })
+
+  test('where the browser keeps nothing, it asks before the page is left', async () => {
+    await using panel = await withHi()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    await context.addInitScript(() => Object.defineProperty(globalThis, 'indexedDB', { value: undefined }))
+    const page = await openChat(panel, context)
+    await field(page).click()
+    await attach(page, pdf('draft.pdf'))
+    await page.getByRole('button', { name: 'Remove draft.pdf' }).waitFor()
+    const asked = page.waitForEvent('dialog')
+    await page.close({ runBeforeUnload: true })
+    const dialog = await asked
+    expect(dialog.type()).toBe('beforeunload')
+    await dialog.accept()
+  })
+
+  test('whoever signs out leaves nothing behind', async () => {
+    await using panel = await withPanel({ token: 'a token of the test, long enough' })
+    await panel.sandbox.say('hi')
+    await panel.receive(1)
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const signIn = async (page: Page) => {
+      await page.getByRole('textbox', { name: /Token/i }).fill('a token of the test, long enough')
+      await page.keyboard.press('Enter')
+    }
+    const page = await context.newPage()
+    await page.goto(
+      `${panel.url}/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`,
+    )
+    await signIn(page)
+    await field(page).fill('private')
+    await attach(page, pdf('private.pdf'))
+    await page.getByRole('button', { name: 'Remove private.pdf' }).waitFor()
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('textbox', { name: /Token/i }).waitFor()
+    const left = await page.evaluate(async () => {
+      const open = indexedDB.open('svc')
+      await new Promise(done => open.addEventListener('success', done))
+      const all = open.result.transaction('unsent').objectStore('unsent').count()
+      await new Promise(done => all.addEventListener('success', done))
+      return [all.result, Object.keys(localStorage).filter(key => key.startsWith('svc.draft'))]
+    })
+    expect(left).toEqual([0, []])
+  })
+})
