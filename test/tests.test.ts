@@ -29,7 +29,8 @@ async function run(files: Record<string, string>, args: readonly string[] = ['0'
   for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, `${name}.test.ts`), head + text)
   const { status, stdout } = await ended([process.execPath, tests, ...args], {
     cwd: dir,
-    env: { PATH: process.env.PATH ?? '' },
+    // No test of these starts svc.
+    env: { PATH: process.env.PATH ?? '', SVC_TEST_PROGRAM: 'none' },
   })
   return { status, last: stdout.trimEnd().split('\n').at(-1), stdout }
 }

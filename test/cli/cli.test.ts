@@ -3,15 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { type Ended, ended } from '../support/ended.ts'
 import { logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 let home = ''
 
 beforeAll(async () => {
@@ -24,7 +23,7 @@ async function svc(
   args: string[],
   options: { env?: Record<string, string>; as?: string[] } = {},
 ): Promise<Ended> {
-  return ended([...(options.as ?? []), process.execPath, main, ...args], {
+  return ended([...(options.as ?? []), ...svcProgram, ...args], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: home, ...options.env },
   })
@@ -223,8 +222,7 @@ describe('what cannot be served is one line and status 1', () => {
     process.platform !== 'win32' &&
     (!isRoot ||
       (Bun.which('setpriv') !== null &&
-        Bun.spawnSync([...nobody, 'test', '-r', main]).exitCode === 0 &&
-        Bun.spawnSync([...nobody, process.execPath, '--version']).exitCode === 0))
+        Bun.spawnSync([...nobody, ...svcProgram, '--version']).exitCode === 0))
   test.skipIf(!canTry)('a data directory that one may not write to', async () => {
     await chmod(home, 0o755)
     const dir = join(home, 'read-only')
@@ -438,18 +436,7 @@ describe('serving', () => {
       const socket = join(dir, 's.sock')
       const token = crypto.randomUUID()
       const child = Bun.spawn(
-        [
-          process.execPath,
-          main,
-          'openapi',
-          '--sandbox',
-          '--sandbox-port',
-          '0',
-          '--socket',
-          socket,
-          '-d',
-          dir,
-        ],
+        [...svcProgram, 'openapi', '--sandbox', '--sandbox-port', '0', '--socket', socket, '-d', dir],
         {
           env: { PATH: process.env.PATH ?? '', HOME: home, SVC_TOKEN: token },
           stdout: 'pipe',
@@ -562,7 +549,7 @@ describe('serving', () => {
 
   test('svc sandbox alone has the directory of the sandbox, and svc openapi --sandbox uses it', async () => {
     const dir = join(home, '.svc-sandbox')
-    const child = Bun.spawn([process.execPath, main, 'sandbox', '--no-banner', '--sandbox-port', '0'], {
+    const child = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '--sandbox-port', '0'], {
       cwd: tmpdir(),
       env: { PATH: process.env.PATH ?? '', HOME: home },
       stdout: 'pipe',

@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { svc, svcMain } from '../support/command.ts'
+import { shellWord } from '../../src/platform/shell.ts'
+import { svc } from '../support/command.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 let home = ''
@@ -12,7 +14,7 @@ beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), 'svc-completion-'))
   const bin = join(home, 'bin')
   await mkdir(bin)
-  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec '${process.execPath}' '${svcMain}' "$@"\n`, {
+  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
     mode: 0o755,
   })
   env = { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', LANG: 'C.UTF-8' }

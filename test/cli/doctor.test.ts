@@ -4,7 +4,6 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
 import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
@@ -14,9 +13,8 @@ import { type Ended, ended } from '../support/ended.ts'
 import { freePort } from '../support/port.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { type Service, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { undisturbed } from '../support/undisturbed.ts'
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 let home = ''
 let sandbox: TestSandbox
@@ -55,7 +53,7 @@ function folder(name: string): string {
 
 async function svc(args: string[], env: Record<string, string> = {}, as: string[] = []): Promise<Ended> {
   return undisturbed(() =>
-    ended([...as, process.execPath, main, ...args], {
+    ended([...as, ...svcProgram, ...args], {
       cwd: tmpdir(),
       env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
     }),
@@ -249,8 +247,7 @@ describe('svc doctor', () => {
   const canTry =
     process.getuid?.() === 0 &&
     Bun.which('setpriv') !== null &&
-    Bun.spawnSync([...nobody, 'test', '-r', main]).exitCode === 0 &&
-    Bun.spawnSync([...nobody, process.execPath, '--version']).exitCode === 0
+    Bun.spawnSync([...nobody, ...svcProgram, '--version']).exitCode === 0
   test.skipIf(!canTry)('files that this user may not read are told one by one (needs root)', async () => {
     const dir = folder('closed')
     chownSync(dir, 65534, 65534)

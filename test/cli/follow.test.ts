@@ -5,8 +5,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
-import { sandboxAlone, svc, svcMain } from '../support/command.ts'
+import { sandboxAlone, svc } from '../support/command.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 let home = ''
@@ -28,7 +29,7 @@ const recv = async (service: Service, ...words: string[]): Promise<Message[]> =>
 
 /** The command with its output on a pipe that is read as it comes. */
 function following(service: Service, ...words: string[]) {
-  const child = Bun.spawn([process.execPath, svcMain, ...args(service, 'recv', '--follow', ...words)], {
+  const child = Bun.spawn([...svcProgram, ...args(service, 'recv', '--follow', ...words)], {
     cwd: home,
     env: { PATH: process.env.PATH ?? '', HOME: home },
     stdout: 'pipe',
@@ -129,7 +130,7 @@ async function killedWhileWriting(service: Service, ...words: string[]): Promise
   expect(Bun.spawnSync(['mkfifo', fifo]).exitCode).toBe(0)
   // Open for both: the other side neither waits for a reader nor loses it.
   const pipe = openSync(fifo, 'r+')
-  const child = Bun.spawn([process.execPath, svcMain, ...args(service, ...words)], {
+  const child = Bun.spawn([...svcProgram, ...args(service, ...words)], {
     cwd: home,
     env: { PATH: process.env.PATH ?? '', HOME: home },
     stdout: pipe,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
-import { svcMain } from '../support/command.ts'
+import { svcProgram } from '../support/svc-program.ts'
 
 let home = ''
 beforeAll(async () => {
@@ -31,7 +31,7 @@ async function everyCommand(): Promise<[words: string[], command: Command][]> {
 /** What it writes to stderr, and its exit status, when nobody reads its stdout. */
 async function unread(args: readonly string[]): Promise<{ said: string; status: number }> {
   const child = Bun.spawn(
-    ['sh', '-c', '{ "$0" "$@"; echo "status $?" >&2; } | true', process.execPath, svcMain, ...args],
+    ['sh', '-c', '{ "$0" "$@"; echo "status $?" >&2; } | true', ...svcProgram, ...args],
     {
       cwd: home,
       env: { PATH: process.env.PATH ?? '', HOME: home },

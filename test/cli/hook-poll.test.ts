@@ -5,14 +5,12 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { logIn, type Service, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-
 function start(dir: string, args: string[] = [], stdout: 'pipe' | number = 'pipe') {
-  return Bun.spawn([process.execPath, main, 'hook-poll', '-d', dir, '--sandbox', ...args], {
+  return Bun.spawn([...svcProgram, 'hook-poll', '-d', dir, '--sandbox', ...args], {
     cwd: tmpdir(),
     // Bun keeps what it compiled in the home, which tests look into.
     env: { PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
@@ -142,10 +140,11 @@ test.skipIf(process.platform === 'win32')(
 
 test('alone: asks WeChat itself, shows what came, each once', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-hook-'))
-  const sandbox = Bun.spawn(
-    [process.execPath, main, 'sandbox', '--no-banner', '-d', dir, '--sandbox-port', '0'],
-    { env: { PATH: process.env.PATH ?? '', HOME: dir }, stdout: 'pipe', stderr: 'ignore' },
-  )
+  const sandbox = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '-d', dir, '--sandbox-port', '0'], {
+    env: { PATH: process.env.PATH ?? '', HOME: dir },
+    stdout: 'pipe',
+    stderr: 'ignore',
+  })
   try {
     let ready = ''
     void (async () => {

@@ -3,7 +3,6 @@ import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import {
   type Folders,
   fingerprint,
@@ -14,12 +13,12 @@ import {
   weiLinkLog,
   weiLinkSession,
 } from '../migrate/profile.ts'
+import { svcProgram } from '../support/svc-program.ts'
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const bot = 'aaaaaaaaaaaa@im.bot'
 
 async function svc(at: Folders, args: string[], env: Record<string, string> = {}) {
-  const child = Bun.spawn([process.execPath, main, 'migrate', ...args], {
+  const child = Bun.spawn([...svcProgram, 'migrate', ...args], {
     ...{ cwd: at.root, env: { PATH: process.env.PATH ?? '', HOME: at.root, ...env } },
     ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 60_000, killSignal: 'SIGKILL' },
   })

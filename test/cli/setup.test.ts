@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { clientNames } from '../../src/cli/commands/setup.ts'
@@ -11,8 +10,8 @@ import { clients } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
 import { ended } from '../support/ended.ts'
+import { svcProgram } from '../support/svc-program.ts'
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 let home = ''
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), 'svc-setup-'))
@@ -21,7 +20,7 @@ afterAll(() => rm(home, { recursive: true, force: true }))
 
 async function setup(args: string[], options: { home?: string; env?: Record<string, string> } = {}) {
   const dir = options.home ?? home
-  return ended([process.execPath, main, 'setup', ...args], {
+  return ended([...svcProgram, 'setup', ...args], {
     cwd: dir,
     env: {
       ...{ PATH: process.env.PATH ?? '', HOME: dir, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
@@ -69,7 +68,7 @@ describe('svc setup', () => {
     const argsOf = async (args: string[], env?: Record<string, string>) => {
       const { stdout } = await setup(['gemini', '--print', ...args], { ...(env && { env }) })
       const settings = JSON.parse(stdout.slice(stdout.indexOf('{')))
-      return (settings.mcpServers.svc.args as string[]).slice(1)
+      return (settings.mcpServers.svc.args as string[]).slice(svcProgram.length - 1)
     }
     expect(await argsOf([])).toEqual(['mcp', '-t', 'stdio'])
     expect(await argsOf(['--sandbox'])).toEqual(['mcp', '-t', 'stdio', '--sandbox'])

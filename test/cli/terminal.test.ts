@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { shellWord } from '../../src/platform/shell.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 let home = ''
@@ -265,11 +267,9 @@ describe('svc alone', () => {
   test('goes from nothing to an answered message, with the lines that it prints', async () => {
     await using empty = { home: await mkdtemp(join(home, 'home-')), async [Symbol.asyncDispose]() {} }
     const bin = await mkdtemp(join(home, 'bin-'))
-    await writeFile(
-      join(bin, 'svc'),
-      `#!/bin/sh\nexec '${process.execPath}' '${join(import.meta.dir, '../../src/main.ts')}' "$@"\n`,
-      { mode: 0o755 },
-    )
+    await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
+      mode: 0o755,
+    })
     await using screen = svcOnTerminal(['--sandbox', '--port', '0', '--sandbox-port', '0'], empty)
     const [, phone] = await screen.until(
       /1\. Log in\n[\s\S]*Scan this code on the pretend phone: open (\S+\/phone) /,

@@ -9,6 +9,7 @@ import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 let home = ''
@@ -334,7 +335,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
 test('stdin that is no text is refused', async () => {
   const script = `printf 'caf\\351' | "$0" "$@"`
   const { exitCode, stdout, stderr } = Bun.spawnSync(
-    ['sh', '-c', script, process.execPath, join(import.meta.dir, '../../src/main.ts'), 'send', 'a@b', '-'],
+    ['sh', '-c', script, ...svcProgram, 'send', 'a@b', '-'],
     { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home } },
   )
   expect([exitCode, stdout.toString()]).toEqual([2, ''])
@@ -468,18 +469,7 @@ describe('what fails ends with 1 and says what to do', () => {
 
   test('a reader who has had enough is no error worth a word', async () => {
     const child = Bun.spawn(
-      [
-        'sh',
-        '-c',
-        `"$0" "$@" | head -c 1; `,
-        process.execPath,
-        join(import.meta.dir, '../../src/main.ts'),
-        'history',
-        '--json',
-        ...here,
-        '-d',
-        dir,
-      ],
+      ['sh', '-c', `"$0" "$@" | head -c 1; `, ...svcProgram, 'history', '--json', ...here, '-d', dir],
       { cwd: home, env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'pipe' },
     )
     expect(await new Response(child.stdout).text()).toBe('{')

@@ -8,10 +8,11 @@ import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-const commands = { bun: [process.execPath, main], deno: denoRun(main) }
+const commands = { bun: svcProgram, deno: denoRun(main) }
 type Runtime = keyof typeof commands
 const other = { bun: 'deno', deno: 'bun' } as const
 

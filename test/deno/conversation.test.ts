@@ -10,6 +10,7 @@ import { buildPanel } from '../../scripts/panel.ts'
 import { smoke } from '../../scripts/smoke.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
+import { svcProgram } from '../support/svc-program.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** What scripts/README.md names for those who do not allow everything. */
@@ -25,7 +26,7 @@ describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
   test('the sources: login, messages, media, history, then on the same data under Bun, and back', async () => {
     await smoke({
       command: denoRun(main, enough),
-      again: [process.execPath, main],
+      again: svcProgram,
       data: join(folder, 'sources'),
       env: denoEnv,
       version: pkg.version,

@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { fileURLToPath } from 'node:url'
 import { connectHttp, connectStdio, logInOver, type McpProcess, startMcp } from '../support/mcp.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 type Json = any
@@ -217,17 +215,7 @@ describe('a message counts as read only when its answer reached the client', () 
     }
     await service.kill('SIGTERM')
     const child = Bun.spawn(
-      [
-        process.execPath,
-        main,
-        'mcp',
-        '-d',
-        service.dir,
-        '--upstream-url',
-        sandbox.url,
-        '--cdn-url',
-        sandbox.cdnUrl,
-      ],
+      [...svcProgram, 'mcp', '-d', service.dir, '--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl],
       {
         env: { PATH: process.env.PATH ?? '', HOME: service.dir },
         stdin: 'pipe',

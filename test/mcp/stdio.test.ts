@@ -2,18 +2,16 @@ import { describe, expect, test } from 'bun:test'
 import { link, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { failure } from '../support/failure.ts'
 import { connectHttp, connectStdio, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 /** `svc mcp` with bare pipes. */
 async function spawned(args: string[] = []) {
   const dir = await mkdtemp(join(tmpdir(), 'svc-mcp-'))
-  const child = Bun.spawn([process.execPath, main, 'mcp', '-d', dir, ...args], {
+  const child = Bun.spawn([...svcProgram, 'mcp', '-d', dir, ...args], {
     env: { PATH: process.env.PATH ?? '', HOME: dir },
     ...{ cwd: dir, stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
   })

@@ -9,8 +9,9 @@ import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
 import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
-import { svc, svcMain } from '../support/command.ts'
+import { svc } from '../support/command.ts'
 import { freePort } from '../support/port.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 
 const standIn = fileURLToPath(new URL('systemctl.ts', import.meta.url))
@@ -70,14 +71,14 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect(first.stdout).toStartWith(
     `installed and started your service svc of systemd, ${unit}\nhealthy: svc `,
   )
-  expect(first.stdout).toContain(`\nlog in: svc login --sandbox -d '${join(home, 'my data')}'\n`)
+  expect(first.stdout).toMatch(/\nlog in: (\S*\/)?svc login --sandbox -d '\S+\/my data'\n/)
   expect(first.stdout).toContain('\nlog:    journalctl --user -u svc -f\n')
   expect(first.status).toBe(0)
   const changes = (asked: string[]) => asked.filter(call => !/^(show|is-system-running)\b/.test(call))
   expect(changes(first.asked)).toEqual(['daemon-reload', 'enable --quiet svc.service', 'restart svc.service'])
   const text = await readFile(unit, 'utf8')
   expect(text).toContain(
-    `\nExecStart=${process.execPath} ${svcMain} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0\n`,
+    `\nExecStart=${svcProgram.join(' ')} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0\n`,
   )
   expect((await stat(unit)).mode & 0o777).toBe(0o644)
 
@@ -86,7 +87,7 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
     ...{ healthy: true, name: 'svc', scope: 'user', manager: 'systemd', path: unit, installed: true },
     ...{ enabled: true, running: true, state: 'active (running)', restarts: 0, outdated: false },
     ...{ pid: Number(await kept('pid')), since: Date.UTC(2026, 10, 22, 0, 38, 53) },
-    ...{ base_path: join(home, 'my data'), url: `http://127.0.0.1:${port}`, program: process.execPath },
+    ...{ base_path: join(home, 'my data'), url: `http://127.0.0.1:${port}`, program: svcProgram[0] },
     ...{ version, running_version: version, health: { status: 'ok' } },
   })
   expect(status.status).toBe(0)

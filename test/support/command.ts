@@ -1,12 +1,10 @@
 /** The commands of svc as a user runs them: processes of their own, on pipes or on a real pseudo-terminal. */
-import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from './ended.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
 
 export type { Ended } from './ended.ts'
 
-export const svcMain: string = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const withinMs = 30_000
 
 export interface CommandOptions {

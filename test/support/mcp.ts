@@ -109,7 +109,7 @@ export interface ProcessOptions extends ConnectOptions {
   /** An existing data directory; a temporary one, removed at the end, otherwise. */
   dir?: string
   args?: string[]
-  command?: string[]
+  command?: readonly string[]
   /** Over stdio: where the client works; its home, and the data directory, otherwise. */
   cwd?: string
 }

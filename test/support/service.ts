@@ -14,7 +14,7 @@ export interface ServiceOptions {
   args?: string[]
   env?: Record<string, string>
   /** The program and its first arguments; the sources under Bun by default. */
-  command?: string[]
+  command?: readonly string[]
   /** False: no `--sandbox`; then pass an upstream in `args`. */
   sandbox?: boolean
   /** The data directory as the program sees it, when that is not as it is seen from here. */

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { isSvcError, Svc } from '../../src/index.ts'
 import { fingerprint, weiLinkSession } from '../migrate/profile.ts'
-import { svcMain } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { fixtures, unpacked } from './fixtures.ts'
 
 const newest = fixtures.at(-1)!
@@ -64,7 +64,7 @@ const commands = [
 ]
 
 const run = (dir: string, args: readonly string[], sandbox = true) =>
-  ended([process.execPath, svcMain, ...args, ...(sandbox ? ['--sandbox'] : []), '-d', dir], {
+  ended([...svcProgram, ...args, ...(sandbox ? ['--sandbox'] : []), '-d', dir], {
     cwd: join(dir, '..'),
     env: { PATH: process.env.PATH ?? '', HOME: join(dir, '..') },
     stdin: '',

@@ -36,7 +36,7 @@ export interface ProgramOptions {
   /** Put before the command: `setpriv --reuid …`. */
   prefix?: string[]
   /** The program and its first arguments; the sources under this Bun by default. */
-  command?: string[]
+  command?: readonly string[]
   cwd?: string
 }
 
