@@ -1,5 +1,4 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
-
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
@@ -16,13 +15,14 @@ import {
   standingOf,
   type UserContext,
 } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { Judge } from '../receive/judge.ts'
-import type { Contexts } from '../state/contexts.ts'
-import type { SessionRecord, Sessions } from '../state/sessions.ts'
+import type { Poller } from '../receive/poller.ts'
+import type { SessionRecord } from '../state/sessions.ts'
+import type { State } from '../state/state.ts'
 import { suspectSpanMs } from '../store/conversations.ts'
 import type { Store } from '../store/store.ts'
-import type { Alone } from './one-at-a-time.ts'
+import type { Logins } from './logins.ts'
 
 /** A session that can be polled and sent from. */
 export interface ConnectedSession {
@@ -31,35 +31,28 @@ export interface ConnectedSession {
 }
 
 export interface AccountPorts {
-  sessions: Sessions
-  contexts: Contexts
+  state: Pick<State, 'sessions' | 'contexts'>
   store: Store
-  clock: Clock
-  /** Unix ms of the last answer to a poll by this process. */
-  lastPolls(): ReadonlyMap<string, number>
-  /** Names with a QR login under way. */
-  loggingIn(): ReadonlySet<string>
-  /** Called after every change, so that polling follows at once. */
-  changed(): void
-  /** Ends a login flow of that name. @returns whether one was under way */
-  forgetLogin(name: string): boolean
+  poller: Pick<Poller, 'lastPolls'>
+  logins: Pick<Logins, 'alone' | 'cancel' | 'pending'>
   judge: Judge
-  /** The one lock of login confirmations, logouts and renames: their steps never mix. */
-  alone: Alone
 }
 
 export class Accounts {
   readonly #ports: AccountPorts
+  readonly #runtime: Runtime
   #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
 
-  constructor(ports: AccountPorts) {
+  constructor(ports: AccountPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /** Every session, the default one first, then the oldest first. Takes no lock. */
   async list(): Promise<Session[]> {
-    const { loggingIn, sessions } = this.#ports
-    const pending = loggingIn()
+    const { sessions } = this.#ports.state
+    const { logins } = this.#ports
+    const pending = logins.pending()
     // The files' state is one promise for all who look in the same turn of the event loop, and so is what it shows.
     const of = sessions.list()
     if (this.#listed?.of === of && pending.size === 0) return [...(await this.#listed.sessions)]
@@ -69,8 +62,10 @@ export class Accounts {
   }
 
   async #describe(pending: Set<string>): Promise<Session[]> {
-    const { clock, contexts, lastPolls, store } = this.#ports
-    const polls = lastPolls()
+    const { clock } = this.#runtime
+    const { contexts } = this.#ports.state
+    const { poller, store } = this.#ports
+    const polls = poller.lastPolls()
     // A log that fails is told of elsewhere, and hides no session.
     const suspects = attempt(() => store.conversations(all => all.suspects(clock.now() - suspectSpanMs)))
     const records = await this.#ordered()
@@ -120,7 +115,9 @@ export class Accounts {
   }
 
   async #usersOf(session: string): Promise<SessionUser[]> {
-    const { clock, contexts, store } = this.#ports
+    const { clock } = this.#runtime
+    const { contexts } = this.#ports.state
+    const { store } = this.#ports
     // What the log adds to the files is missing while it fails, which is told of elsewhere.
     const counters = attempt(() => store.outbox.counters(session))
     const users = await contexts.users(session).catch(() => contexts.known(session))
@@ -147,7 +144,7 @@ export class Accounts {
     const { name: session, bot } = await this.named(name)
     if (!bot) throw new SvcError('not_connected', `session "${session}" is not connected`)
     const verdict = await this.#ports.judge.ask(session, bot)
-    const after = (await this.#ports.sessions.get(session))?.bot
+    const after = (await this.#ports.state.sessions.get(session))?.bot
     return {
       ...{ session, status: after ? standingOf(after) : 'disconnected' },
       answered: verdict !== 'unanswered' && after?.bare_at === undefined,
@@ -157,7 +154,7 @@ export class Accounts {
 
   /** The first connected session in routing order: the default one, then the oldest first. */
   async first(): Promise<ConnectedSession | undefined> {
-    const { sessions } = this.#ports
+    const { sessions } = this.#ports.state
     const chosen = await sessions.defaultName()
     const records = chosen === undefined ? [] : [await sessions.get(chosen)]
     for (const record of [...records, ...(records.some(isConnected) ? [] : await this.#ordered())]) {
@@ -171,7 +168,8 @@ export class Accounts {
    * those are looked at that may know the user, of which the store tells where it is shared with the process that polls.
    */
   async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
-    const { contexts, sessions, store } = this.#ports
+    const { contexts, sessions } = this.#ports.state
+    const { store } = this.#ports
     const all = await sessions.list()
     const holders = store.durable
       ? new Set([
@@ -196,7 +194,7 @@ export class Accounts {
    * @throws SvcError `session_not_found`
    */
   async named(name: string): Promise<SessionRecord> {
-    const { sessions } = this.#ports
+    const { sessions } = this.#ports.state
     const first = async () =>
       (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
     const wanted = name === '' ? await first() : sessionName(name)
@@ -210,7 +208,7 @@ export class Accounts {
    * is only being logged in, that is all there is to do.
    */
   logout(name: string): Promise<{ success: true; session: string }> {
-    return this.#ports.alone(() => this.#logout(name))
+    return this.#ports.logins.alone(() => this.#logout(name))
   }
 
   async #logout(name: string): Promise<{ success: true; session: string }> {
@@ -219,18 +217,18 @@ export class Accounts {
       record = await this.named(name)
     } catch (error) {
       const pending = name === '' ? defaultSessionName : name
-      if (!isSvcError(error, 'session_not_found') || !this.#ports.forgetLogin(pending)) throw error
+      if (!isSvcError(error, 'session_not_found') || !this.#ports.logins.cancel(pending)) throw error
       return { success: true, session: sessionName(pending) }
     }
-    this.#ports.forgetLogin(record.name)
-    await this.#ports.sessions.remove(record.name)
-    this.#ports.contexts.archive?.forget(record.name)
-    this.#ports.changed()
+    this.#ports.logins.cancel(record.name)
+    await this.#ports.state.sessions.remove(record.name)
+    this.#ports.state.contexts.archive?.forget(record.name)
+    this.#runtime.bus.tell('sessionsChanged')
     return { success: true, session: record.name }
   }
 
   rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
-    return this.#ports.alone(() => this.#rename(oldName, newName))
+    return this.#ports.logins.alone(() => this.#rename(oldName, newName))
   }
 
   async #rename(
@@ -242,13 +240,14 @@ export class Accounts {
       throw badArgument('new_name', 'expected a session name, got an empty text')
     }
     const target = sessionName(newName)
-    const { changed, forgetLogin, loggingIn, sessions, store } = this.#ports
+    const { sessions } = this.#ports.state
+    const { logins, store } = this.#ports
     const key = sessionKey(target)
-    if (key !== sessionKey(record.name) && [...loggingIn()].some(name => sessionKey(name) === key)) {
+    if (key !== sessionKey(record.name) && [...logins.pending()].some(name => sessionKey(name) === key)) {
       // That login would put its own credentials over these.
       throw new SvcError('session_exists', `a login of "${target}" is under way`)
     }
-    forgetLogin(record.name)
+    logins.cancel(record.name)
     await sessions.rename(record.name, target)
     try {
       store.renameSession(record.name, target)
@@ -257,25 +256,25 @@ export class Accounts {
       await sessions.rename(target, record.name)
       throw error
     } finally {
-      changed()
+      this.#runtime.bus.tell('sessionsChanged')
     }
     return { success: true, old_name: record.name, new_name: target }
   }
 
   setDefault(name: string): Promise<{ success: true; default_session: string }> {
-    return this.#ports.alone(async () => {
+    return this.#ports.logins.alone(async () => {
       const record = await this.named(name)
-      await this.#ports.sessions.setDefault(record.name)
+      await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
   }
 
   async #ordered(): Promise<SessionRecord[]> {
-    return this.#inOrder(await this.#ports.sessions.list())
+    return this.#inOrder(await this.#ports.state.sessions.list())
   }
 
   async #inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
-    const chosen = await this.#ports.sessions.defaultName()
+    const chosen = await this.#ports.state.sessions.defaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(
       (a, b) =>

@@ -1,21 +1,14 @@
 /** One QR login under way: polls upstream by itself until it ends, and tells whoever waits of each change. */
-
 import { randomUUID } from 'node:crypto'
-import type { Api } from '../ilink/api.ts'
+import type { Upstream } from '../ilink/api.ts'
 import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
 import type { LoginNotice, LoginState, LoginStatus } from '../model/session.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import { backoffMs } from '../platform/clock.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 
 export interface DriverPorts {
-  api: Api
-  clock: Clock
-  log: Log
-  /** The fixed host that every login goes to. */
-  loginUrl: string
-  /** Whether that is the sandbox, where there may be as many people as one likes. */
-  pretended: boolean
+  upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
   /** Bot tokens we hold, newest first: upstream then tells when the scanned bot is one of them. */
   known: readonly string[]
   /** Stores what a confirmed login brought. @returns false when nobody wants it any more */
@@ -36,6 +29,7 @@ export class LoginDriver {
   /** The session that is logged in. */
   readonly name: string
   readonly #ports: DriverPorts
+  readonly #runtime: Runtime
   readonly #stop = new AbortController()
   #status: LoginState = 'waiting'
   #qrUrl: string | undefined
@@ -49,9 +43,10 @@ export class LoginDriver {
   #change = Promise.withResolvers<void>()
   #finishedAt: number | undefined
 
-  constructor(name: string, ports: DriverPorts) {
+  constructor(name: string, ports: DriverPorts, runtime: Runtime) {
     this.name = name
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /** Whether somebody called it off. */
@@ -80,7 +75,9 @@ export class LoginDriver {
    * @throws ILinkError when there is none to be had; an AbortError when it is called off
    */
   async start(): Promise<void> {
-    const { api, log, loginUrl, known } = this.#ports
+    const { log } = this.#runtime
+    const { known, upstream } = this.#ports
+    const { api, loginUrl } = upstream
     const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
     this.#qrUrl = qr.qrcode_img_content
     this.#run(newLogin(qr)).catch(error => {
@@ -105,7 +102,7 @@ export class LoginDriver {
     if (timeoutMs <= 0 || this.#finishedAt !== undefined) return
     const over = new AbortController()
     const ended = AbortSignal.any([signal, over.signal])
-    await Promise.race([this.#change.promise, this.#ports.clock.sleep(timeoutMs, ended)])
+    await Promise.race([this.#change.promise, this.#runtime.clock.sleep(timeoutMs, ended)])
     over.abort()
   }
 
@@ -134,11 +131,14 @@ export class LoginDriver {
 
   #advice(): string {
     const said = advice[this.#status]
-    return this.#status === 'already_bound' && this.#ports.pretended ? `${said} ${anotherPerson}` : said
+    return this.#status === 'already_bound' && this.#ports.upstream.sandboxed
+      ? `${said} ${anotherPerson}`
+      : said
   }
 
   async #run(first: LoginFlow): Promise<void> {
-    const { api, clock, loginUrl, log } = this.#ports
+    const { clock, log } = this.#runtime
+    const { api, loginUrl } = this.#ports.upstream
     const { signal } = this.#stop
     let flow = first
     let shownAt = clock.monotonic()
@@ -189,7 +189,7 @@ export class LoginDriver {
 
   /** Resolves when there is a code to send, at the deadline (monotonic ms), or when the login is called off. */
   async #waitForCode(deadline: number): Promise<void> {
-    const { clock } = this.#ports
+    const { clock } = this.#runtime
     const { signal } = this.#stop
     while (this.#code === undefined && !signal.aborted && clock.monotonic() < deadline) {
       this.#codeGiven = new AbortController()
@@ -200,7 +200,8 @@ export class LoginDriver {
   }
 
   async #saved(credentials: Credentials): Promise<boolean> {
-    const { clock, log, save } = this.#ports
+    const { clock, log } = this.#runtime
+    const { save } = this.#ports
     for (let tries = 1; ; tries++) {
       try {
         return await save(credentials)
@@ -214,7 +215,9 @@ export class LoginDriver {
 
   /** A new QR code for one that is used up. @throws ILinkError when none could be had in several tries */
   async #renewed(flow: LoginFlow, ended: LoginState): Promise<LoginFlow> {
-    const { api, clock, log, loginUrl, known } = this.#ports
+    const { clock, log } = this.#runtime
+    const { known, upstream } = this.#ports
+    const { api, loginUrl } = upstream
     for (let tries = 1; ; tries++) {
       try {
         const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
@@ -242,7 +245,7 @@ export class LoginDriver {
     this.#status = status
     this.#note = note
     this.#notice = notice
-    this.#finishedAt = this.#ports.clock.monotonic()
+    this.#finishedAt = this.#runtime.clock.monotonic()
     this.#announce()
   }
 

@@ -2,11 +2,10 @@
  * QR logins: one driver per session name. Every surface (tool, panel, command line) only starts one and reads its
  * state, so logins of different sessions run side by side and can never complete each other's.
  */
-
-import type { Api } from '../ilink/api.ts'
+import type { Upstream } from '../ilink/api.ts'
+import type { Credentials } from '../ilink/login.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import {
-  type BotInfo,
   defaultSessionName,
   type LoginFlow,
   type LoginRequest,
@@ -14,11 +13,11 @@ import {
   sessionKey,
   sessionName,
 } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import { LoginDriver } from './login-driver.ts'
+import { oneAtATime } from './one-at-a-time.ts'
 
 /** The last state of a login stays readable this long. */
 const keptMs = 10 * 60_000
@@ -26,21 +25,10 @@ const keptMs = 10 * 60_000
 const codeMs = 5000
 
 export interface LoginPorts {
-  api: Api
-  clock: Clock
-  log: Log
-  /** The fixed host that every login goes to. */
-  loginUrl: string
-  /** Whether that is the sandbox. */
-  pretended: boolean
-  sessions: Pick<Sessions, 'get' | 'list'>
+  upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
+  sessions: Pick<Sessions, 'get' | 'list' | 'save'>
   /** What this process has room for: logins under way, and sessions with one. */
   most(): { pending: number; sessions: number }
-  /**
-   * Stores credentials, never beside a logout or a rename. `wanted` is asked when it is this one's turn: the session
-   * may have been logged out or renamed meanwhile. @returns false when they were not wanted any more
-   */
-  save(name: string, bot: BotInfo, wanted: () => boolean): Promise<boolean>
 }
 
 interface Entry {
@@ -57,11 +45,15 @@ interface Entry {
 
 export class Logins {
   readonly #ports: LoginPorts
+  readonly #runtime: Runtime
   readonly #entries = new Map<string, Entry>()
+  /** The one lock of login confirmations, logouts and renames: their steps never mix. */
+  readonly alone = oneAtATime()
   #closed = false
 
-  constructor(ports: LoginPorts) {
+  constructor(ports: LoginPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /** Names with a login under way. */
@@ -226,20 +218,19 @@ export class Logins {
   }
 
   async #start(name: string, force: boolean): Promise<Entry> {
-    const { api, clock, log, loginUrl, pretended, save, sessions, most } = this.#ports
+    const { sessions, upstream, most } = this.#ports
     const records = await sessions.list()
     if (this.#closed) throw stopping()
     const key = sessionKey(name)
     const known = tokensOf(records, force ? name : undefined)
-    const driver: LoginDriver = new LoginDriver(name, {
-      ...{ api, clock, log, loginUrl, pretended, known },
-      save: ({ bot_id, token, base_url, user_id }) =>
-        save(
-          name,
-          { bot_id, token, base_url, ...(user_id && { user_id }), cursor: '', created_at: clock.now() },
-          () => this.#entries.get(key)?.driver === driver,
-        ),
-    })
+    const driver: LoginDriver = new LoginDriver(
+      name,
+      {
+        ...{ upstream, known },
+        save: credentials => this.#saved(name, credentials, () => this.#entries.get(key)?.driver === driver),
+      },
+      this.#runtime,
+    )
     // Another call may have started one while the tokens were read: then this one joins it.
     const other = this.#entries.get(key)
     if (other && other.driver.finishedAt === undefined) {
@@ -257,9 +248,28 @@ export class Logins {
       const cancelled = driver.stopped
       driver.stop()
       // Whoever asked for it is told; here it is for whoever looks back.
-      if (!cancelled) log.info('no QR code could be had', { session: name, error })
+      if (!cancelled) this.#runtime.log.info('no QR code could be had', { session: name, error })
       throw error
     }
+  }
+
+  /**
+   * Stores credentials. `wanted` is asked when it is this one's turn: the session may have been logged out or renamed
+   * meanwhile. @returns false when they were not wanted any more
+   */
+  #saved(
+    name: string,
+    { bot_id, token, base_url, user_id }: Credentials,
+    wanted: () => boolean,
+  ): Promise<boolean> {
+    const { bus, clock } = this.#runtime
+    return this.alone(async () => {
+      if (!wanted()) return false
+      const bot = { bot_id, token, base_url, ...(user_id && { user_id }) }
+      await this.#ports.sessions.save(name, { ...bot, cursor: '', created_at: clock.now() })
+      bus.tell('sessionsChanged')
+      return true
+    })
   }
 
   /** @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions */
@@ -280,7 +290,7 @@ export class Logins {
   }
 
   #forgetOld(): void {
-    const now = this.#ports.clock.monotonic()
+    const now = this.#runtime.clock.monotonic()
     for (const [key, { driver }] of this.#entries) {
       if (driver.finishedAt !== undefined && now - driver.finishedAt > keptMs) this.#entries.delete(key)
     }

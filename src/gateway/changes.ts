@@ -4,10 +4,10 @@
  * Nothing is read while nobody listens. Messages are read forward from the log like everywhere; sessions leave no mark
  * there, so they are looked at.
  */
-
+import type { Accounts } from '../accounts/accounts.ts'
 import type { SessionWithUsers } from '../model/session.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import { backoffMs } from '../platform/clock.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { viewOf } from '../receive/view.ts'
 import { type Store, type StoredMessage, within } from '../store/store.ts'
@@ -15,11 +15,7 @@ import type { ChangeListener } from './gateway-api.ts'
 
 export interface ChangePorts {
   store: Store
-  sessions(): Promise<SessionWithUsers[]>
-  clock: Clock
-  log: Log
-  /** Aborts when the service stops. */
-  closing: AbortSignal
+  accounts: Pick<Accounts, 'withUsers'>
 }
 
 /** Rows read at a time, and characters of them. */
@@ -37,14 +33,16 @@ const pollNewsMs = 15_000
 
 export class Changes {
   readonly #ports: ChangePorts
+  readonly #runtime: Runtime
   readonly #listeners = new Set<ChangeListener>()
   #following: AbortController | undefined
   /** Aborts when the sessions are to be looked at before their time. */
   #nudge = new AbortController()
 
-  constructor(ports: ChangePorts) {
+  constructor(ports: ChangePorts, runtime: Runtime) {
     this.#ports = ports
-    ports.closing.addEventListener('abort', () => this.#following?.abort())
+    this.#runtime = runtime
+    runtime.closing.addEventListener('abort', () => this.#following?.abort())
   }
 
   /** Tells `listener` of everything from now on. @returns how to stop it; safe to call twice */
@@ -55,7 +53,7 @@ export class Changes {
     if (!this.#following) {
       const following = new AbortController()
       this.#following = following
-      if (this.#ports.closing.aborted) following.abort()
+      if (this.#runtime.closing.aborted) following.abort()
       void this.#followLog(following.signal)
       void this.#followSessions(following.signal)
     }
@@ -67,7 +65,8 @@ export class Changes {
   }
 
   async #followLog(signal: AbortSignal): Promise<void> {
-    const { clock, log, store } = this.#ports
+    const { clock, log } = this.#runtime
+    const { store } = this.#ports
     let position: number | undefined
     /** Sent rows that may still change, with their status as told. */
     const open = new Map<number, string | undefined>()
@@ -118,13 +117,14 @@ export class Changes {
   }
 
   async #followSessions(signal: AbortSignal): Promise<void> {
-    const { clock, log, sessions } = this.#ports
+    const { clock, log } = this.#runtime
+    const { accounts } = this.#ports
     let before: { sessions: SessionWithUsers[]; judged: string } | undefined
     let pollsToldAt = clock.monotonic()
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const found = await sessions()
+        const found = await accounts.withUsers()
         if (signal.aborted) return
         const now = { sessions: found, judged: judgedOf(found) }
         const pollsAreNews = clock.monotonic() - pollsToldAt > pollNewsMs
@@ -149,7 +149,7 @@ export class Changes {
       try {
         ear(listener)?.(...news)
       } catch (error) {
-        this.#ports.log.error('a listener failed', { error })
+        this.#runtime.log.error('a listener failed', { error })
       }
     }
   }

@@ -1,16 +1,15 @@
 /** Conversations as a person looks at them: the newest first, with what is left of the right to answer. */
-
+import type { Accounts } from '../accounts/accounts.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
-import { type SessionUser, type SessionWithUsers, sessionKey, sessionName } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
+import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
 import type { ConversationFilter } from './gateway-api.ts'
 
 export interface ConversationPorts {
   store: Store
-  clock: Clock
-  sessions(): Promise<SessionWithUsers[]>
+  accounts: Pick<Accounts, 'withUsers'>
 }
 
 /** People looked up in one go. */
@@ -21,9 +20,11 @@ const hourMs = 60 * 60_000
 
 export class Conversations {
   readonly #ports: ConversationPorts
+  readonly #runtime: Runtime
 
-  constructor(ports: ConversationPorts) {
+  constructor(ports: ConversationPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /**
@@ -32,11 +33,11 @@ export class Conversations {
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
-    const { sessions, store } = this.#ports
+    const { accounts, store } = this.#ports
     const limit = filter.limit ?? Number.MAX_SAFE_INTEGER
     const session = filter.session === undefined ? undefined : sessionKey(sessionName(filter.session))
     const rights = new Map<string, { session: string; user: SessionUser }[]>()
-    for (const { name, users } of await sessions()) {
+    for (const { name, users } of await accounts.withUsers()) {
       if (session !== undefined && session !== sessionKey(name)) continue
       for (const user of users)
         rights.set(user.user_id, [...(rights.get(user.user_id) ?? []), { session: name, user }])
@@ -86,7 +87,7 @@ export class Conversations {
 
   /** Lets others have their turn when it is time. */
   #turns(): () => Promise<void> {
-    const { clock } = this.#ports
+    const { clock } = this.#runtime
     let sliceEnds = clock.monotonic() + sliceMs
     return async () => {
       if (clock.monotonic() <= sliceEnds) return
@@ -103,7 +104,8 @@ export class Conversations {
 
   /** Messages per hour of the last `count` hours, the running one last. */
   async hours(count: number): Promise<Hour[]> {
-    const { clock, store } = this.#ports
+    const { clock } = this.#runtime
+    const { store } = this.#ports
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
     const counted = new Map(store.conversations(all => all.counts(first, hourMs)).map(one => [one.span, one]))
     return Array.from({ length: count }, (_none, span) => {

@@ -1,18 +1,17 @@
 /** history: pages of the log, newest first. */
-
 import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
-import type { SessionRecord } from '../state/sessions.ts'
+import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { HistoryPage, HistoryRequest } from './gateway-api.ts'
 
 export class History {
   readonly #store: Store
-  readonly #record: (name: string) => Promise<SessionRecord | undefined>
+  readonly #sessions: Pick<Sessions, 'get'>
 
-  constructor(store: Store, record: (name: string) => Promise<SessionRecord | undefined>) {
+  constructor(store: Store, sessions: Pick<Sessions, 'get'>) {
     this.#store = store
-    this.#record = record
+    this.#sessions = sessions
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`; the signal's reason */
@@ -20,7 +19,7 @@ export class History {
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
-    const session = name === undefined ? undefined : ((await this.#record(name))?.name ?? name)
+    const session = name === undefined ? undefined : ((await this.#sessions.get(name))?.name ?? name)
     const answer = new Answer(this.#store)
     const filter = { ...rest, ...(session !== undefined && { session }) }
     const page = await this.#store.history(filter, signal, answer.fits)

@@ -1,8 +1,6 @@
 /** What goes with time: old messages, sends that waited too long, uploads of yesterday, files left half written. */
-
 import type { Media } from '../media/media.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
@@ -12,10 +10,6 @@ export interface HousekeepingPorts {
   store: Store
   media: Media
   outbox: Outbox
-  clock: Clock
-  log: Log
-  /** Aborts when the service stops. */
-  closing: AbortSignal
 }
 
 const everyMs = 10 * 60_000
@@ -26,12 +20,14 @@ const leftoverMs = 60 * 60_000
 
 export class Housekeeping {
   readonly #ports: HousekeepingPorts
+  readonly #runtime: Runtime
   #doneAt: number
   #work: Promise<void> | undefined
 
-  constructor(ports: HousekeepingPorts) {
+  constructor(ports: HousekeepingPorts, runtime: Runtime) {
     this.#ports = ports
-    this.#doneAt = ports.clock.monotonic()
+    this.#runtime = runtime
+    this.#doneAt = runtime.clock.monotonic()
   }
 
   /** Keeps house until the service stops. */
@@ -41,7 +37,7 @@ export class Housekeeping {
 
   /** Keeps house once, when it is time: for programs that a timer would keep alive though they have nothing else to do. */
   whenDue(): void {
-    if (this.#ports.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#once()
+    if (this.#runtime.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#once()
   }
 
   /** Resolves when nothing of it is under way; `closing` has to be aborted. */
@@ -50,7 +46,7 @@ export class Housekeeping {
   }
 
   async #always(): Promise<void> {
-    const { clock, closing, log } = this.#ports
+    const { clock, closing, log } = this.#runtime
     await clock.sleep(firstMs, closing)
     await this.#tidyFolders().catch(error => log.warn('half-written files not removed', { error }))
     while (!closing.aborted) {
@@ -60,7 +56,8 @@ export class Housekeeping {
   }
 
   async #once(): Promise<void> {
-    const { clock, closing, log, media, outbox, store } = this.#ports
+    const { clock, closing, log } = this.#runtime
+    const { media, outbox, store } = this.#ports
     this.#doneAt = clock.monotonic()
     try {
       await outbox.tidy()
@@ -73,7 +70,8 @@ export class Housekeeping {
   }
 
   async #tidyFolders(): Promise<void> {
-    const { clock, log, sessions } = this.#ports
+    const { clock, log } = this.#runtime
+    const { sessions } = this.#ports
     const removed = await sessions.sweep(clock.now() - leftoverMs)
     if (removed > 0) log.info('files that were left half written removed', { files: removed })
   }

@@ -1,5 +1,6 @@
 /** The upstream API, one function per endpoint (protocol notes 2; deadlines are those of the official client). */
 import type { MediaKind } from '../model/message.ts'
+import type { BotInfo } from '../model/session.ts'
 import type { FetchSlots, Slots } from '../platform/slots.ts'
 import { uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
@@ -88,6 +89,17 @@ const briefMs = 10_000
 const qrcodeBytes = 2000
 
 export type Api = ReturnType<typeof createApi>
+
+/** WeChat, or the sandbox in its place. */
+export interface Upstream {
+  api: Api
+  /** Where requests of a bot go, and with which token. */
+  account(bot: BotInfo): Account
+  /** The fixed host that every login goes to. */
+  loginUrl: string
+  /** It is the sandbox, where there may be as many people as one likes. */
+  sandboxed: boolean
+}
 
 export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, slots }: ApiOptions) {
   const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }

@@ -2,12 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
-import type { Cdn } from '../ilink/cdn.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import { streamOf } from '../ilink/progress.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
 import {
   createUnique,
   ensurePrivateDir,
@@ -16,14 +14,14 @@ import {
   safeBaseName,
   sweep,
 } from '../platform/files.ts'
-import type { FreeSpace } from '../platform/free-space.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { viewOf } from '../receive/view.ts'
-import type { Store } from '../store/store.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
-import { allowedPath, type Folders } from './own-files.ts'
+import { allowedPath } from './own-files.ts'
+import type { MediaPorts } from './ports.ts'
 import { counted } from './progress.ts'
 
 export interface DownloadRequest {
@@ -53,22 +51,15 @@ export interface OpenedMedia {
   size?: number
 }
 
-export interface DownloadPorts {
-  cdn: Cdn
-  cdnUrl: string
-  store: Store
-  clock: Clock
-  folders: Folders
-  space: FreeSpace
-  /** Aborts when the service stops. */
-  closing: AbortSignal
-}
+type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'folders' | 'space'>
 
 export class Downloads {
   readonly #ports: DownloadPorts
+  readonly #runtime: Runtime
 
-  constructor(ports: DownloadPorts) {
+  constructor(ports: DownloadPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /**
@@ -77,7 +68,7 @@ export class Downloads {
    * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
    */
   async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
-    const { cdn, cdnUrl } = this.#ports
+    const { cdn, cdnUrl } = this.#ports.upstream
     const found = this.#find(request.message_id, request.item)
     const { stream, size } = await cdn.download(found, { cdnUrl, signal })
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
@@ -96,7 +87,7 @@ export class Downloads {
    * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc's own
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
-    using either = linked(call.signal, this.#ports.closing)
+    using either = linked(call.signal, this.#runtime.closing)
     const { signal } = either
     this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
@@ -130,7 +121,8 @@ export class Downloads {
 
   /** Removes what a crash left half written. */
   async sweep(): Promise<void> {
-    const { clock, folders } = this.#ports
+    const { clock } = this.#runtime
+    const { folders } = this.#ports
     await sweep(join(folders.mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
   }
 

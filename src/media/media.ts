@@ -2,21 +2,18 @@
  * Media on its way: any source is staged as one open file, a file goes up encrypted, and what a user sent
  * comes down decrypted. Everything streams; memory stays bounded whatever the size.
  */
-
-import type { Account, Api } from '../ilink/api.ts'
+import type { Account } from '../ilink/api.ts'
 import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
 import type { Call } from '../model/call.ts'
 import type { UploadedMedia } from '../model/message.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { type DownloadPorts, Downloads } from './downloads.ts'
-import { type KeptFilePorts, KeptFiles } from './outbox-files.ts'
+import { Downloads } from './downloads.ts'
+import { KeptFiles } from './outbox-files.ts'
+import type { MediaPorts } from './ports.ts'
 import { counted } from './progress.ts'
-import { type SourcePorts, Sources } from './sources.ts'
-import { type UploadPorts, Uploads } from './uploads.ts'
-
-export interface MediaPorts extends UploadPorts, DownloadPorts, KeptFilePorts, Omit<SourcePorts, 'uploads'> {
-  api: Api
-}
+import { Sources } from './sources.ts'
+import { Uploads } from './uploads.ts'
 
 export class Media {
   readonly sources: Sources
@@ -25,12 +22,12 @@ export class Media {
   readonly kept: KeptFiles
   readonly #ports: MediaPorts
 
-  constructor(ports: MediaPorts) {
+  constructor(ports: MediaPorts, runtime: Runtime) {
     this.#ports = ports
-    this.uploads = new Uploads(ports)
+    this.uploads = new Uploads(ports, runtime)
     this.sources = new Sources({ ...ports, uploads: this.uploads })
-    this.downloads = new Downloads(ports)
-    this.kept = new KeptFiles(ports)
+    this.downloads = new Downloads(ports, runtime)
+    this.kept = new KeptFiles(ports, runtime)
   }
 
   /**
@@ -45,7 +42,7 @@ export class Media {
     signal: AbortSignal,
     progress?: Call['progress'],
   ): Promise<UploadedMedia> {
-    const { api, cdn, cdnUrl } = this.#ports
+    const { api, cdn, cdnUrl } = this.#ports.upstream
     const aes_key_hex = randomHexKey()
     const key = parseAesKey(aes_key_hex)
     const filekey = randomHexKey()

@@ -1,35 +1,29 @@
 /** Files that wait with their message in the outbox, in a place that outlives the process that queued them. */
-
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import type { Clock } from '../platform/clock.ts'
 import { sweep, syncDir } from '../platform/files.ts'
-import type { FreeSpace } from '../platform/free-space.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import type { KeptFile, Store } from '../store/store.ts'
+import type { KeptFile } from '../store/store.ts'
 import { keepStream, mediaFolder, staleMs } from './disk.ts'
+import type { MediaPorts } from './ports.ts'
 import { openRegular, stagedFile } from './staged-file.ts'
 
-export interface KeptFilePorts {
-  store: Store
-  clock: Clock
-  log: Log
-  mediaRoot: string
-  space: FreeSpace
-}
+type KeptFilePorts = Pick<MediaPorts, 'store' | 'folders' | 'space'>
 
 const keptName = /^[0-9a-f-]{36}\.queued$/
 
 export class KeptFiles {
   readonly #ports: KeptFilePorts
+  readonly #runtime: Runtime
 
-  constructor(ports: KeptFilePorts) {
+  constructor(ports: KeptFilePorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /**
@@ -38,7 +32,7 @@ export class KeptFiles {
    * @throws SvcError `store_unavailable` (disk); the signal's reason
    */
   async keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile> {
-    const folder = await mediaFolder(this.#ports.mediaRoot, 'outbox')
+    const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'outbox')
     const name = `${randomUUID()}.queued`
     const { file_name, size, md5 } = file
     const { digests } = await keepStream(
@@ -58,7 +52,7 @@ export class KeptFiles {
 
   /** A kept file, to be sent. @throws SvcError `invalid_arguments` when it is gone or another one */
   async open({ name, file_name, size, md5 }: KeptFile, kind: MediaKind): Promise<StagedFile> {
-    const opened = await openRegular(join(await mediaFolder(this.#ports.mediaRoot, 'outbox'), name), {
+    const opened = await openRegular(join(await mediaFolder(this.#ports.folders.mediaRoot, 'outbox'), name), {
       maxBytes: Number.MAX_SAFE_INTEGER,
     })
     if (opened.size === size) return stagedFile(opened, { kind, file_name, md5, ours: true })
@@ -68,19 +62,20 @@ export class KeptFiles {
 
   /** Removes kept files. */
   async discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void> {
-    const folder = join(this.#ports.mediaRoot, 'outbox')
+    const folder = join(this.#ports.folders.mediaRoot, 'outbox')
     for (const { name } of files) {
       await rm(join(folder, name), { force: true }).catch(error =>
-        this.#ports.log.warn('file of a sent message not removed', { name, error }),
+        this.#runtime.log.warn('file of a sent message not removed', { name, error }),
       )
     }
   }
 
   /** Removes files that no waiting message names: what a crash left between file and row, or between row and removal. */
   async sweep(): Promise<void> {
-    const { clock, mediaRoot, store } = this.#ports
+    const { clock } = this.#runtime
+    const { folders, store } = this.#ports
     const needed = new Set(await store.outbox.files())
     const kept = { test: (name: string) => keptName.test(name) && !needed.has(name) }
-    await sweep(join(mediaRoot, 'outbox'), kept, clock.now() - staleMs)
+    await sweep(join(folders.mediaRoot, 'outbox'), kept, clock.now() - staleMs)
   }
 }

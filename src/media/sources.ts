@@ -1,5 +1,4 @@
 /** Sources of media: a path, a URL, data or an upload; each is staged as one file that is held open. */
-
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
@@ -9,20 +8,15 @@ import { badArgument } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { safeBaseName } from '../platform/files.ts'
-import type { FreeSpace } from '../platform/free-space.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { keepStream, mediaFolder, tooLarge } from './disk.ts'
-import { allowedPath, type Folders } from './own-files.ts'
+import { allowedPath } from './own-files.ts'
+import type { MediaPorts } from './ports.ts'
 import { md5Of, type OpenedFile, openRegular, stagedFile } from './staged-file.ts'
 import type { Uploads } from './uploads.ts'
 
-export interface SourcePorts {
+type SourcePorts = Pick<MediaPorts, 'upstream' | 'folders' | 'space' | 'maxUploadBytes'> & {
   uploads: Uploads
-  folders: Folders
-  space: FreeSpace
-  maxUploadBytes: number
-  /** Whether an address is the configured upstream or CDN, which the address guard lets pass. */
-  trusted(url: URL): boolean
 }
 
 /** Base64 in a JSON body, decoded. */
@@ -90,12 +84,12 @@ export class Sources {
   }
 
   async #fromUrl(content: MediaContent, given: string, signal: AbortSignal): Promise<StagedFile> {
-    const { maxUploadBytes, trusted } = this.#ports
+    const { maxUploadBytes, upstream } = this.#ports
     const fetched = await fetchPublic(given, {
       maxBytes: maxUploadBytes,
       timeoutMs: urlTimeoutMs,
       signal,
-      allow: trusted,
+      allow: url => upstream.trusted(url),
     })
     return this.#temporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
   }

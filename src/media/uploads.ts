@@ -1,16 +1,15 @@
 /** Uploads: files that a caller hands over in advance, kept for a day for the send that names them. */
-
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
-import type { Clock } from '../platform/clock.ts'
 import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
-import type { FreeSpace } from '../platform/free-space.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from './disk.ts'
+import type { MediaPorts } from './ports.ts'
 import { openRegular, stagedFile } from './staged-file.ts'
 import { UploadQuota } from './upload-quota.ts'
 
@@ -32,14 +31,7 @@ export interface AcceptedUpload {
   expires_at: number
 }
 
-export interface UploadPorts {
-  clock: Clock
-  mediaRoot: string
-  space: FreeSpace
-  maxUploadBytes: number
-  /** Aborts when the service stops. */
-  closing: AbortSignal
-}
+type UploadsPorts = Pick<MediaPorts, 'folders' | 'space' | 'maxUploadBytes'>
 
 /** An upload waits this long for the send that uses it. */
 const uploadLifeMs = 24 * 60 * 60_000
@@ -57,14 +49,16 @@ interface Sidecar {
 }
 
 export class Uploads {
-  readonly #ports: UploadPorts
+  readonly #ports: UploadsPorts
+  readonly #runtime: Runtime
   readonly #quota: UploadQuota
 
-  constructor(ports: UploadPorts) {
+  constructor(ports: UploadsPorts, runtime: Runtime) {
     this.#ports = ports
-    const { clock, maxUploadBytes, mediaRoot } = ports
+    this.#runtime = runtime
+    const { folders, maxUploadBytes } = ports
     this.#quota = new UploadQuota({
-      ...{ clock, folder: join(mediaRoot, 'uploads') },
+      ...{ clock: runtime.clock, folder: join(folders.mediaRoot, 'uploads') },
       ...{ largestBytes: maxUploadBytes, maxBytes: maxUploadBytes * quotaTimes, lifeMs: uploadLifeMs },
     })
   }
@@ -93,7 +87,8 @@ export class Uploads {
   }
 
   async #keep(id: string, upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
-    const { clock, closing, maxUploadBytes, space } = this.#ports
+    const { clock, closing } = this.#runtime
+    const { maxUploadBytes, space } = this.#ports
     using either = linked(caller, closing)
     const { signal } = either
     const path = await this.#pathOf(id)
@@ -143,7 +138,7 @@ export class Uploads {
     const text = await readText(`${path}.json`)
     if (text === undefined) throw gone()
     const sidecar = sidecarIn(text)
-    if (!sidecar || sidecar.expires_at <= this.#ports.clock.now()) throw gone()
+    if (!sidecar || sidecar.expires_at <= this.#runtime.clock.now()) throw gone()
     const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => {
       throw gone()
     })
@@ -164,14 +159,14 @@ export class Uploads {
 
   /** Removes those whose day is over, and what a crash left half written. */
   async sweep(): Promise<void> {
-    const { clock, mediaRoot } = this.#ports
-    const folder = join(mediaRoot, 'uploads')
+    const { clock } = this.#runtime
+    const folder = join(this.#ports.folders.mediaRoot, 'uploads')
     await sweep(folder, unfinished, clock.now() - staleMs)
     await sweep(folder, /^[0-9a-f-]{36}(\.json)?$/, clock.now() - uploadLifeMs - 60_000)
   }
 
   async #pathOf(id: string): Promise<string> {
-    return join(await mediaFolder(this.#ports.mediaRoot, 'uploads'), id)
+    return join(await mediaFolder(this.#ports.folders.mediaRoot, 'uploads'), id)
   }
 }
 

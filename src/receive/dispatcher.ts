@@ -3,9 +3,8 @@
  * over when the lock frees. Readers are the same in both: they read the log.
  */
 import { SvcError } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Heartbeat } from './heartbeat.ts'
 import type { Poller } from './poller.ts'
@@ -13,33 +12,25 @@ import type { Poller } from './poller.ts'
 /** A watcher tries the lock this often. */
 const tryEveryMs = 1000
 
+export interface DispatcherPorts {
+  lock: FileLock
+  poller: Poller
+  heartbeat: Heartbeat
+  /** What another process polls can be read here, so there is something to follow. */
+  shared: boolean
+}
+
 export class Dispatcher {
-  readonly #lock: FileLock
-  readonly #poller: Poller
-  readonly #heartbeat: Heartbeat
-  readonly #clock: Clock
-  readonly #log: Log
-  readonly #shared: boolean
+  readonly #ports: DispatcherPorts
+  readonly #runtime: Runtime
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
   #stalled = false
   #running: Promise<void> | undefined
 
-  /** `shared`: what another process polls can be read here, so there is something to follow. */
-  constructor(parts: {
-    lock: FileLock
-    poller: Poller
-    heartbeat: Heartbeat
-    clock: Clock
-    log: Log
-    shared: boolean
-  }) {
-    this.#lock = parts.lock
-    this.#poller = parts.poller
-    this.#heartbeat = parts.heartbeat
-    this.#clock = parts.clock
-    this.#log = parts.log
-    this.#shared = parts.shared
+  constructor(ports: DispatcherPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
   }
 
   get role(): 'poller' | 'watcher' {
@@ -57,11 +48,11 @@ export class Dispatcher {
    * @throws SvcError `poll_lock_held` when another process polls and there is no store to follow it through
    */
   async start(): Promise<void> {
-    const polling = await this.#lock.tryLock()
-    if (polling) this.#role = 'poller'
-    else if (!this.#shared) {
+    const polling = await this.#ports.lock.tryLock()
+    if (polling) this.#become('poller')
+    else if (!this.#ports.shared) {
       throw new SvcError('poll_lock_held', 'another process polls for this data directory')
-    } else this.#log.info('another process polls; following the store')
+    } else this.#runtime.log.info('another process polls; following the store')
     this.#running = this.#run(polling)
   }
 
@@ -71,23 +62,32 @@ export class Dispatcher {
     await this.#running
   }
 
+  #become(role: 'poller' | 'watcher'): void {
+    this.#role = role
+    this.#runtime.bus.tell('roleChanged', role)
+  }
+
   /** Polls until stopped, or until the lock is lost. */
   async #poll(signal: AbortSignal): Promise<void> {
-    using ended = linked(signal, this.#lock.lost)
+    using ended = linked(signal, this.#ports.lock.lost)
     this.#stalled = false
-    const beating = this.#heartbeat.beat(ended.signal)
-    await this.#poller.run(ended.signal, { mayPoll: () => this.#lock.sure })
+    const beating = this.#ports.heartbeat.beat(ended.signal)
+    await this.#ports.poller.run(ended.signal, { mayPoll: () => this.#ports.lock.sure })
     await beating
-    await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+    await this.#ports.lock
+      .unlock()
+      .catch(error => this.#runtime.log.error('poll lock cannot be given back', { error }))
   }
 
   async #watch(): Promise<void> {
-    const stalled = await this.#heartbeat.stalled()
+    const stalled = await this.#ports.heartbeat.stalled()
     if (stalled === this.#stalled) return
     this.#stalled = stalled
-    if (!stalled) this.#log.info('the polling process works again')
+    if (!stalled) this.#runtime.log.info('the polling process works again')
     else
-      this.#log.warn('the polling process is stalled: it keeps the lock and shows no life; wake it or end it')
+      this.#runtime.log.warn(
+        'the polling process is stalled: it keeps the lock and shows no life; wake it or end it',
+      )
   }
 
   async #run(polling: boolean): Promise<void> {
@@ -96,24 +96,24 @@ export class Dispatcher {
     let told: string | undefined
     for (let locked = polling; !signal.aborted; ) {
       if (locked) {
-        this.#role = 'poller'
+        this.#become('poller')
         await this.#poll(signal)
-        this.#role = 'watcher'
-        if (!signal.aborted) this.#log.warn('poll lock lost; following the store')
+        this.#become('watcher')
+        if (!signal.aborted) this.#runtime.log.warn('poll lock lost; following the store')
       }
-      await this.#clock.sleep(tryEveryMs, signal)
+      await this.#runtime.clock.sleep(tryEveryMs, signal)
       if (signal.aborted) return
       try {
-        locked = await this.#lock.tryLock()
-        if (told !== undefined) this.#log.info('poll lock can be tried again')
+        locked = await this.#ports.lock.tryLock()
+        if (told !== undefined) this.#runtime.log.info('poll lock can be tried again')
         told = undefined
-        if (locked) this.#log.info('the poller is gone; polling from here')
+        if (locked) this.#runtime.log.info('the poller is gone; polling from here')
         else await this.#watch()
       } catch (error) {
         locked = false
         if (told === String(error)) continue
         told = String(error)
-        this.#log.error('poll lock cannot be tried', { error })
+        this.#runtime.log.error('poll lock cannot be tried', { error })
       }
     }
   }

@@ -3,20 +3,16 @@ import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
-import type { SessionRecord } from '../state/sessions.ts'
+import { backoffMs } from '../platform/clock.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { Sessions } from '../state/sessions.ts'
 import { type Claim, type Store, within } from '../store/store.ts'
 import { Answer, viewOf } from './view.ts'
 import { Waits, type Wanted } from './waits.ts'
 
 export interface InboxPorts {
   store: Store
-  clock: Clock
-  log: Log
-  record(name: string): Promise<SessionRecord | undefined>
-  /** Aborts when the service stops: waits then end with what there is. */
-  closing: AbortSignal
+  sessions: Pick<Sessions, 'get'>
 }
 
 /** One by one reading, for as long as it lasts. */
@@ -38,12 +34,14 @@ const readCharacters = 1024 * 1024
 
 export class Inbox {
   readonly #ports: InboxPorts
+  readonly #runtime: Runtime
   readonly #waits: Waits
 
-  constructor(ports: InboxPorts) {
+  constructor(ports: InboxPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
     this.#waits = new Waits(ports.store)
-    ports.closing.addEventListener('abort', () => this.#waits.end())
+    runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 
   /**
@@ -57,7 +55,8 @@ export class Inbox {
    *   `shutting_down`
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
-    const { clock, closing, store } = this.#ports
+    const { clock, closing } = this.#runtime
+    const { store } = this.#ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
     const session = request.session === undefined ? undefined : await this.#named(request.session)
@@ -87,7 +86,7 @@ export class Inbox {
 
   /** Whether the service stops. */
   get closed(): boolean {
-    return this.#ports.closing.aborted
+    return this.#runtime.closing.aborted
   }
 
   /**
@@ -120,7 +119,8 @@ export class Inbox {
    * the reading broke off comes again, marked. A store that fails for a while is waited for.
    */
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
-    const { clock, closing, log, store } = this.#ports
+    const { clock, closing, log } = this.#runtime
+    const { store } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
     const where = session === undefined ? {} : { session }
     const wanted = { ...where, ...(reading.consumer !== undefined && { consumer: reading.consumer }) }
@@ -162,7 +162,8 @@ export class Inbox {
 
   /** The message of a claim, held until the reader asks for the next one. */
   async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
-    const { log, store } = this.#ports
+    const { log } = this.#runtime
+    const { store } = this.#ports
     const renewing = setInterval(() => {
       try {
         store.renew(claim.lease)
@@ -196,9 +197,9 @@ export class Inbox {
    * an error, since waiting minutes for a misspelt name helps nobody.
    */
   async #named(given: string): Promise<string> {
-    const { record, store } = this.#ports
+    const { sessions, store } = this.#ports
     const name = sessionName(given)
-    const found = await record(name)
+    const found = await sessions.get(name)
     if (found) return found.name
     if (store.after(0, { limit: 1, session: name }).length > 0) return name
     throw new SvcError('session_not_found', `there is no session named "${name}"`)

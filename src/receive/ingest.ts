@@ -3,7 +3,6 @@
  * step never happens without the earlier ones. What cannot be stored stays in memory and is tried again, so the cursor
  * never passes what is not on disk.
  */
-
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
 import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
 import type { BotInfo } from '../model/session.ts'
@@ -20,7 +19,6 @@ export interface BatchPorts {
   store: Store
   /** Context tokens, then the cursor, in one hold of the data lock. */
   commit(batch: BatchCommit): Promise<'moved' | 'gone'>
-  clock: Clock
 }
 
 /** A login that is polled. It goes by its token, so renaming its session interrupts nothing. */
@@ -42,6 +40,7 @@ export interface Polled {
   updates: Updates
   /** Monotonic: upstream held nothing back then. */
   clearAt: number | undefined
+  clock: Clock
   log: Log
 }
 
@@ -72,29 +71,23 @@ function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   }
 }
 
-/**
- * Stores a batch, then moves the cursor.
- *
- * @param stopping aborts when the service stops, or the right to poll is lost
- * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
- *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
- */
-export async function ingest(
-  ports: BatchPorts,
-  login: PolledLogin,
-  polled: Polled,
-  stopping: AbortSignal,
-): Promise<string | undefined> {
-  const { clock, commit, store } = ports
-  const { bot, cursor, updates, clearAt, log } = polled
-  // Not the loop's own signal: messages of a session that is logged out meanwhile are to be stored all the same.
-  const signal = stopping
+/** Rows of a batch, and who wrote each. */
+interface Batch {
+  receivedAt: number
+  /** Unix ms before which none of it can have been written, where that is known. */
+  earliest: number | undefined
+  rows: ReceivedMessage[]
+  senders: { row: number; user_id: string; token?: string }[]
+  inbound: BatchCommit['inbound']
+  stored: boolean
+}
+
+function batchOf({ bot, updates, clearAt, clock, log }: Polled): Batch {
   const receivedAt = clock.now()
   // Whole milliseconds, as all times on disk; the other clock counts their parts.
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const rows: ReceivedMessage[] = []
-  const inbound: BatchCommit['inbound'] = []
-  const senders: { row: number; user_id: string; token?: string }[] = []
+  const senders: Batch['senders'] = []
   for (const one of updates.messages) {
     // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
     if (!isFromUser(one.message, bot.bot_id)) continue
@@ -105,50 +98,78 @@ export async function ingest(
       senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })
     }
   }
-  let stored = rows.length === 0
+  return { receivedAt, earliest, rows, senders, inbound: [], stored: rows.length === 0 }
+}
+
+/**
+ * Stores a batch, then moves the cursor.
+ *
+ * @param stopping aborts when the service stops, or the right to poll is lost. Not the loop's own signal: messages of a
+ *   session that is logged out meanwhile are to be stored all the same
+ * @returns the cursor to poll with, or undefined when this loop must end: the session was logged out or logged in
+ *   anew meanwhile, or the service stops with the batch unstored (then the cursor stands before it)
+ */
+export async function ingest(
+  ports: BatchPorts,
+  login: PolledLogin,
+  polled: Polled,
+  stopping: AbortSignal,
+): Promise<string | undefined> {
+  const { clock, log } = polled
+  const batch = batchOf(polled)
   for (let failures = 0; ; failures++) {
     // When the service stops, a batch in hand gets one more try: upstream may not send it again.
-    const last = signal.aborted
+    const last = stopping.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
-      if (!stored) {
-        // Its name may have changed; not knowing that is no reason not to store.
-        await currentSession(ports.sessions, login).catch(() => undefined)
-        const results = store.insertReceived(login.name, bot.bot_id, rows)
-        stored = true
-        for (const { row, ...sender } of senders) {
-          const { timed, timestamp } = rows[row]!
-          const arrival = { now: receivedAt, earliest, isNew: results[row] !== 'duplicate' }
-          inbound.push({ ...sender, ...writtenAt(timed ? timestamp : undefined, arrival) })
-        }
-        log.debug('batch stored', {
-          messages: rows.length,
-          new: results.filter(result => result !== 'duplicate').length,
-        })
-      }
-      const next = updates.cursor ?? cursor
-      const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, now: receivedAt }
-      for (let renames = 0; renames < 10; renames++) {
-        const { name } = login
-        if ((await commit({ ...batch, session: name })) === 'moved') {
-          login.stuck = false
-          return next
-        }
-        await currentSession(ports.sessions, login)
-        if (login.name === name) break
-      }
-      return undefined
+      if (!batch.stored) await store(ports, login, polled, batch)
+      return await moved(ports, login, polled, batch)
     } catch (error) {
       login.stuck = true
       log.error('batch not committed; it stays in memory and polling of this session waits', {
-        error,
-        messages: rows.length,
-        stored,
+        ...{ error, messages: batch.rows.length, stored: batch.stored },
       })
       if (last) return undefined
-      await clock.sleep(backoffMs(failures, 250, 10_000), signal)
+      await clock.sleep(backoffMs(failures, 250, 10_000), stopping)
     } finally {
       login.wait = undefined
     }
   }
+}
+
+async function store(ports: BatchPorts, login: PolledLogin, polled: Polled, batch: Batch): Promise<void> {
+  const { bot, log } = polled
+  const { earliest, receivedAt, rows, senders } = batch
+  // Its name may have changed; not knowing that is no reason not to store.
+  await currentSession(ports.sessions, login).catch(() => undefined)
+  const results = ports.store.insertReceived(login.name, bot.bot_id, rows)
+  batch.stored = true
+  for (const { row, ...sender } of senders) {
+    const { timed, timestamp } = rows[row]!
+    const arrival = { now: receivedAt, earliest, isNew: results[row] !== 'duplicate' }
+    batch.inbound.push({ ...sender, ...writtenAt(timed ? timestamp : undefined, arrival) })
+  }
+  const fresh = results.filter(result => result !== 'duplicate').length
+  log.debug('batch stored', { messages: rows.length, new: fresh })
+}
+
+/** Moves the cursor of the session, by whatever name it goes now. @returns undefined when it is gone */
+async function moved(
+  ports: BatchPorts,
+  login: PolledLogin,
+  { bot, cursor, updates }: Polled,
+  { inbound, receivedAt }: Batch,
+): Promise<string | undefined> {
+  const next = updates.cursor ?? cursor
+  const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, now: receivedAt }
+  for (let renames = 0; renames < 10; renames++) {
+    const { name } = login
+    if ((await ports.commit({ ...batch, session: name })) === 'moved') {
+      login.stuck = false
+      return next
+    }
+    await currentSession(ports.sessions, login)
+    if (login.name === name) break
+  }
+  return undefined
 }

@@ -8,21 +8,15 @@
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { Sessions } from '../state/sessions.ts'
 import { currentSession } from './ingest.ts'
+import type { OneShot } from './one-shot.ts'
 
 export interface JudgePorts {
   sessions: Sessions
-  /** Polling shall look at the session files now. */
-  changed(): void
-  /** Polls until disposed; undefined where another process does, or a dispatcher of this one. */
-  polling(): Promise<AsyncDisposable | undefined>
-  clock: Clock
-  log: Log
-  /** Aborts when the service stops. */
-  closing: AbortSignal
+  /** Polls on behalf of calls, where this process does so. */
+  oneShot: OneShot | undefined
 }
 
 /** What getupdates says; `unanswered` when that is not known in time. */
@@ -36,17 +30,19 @@ const freshMs = 30_000
 
 export class Judge {
   readonly #ports: JudgePorts
+  readonly #runtime: Runtime
   /** By token. */
   readonly #asking = new Map<string, Promise<Verdict>>()
   readonly #verdicts = new Map<string, { verdict: Verdict; at: number }>()
 
-  constructor(ports: JudgePorts) {
+  constructor(ports: JudgePorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /** What getupdates says now. Whoever asks meanwhile gets the same answer. */
   ask(session: string, bot: BotInfo): Promise<Verdict> {
-    const { clock, log } = this.#ports
+    const { clock, log } = this.#runtime
     const asking =
       this.#asking.get(bot.token) ??
       this.#ask(session, bot)
@@ -65,7 +61,7 @@ export class Judge {
 
   /** The same after a refusal: a verdict of the last moments stands. */
   doubt(session: string, bot: BotInfo): Promise<Verdict> {
-    const now = this.#ports.clock.monotonic()
+    const now = this.#runtime.clock.monotonic()
     for (const [token, { at }] of this.#verdicts) if (now - at > freshMs) this.#verdicts.delete(token)
     const known = this.#verdicts.get(bot.token)
     return known ? Promise.resolve(known.verdict) : this.ask(session, bot)
@@ -94,10 +90,11 @@ export class Judge {
   }
 
   async #ask(name: string, bot: BotInfo): Promise<Verdict> {
-    const { changed, clock, closing, polling, sessions } = this.#ports
+    const { bus, clock, closing } = this.#runtime
+    const { oneShot, sessions } = this.#ports
     await sessions.mark(name, bot.token, { check_at: clock.now() })
-    changed()
-    await using _own = await polling()
+    bus.tell('sessionsChanged')
+    await using _own = await oneShot?.polling()
     const login = { name, token: bot.token }
     const deadline = clock.monotonic() + withinMs
     while (clock.monotonic() < deadline && !closing.aborted) {

@@ -4,9 +4,10 @@
  */
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
-import { AwakeTime, type Clock } from '../platform/clock.ts'
+import { AwakeTime } from '../platform/clock.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { type Linked, linked } from '../platform/signals.ts'
 import { unavailable } from '../platform/system-error.ts'
 import type { Heartbeat } from './heartbeat.ts'
@@ -21,8 +22,6 @@ export interface OneShotPorts {
   heartbeat: Heartbeat
   /** What another process polls can be read here. */
   shared: boolean
-  clock: Clock
-  log: Log
 }
 
 /** Of what another process polled, this much is shown. */
@@ -39,6 +38,7 @@ const standstillMs = 100
 
 export class OneShot {
   readonly #ports: OneShotPorts
+  readonly #runtime: Runtime
   #cycle: Cycle | undefined
   /** One call takes the lock for all: another beside it must not think that another process has it. */
   #taking: Promise<void> | undefined
@@ -49,8 +49,9 @@ export class OneShot {
   /** By consumer, the newest row shown to it that another process polled. */
   readonly #shown = new Map<string, number>()
 
-  constructor(ports: OneShotPorts) {
+  constructor(ports: OneShotPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /**
@@ -59,7 +60,8 @@ export class OneShot {
    * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
-    const { clock, inbox, shared } = this.#ports
+    const { clock } = this.#runtime
+    const { inbox, shared } = this.#ports
     const deadline = clock.monotonic() + request.timeout * 1000
     for (;;) {
       const leftMs = Math.max(0, deadline - clock.monotonic())
@@ -113,7 +115,8 @@ export class OneShot {
 
   /** What waits in the log, and what upstream has within the time. */
   async #polled(cycle: Cycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
-    const { clock, inbox } = this.#ports
+    const { clock } = this.#runtime
+    const { inbox } = this.#ports
     // Before polling begins: a consumer that is new starts at the end of the log as it is now.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call)
     const fresh = clock.monotonic() - this.#lookedAt < freshMs
@@ -146,7 +149,8 @@ export class OneShot {
 
   /** Every session has been asked and what came is committed, or the time is over, as this process lived it. */
   async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
-    const { clock, poller } = this.#ports
+    const { clock } = this.#runtime
+    const { poller } = this.#ports
     const awake = new AwakeTime(clock, standstillMs)
     let leftMs = withinMs
     while (leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted) {
@@ -156,7 +160,8 @@ export class OneShot {
   }
 
   async #recent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
-    const { clock, inbox } = this.#ports
+    const { clock } = this.#runtime
+    const { inbox } = this.#ports
     const shown = this.#shown.get(request.consumer) ?? 0
     const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, shown, request)
     const mark = (message: Message) => (message.id <= shown ? { ...message, redelivered: true } : message)
@@ -180,7 +185,8 @@ export class OneShot {
     // One that is over, and not yet left by all.
     await this.#cycle?.end()
     this.#cycle = undefined
-    const { lock, poller, heartbeat, log } = this.#ports
+    const { log } = this.#runtime
+    const { lock, poller, heartbeat } = this.#ports
     if (this.#halted) return
     const taken = await lock.tryLock().catch(error => {
       throw unavailable(error, 'the poll lock cannot be tried')

@@ -7,9 +7,9 @@
  * Every wait has a deadline of its own. One that outlives it is noticed all the same: a poll is cut off and its loop
  * begins anew once it has ended, so that no bot is polled twice; a batch in hand is waited for and told of.
  */
-
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { SessionRecord } from '../state/sessions.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
@@ -25,6 +25,7 @@ const nearLimit = 0.8
 
 export class Poller {
   readonly #ports: PollerPorts
+  readonly #runtime: Runtime
   /** By login: token and time, since a login may bring the old token. */
   readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every loop that runs, also one whose session is gone while its last batch is being stored. */
@@ -35,8 +36,10 @@ export class Poller {
   #nudge = new AbortController()
   readonly #cuts = new Map<string, number>()
 
-  constructor(ports: PollerPorts) {
+  constructor(ports: PollerPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
+    runtime.bus.on('sessionsChanged', () => this.#nudge.abort())
   }
 
   /** By session, Unix ms of the last answer to a poll. */
@@ -58,11 +61,6 @@ export class Poller {
     return this.#begun && [...this.#sessionPollers.values()].every(sessionPoller => sessionPoller.answered)
   }
 
-  /** Looks at the session files now: something changed. */
-  changed(): void {
-    this.#nudge.abort()
-  }
-
   /**
    * Polls until `signal` aborts; then waits for the batches in hand to be committed.
    *
@@ -74,7 +72,8 @@ export class Poller {
     signal: AbortSignal,
     options: { oneCycle?: boolean; mayPoll?: () => boolean } = {},
   ): Promise<void> {
-    const { clock, log, sessions } = this.#ports
+    const { clock, log } = this.#runtime
+    const { sessions } = this.#ports
     const { oneCycle = false, mayPoll = () => true } = options
     const run: PollRun = {
       ...{ oneCycle, mayPoll, stopping: signal, cuts: this.#cuts },
@@ -101,7 +100,7 @@ export class Poller {
 
   /** Ends a loop that waits for something overdue; the look after its end starts it anew. */
   #rouse(sessionPoller: SessionPoller): void {
-    const { log } = this.#ports
+    const { log } = this.#runtime
     const { name: session, stop, wait } = sessionPoller
     if (wait?.what === 'commit') {
       if (!sessionPoller.stuck) log.error('a batch is being committed for far too long', { session })
@@ -133,13 +132,13 @@ export class Poller {
     let started = 0
     for (const [login, { name, bot }] of wanted) {
       if (this.#sessionPollers.has(login) || run.stopping.aborted) continue
-      const sessionPoller = new SessionPoller(this.#ports, run, { name, bot })
+      const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, { name, bot })
       if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
       this.#sessionPollers.set(login, sessionPoller)
       this.#keep(
         sessionPoller
           .follow(started++ * staggerMs)
-          .catch(error => this.#ports.log.error('poll loop failed', { session: sessionPoller.name, error }))
+          .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
           .finally(() => {
             // One that ended by itself is started again by the next look, from what stands on disk then.
             if (this.#sessionPollers.get(login) === sessionPoller) this.#sessionPollers.delete(login)
@@ -151,7 +150,8 @@ export class Poller {
 
   /** Of a library, and where a program cannot start itself anew: sessions beyond the limit take turns. */
   #tellOfLimit(): void {
-    const { slots, log } = this.#ports
+    const { log } = this.#runtime
+    const { slots } = this.#ports
     const isNear = this.#sessionPollers.size > slots.size * nearLimit
     if (isNear && !this.#toldOfLimit) {
       log.warn(

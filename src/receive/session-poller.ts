@@ -3,26 +3,23 @@
  * on a ladder (`session-health.ts`). This loop alone judges how the session is. Every wait has a deadline of its own, and
  * is watched all the same (`watchdog.ts`).
  */
-
-import type { Api, Updates } from '../ilink/api.ts'
+import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { Greeting } from './greeting.ts'
-import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
+import { type BatchPorts, currentSession, ingest, type PolledLogin } from './ingest.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
-  api: Api
-  account(bot: BotInfo): { base_url: string; token: string }
+  upstream: Pick<Upstream, 'api' | 'account'>
   /** How many polls may be held at a time; those beyond take turns. */
   slots: Slots
-  log: Log
 }
 
 /** What all loops of one run of the poller share. */
@@ -68,6 +65,21 @@ export const goesOn = new DOMException('another loop goes on', 'AbortError')
 /** Why a wait is ended: somebody wants to know what getupdates says now. */
 const asked = new DOMException('asked', 'AbortError')
 
+/** Where a loop stands. */
+interface Loop {
+  readonly bot: BotInfo
+  cursor: string
+  /** How long upstream is expected to hold the next poll. */
+  holdMs: number
+  failures: number
+  /** Monotonic. */
+  failingSince?: number
+  /** Answers in a row that came at once and brought nothing. */
+  brisk: number
+  /** Monotonic: upstream held no message of this session then. */
+  clearAt?: number
+}
+
 export class SessionPoller implements PolledLogin {
   name: string
   readonly token: string
@@ -78,8 +90,8 @@ export class SessionPoller implements PolledLogin {
   answered?: boolean
   lastPollAt?: number
   readonly #ports: PollerPorts
+  readonly #runtime: Runtime
   readonly #run: PollRun
-  readonly #log: Log
   #health: SessionHealth
   /** Unix ms: the check that was asked for last, and the one whose answer is still to come. */
   #askedAt?: number
@@ -90,12 +102,17 @@ export class SessionPoller implements PolledLogin {
   /** What polls fail of, as the session's file says. */
   #pollError?: string | undefined
 
-  constructor(ports: PollerPorts, run: PollRun, { name, bot }: { name: string; bot: BotInfo }) {
+  constructor(
+    ports: PollerPorts,
+    runtime: Runtime,
+    run: PollRun,
+    { name, bot }: { name: string; bot: BotInfo },
+  ) {
     this.#ports = ports
+    this.#runtime = { ...runtime, log: runtime.log.child('', { session: name }) }
     this.#run = run
     this.name = name
     this.token = bot.token
-    this.#log = ports.log.child('', { session: name })
     this.#health = healthOf(bot)
   }
 
@@ -110,90 +127,95 @@ export class SessionPoller implements PolledLogin {
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
-    const { account, api, clock, sessions, slots } = this.#ports
-    const { mayPoll, oneCycle } = this.#run
+    const { sessions, upstream } = this.#ports
+    const { mayPoll } = this.#run
     const { signal } = this.stop
-    const log = this.#log
     if (delayMs > 0) await this.#pause(delayMs)
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
     this.#health = healthOf(bot)
     this.#pollError = bot.poll_error
-    this.#greeting = new Greeting({ api, clock, log }, account(bot), signal)
-    let cursor = bot.cursor
-    let holdMs = defaultHoldMs
-    let failures = 0
-    /** Monotonic. */
-    let failingSince: number | undefined
-    let brisk = 0
-    /** Monotonic: upstream held no message of this session then. */
-    let clearAt: number | undefined
-
+    this.#greeting = new Greeting({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
+    const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
       while (!mayPoll() && !signal.aborted) await this.#pause(tryAgainMs)
       if (signal.aborted) break
-      let askedAt = clock.monotonic()
-      let updates: Updates
-      try {
-        using _slot = await slots.take(signal)
-        if (!mayPoll()) continue
-        // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
-        if (this.#health.standing === 'expired') await this.#greeting.say()
-        else if (!this.#greeting.heard) this.#greet()
-        if (signal.aborted) break
-        askedAt = clock.monotonic()
-        updates = await this.#ask(bot, cursor, holdMs)
-      } catch (error) {
-        if (signal.aborted) break
-        if (error === asked) continue
-        this.answered = true
-        if (isILinkError(error, 'expired')) {
-          await this.#works()
-          await this.#hear('refused')
-          await this.#pause(retryAfterMs(this.#health.refusals))
-          continue
-        }
-        failures += 1
-        failingSince ??= clock.monotonic()
-        const failingMs = clock.monotonic() - failingSince
-        if (failingMs >= failingAfterMs) await this.#fails(failingMs, error)
-        const longMs = failingMs > shortOutageMs ? longestWaitMs : shortWaitMs
-        const waitMs = backoffMs(failures - 1, 1000, longMs)
-        log.warn('poll failed', { error, failures, retryInMs: Math.round(waitMs) })
-        await this.#pause(waitMs)
-        continue
-      }
-      const answeredAt = clock.monotonic()
-      if (answeredAt - askedAt > heldMs) clearAt = askedAt
-      this.lastPollAt = clock.now()
-      if (failures > 0) log.info('polling again', { failures })
-      failures = 0
-      failingSince = undefined
-      await this.#works()
-      const heard = heardIn(updates)
-      if (heard) await this.#hear(heard)
-      holdMs = updates.nextHoldMs ?? holdMs
-
-      const before = cursor
-      if (updates.messages.length > 0 || (updates.cursor !== undefined && updates.cursor !== cursor)) {
-        const committed = await this.#commit({ bot, cursor, updates, clearAt, log })
-        if (committed === undefined) break
-        cursor = committed
-      }
-      if (updates.messages.length === 0) clearAt = answeredAt
-      this.answered = true
-      if (oneCycle && updates.messages.length > 0) await this.#pause(restMs)
-      // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
-      const idle = updates.messages.length === 0 || cursor === before
-      brisk = idle && clock.monotonic() - askedAt < briskMs ? brisk + 1 : 0
-      if (brisk >= 3) await this.#pause(Math.min(briskMs * (brisk - 2), 10_000))
+      const polled = await this.#poll(loop, this.#greeting)
+      if (polled && !(await this.#take(loop, polled))) break
     }
     await this.#farewell()
   }
 
+  /** One poll, when it is its turn; undefined when there was none, or it failed and the pause after it is over. */
+  async #poll(loop: Loop, greeting: Greeting): Promise<{ updates: Updates; askedAt: number } | undefined> {
+    const { signal } = this.stop
+    try {
+      using _slot = await this.#ports.slots.take(signal)
+      if (!this.#run.mayPoll()) return undefined
+      // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
+      if (this.#health.standing === 'expired') await greeting.say()
+      else if (!greeting.heard) this.#greet()
+      if (signal.aborted) return undefined
+      const askedAt = this.#runtime.clock.monotonic()
+      return { askedAt, updates: await this.#ask(loop.bot, loop.cursor, loop.holdMs) }
+    } catch (error) {
+      if (!signal.aborted && error !== asked) await this.#failed(loop, error)
+      return undefined
+    }
+  }
+
+  /** Waits until the next try. */
+  async #failed(loop: Loop, error: unknown): Promise<void> {
+    const { clock, log } = this.#runtime
+    this.answered = true
+    if (isILinkError(error, 'expired')) {
+      await this.#works()
+      await this.#hear('refused')
+      return this.#pause(retryAfterMs(this.#health.refusals))
+    }
+    loop.failures += 1
+    loop.failingSince ??= clock.monotonic()
+    const failingMs = clock.monotonic() - loop.failingSince
+    if (failingMs >= failingAfterMs) await this.#fails(failingMs, error)
+    const longMs = failingMs > shortOutageMs ? longestWaitMs : shortWaitMs
+    const waitMs = backoffMs(loop.failures - 1, 1000, longMs)
+    log.warn('poll failed', { error, failures: loop.failures, retryInMs: Math.round(waitMs) })
+    await this.#pause(waitMs)
+  }
+
+  /** Commits what a poll brought. @returns false when this loop has to end */
+  async #take(loop: Loop, { updates, askedAt }: { updates: Updates; askedAt: number }): Promise<boolean> {
+    const { clock, log } = this.#runtime
+    const answeredAt = clock.monotonic()
+    if (answeredAt - askedAt > heldMs) loop.clearAt = askedAt
+    this.lastPollAt = clock.now()
+    if (loop.failures > 0) log.info('polling again', { failures: loop.failures })
+    loop.failures = 0
+    loop.failingSince = undefined
+    await this.#works()
+    const heard = heardIn(updates)
+    if (heard) await this.#hear(heard)
+    loop.holdMs = updates.nextHoldMs ?? loop.holdMs
+    const { cursor: before } = loop
+    const hasMessages = updates.messages.length > 0
+    if (hasMessages || (updates.cursor !== undefined && updates.cursor !== before)) {
+      const committed = await this.#commit(loop, updates, loop.clearAt)
+      if (committed === undefined) return false
+      loop.cursor = committed
+    }
+    if (!hasMessages) loop.clearAt = answeredAt
+    this.answered = true
+    if (this.#run.oneCycle && hasMessages) await this.#pause(restMs)
+    // An answer that brings no message, or the same ones for the same cursor, must not make us ask in a circle.
+    const idle = !hasMessages || loop.cursor === before
+    loop.brisk = idle && clock.monotonic() - askedAt < briskMs ? loop.brisk + 1 : 0
+    if (loop.brisk >= 3) await this.#pause(Math.min(briskMs * (loop.brisk - 2), 10_000))
+    return true
+  }
+
   /** The same as `clock.sleep`, watched. */
   async #pause(ms: number): Promise<void> {
-    const { clock } = this.#ports
+    const { clock } = this.#runtime
     using either = linked(this.stop.signal, this.#wake.signal)
     this.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
     await clock.sleep(ms, either.signal)
@@ -208,7 +230,8 @@ export class SessionPoller implements PolledLogin {
    * be told how long to hold, and a poll that we end may have a message on its way to us, which upstream may not repeat.
    */
   async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
-    const { account, api, clock } = this.#ports
+    const { clock } = this.#runtime
+    const { api, account } = this.#ports.upstream
     const { cuts } = this.#run
     const login = account(bot)
     const expectedMs = Math.min(holdMs, cuts.get(login.base_url) ?? holdMs)
@@ -224,8 +247,8 @@ export class SessionPoller implements PolledLogin {
         // Upstream may not send them again. The loop that runs by now notices that the cursor moved.
         if (updates.messages.length === 0 || this.#run.stopping.aborted) return
         this.#run.outlive(
-          this.#commit({ bot, cursor, updates, clearAt: undefined, log: this.#log }).catch(error =>
-            this.#log.error('late batch not committed', { error }),
+          this.#commit({ bot, cursor }, updates).catch(error =>
+            this.#runtime.log.error('late batch not committed', { error }),
           ),
         )
       })
@@ -236,7 +259,7 @@ export class SessionPoller implements PolledLogin {
       const tookMs = clock.monotonic() - askedAt
       if (signal.aborted || tookMs < heldMs || !isCut(error)) throw error
       cuts.set(login.base_url, tookMs)
-      this.#log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
+      this.#runtime.log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
       return { messages: [] }
     } finally {
       over.abort()
@@ -244,20 +267,24 @@ export class SessionPoller implements PolledLogin {
     }
   }
 
-  #commit(polled: Polled): Promise<string | undefined> {
-    return ingest(this.#ports, this, polled, this.#run.stopping)
+  #commit(
+    { bot, cursor }: Pick<Loop, 'bot' | 'cursor'>,
+    updates: Updates,
+    clearAt?: number,
+  ): Promise<string | undefined> {
+    const { clock, log } = this.#runtime
+    return ingest(this.#ports, this, { bot, cursor, updates, clearAt, clock, log }, this.#run.stopping)
   }
 
   /** Notes that upstream lets the poll under way wait, unless it is over by then. */
   async #held(over: AbortSignal): Promise<void> {
-    await this.#ports.clock.sleep(acceptedMs, over)
+    await this.#runtime.clock.sleep(acceptedMs, over)
     if (!over.aborted) await this.#hear('held')
   }
 
   /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
   async #hear(heard: Heard): Promise<void> {
-    const { clock } = this.#ports
-    const log = this.#log
+    const { clock, log } = this.#runtime
     const before = this.#health
     this.#health = healthAfter(before, heard)
     const { bare, standing, whole } = this.#health
@@ -286,7 +313,7 @@ export class SessionPoller implements PolledLogin {
   async #fails(forMs: number, error: unknown): Promise<void> {
     const poll_error = error instanceof SvcError ? error.problem : 'an unexpected error; see the log'
     if (poll_error === this.#pollError) return
-    const failing_since = Math.round(this.#ports.clock.now() - forMs)
+    const failing_since = Math.round(this.#runtime.clock.now() - forMs)
     if (await this.#mark({ failing_since, poll_error })) this.#pollError = poll_error
   }
 
@@ -303,7 +330,7 @@ export class SessionPoller implements PolledLogin {
       await sessions.mark(this.name, this.token, marks)
       return true
     } catch (error) {
-      this.#log.error('state of session not written', { error })
+      this.#runtime.log.error('state of session not written', { error })
       return false
     }
   }

@@ -28,9 +28,19 @@ export interface StagedFile {
 }
 
 export interface MediaFiles {
-  /** Whether a source that lies here can be staged, as far as that costs nothing. @throws SvcError as `stage` */
-  look(content: MediaContent, caller: Caller): Promise<void>
-  stage(content: MediaContent, caller: Caller): Promise<StagedFile>
+  readonly sources: {
+    /** Whether a source that lies here can be staged, as far as that costs nothing. @throws SvcError as `stage` */
+    look(content: MediaContent, caller: Caller): Promise<void>
+    stage(content: MediaContent, caller: Caller): Promise<StagedFile>
+  }
+  /** Files that wait with their messages. */
+  readonly kept: {
+    /** Copies a staged file to where it stays until it is sent. */
+    keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile>
+    /** @throws SvcError `invalid_arguments` when the file is gone or another one */
+    open(file: KeptFile, kind: MediaKind): Promise<StagedFile>
+    discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void>
+  }
   /** @throws SvcError or ILinkError; nothing was sent to the user then */
   upload(
     account: Account,
@@ -39,9 +49,4 @@ export interface MediaFiles {
     signal: AbortSignal,
     progress?: Caller['progress'],
   ): Promise<UploadedMedia>
-  /** Copies a staged file to where it stays until it is sent. */
-  keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile>
-  /** @throws SvcError `invalid_arguments` when the file is gone or another one */
-  open(file: KeptFile, kind: MediaKind): Promise<StagedFile>
-  discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void>
 }

@@ -6,8 +6,7 @@ import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { OutboxEntry, OutboxPart } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, EntryPart, Store } from '../store/store.ts'
 import type { MediaFiles } from './media-files.ts'
 import type { Worker } from './worker.ts'
@@ -15,13 +14,7 @@ import type { Worker } from './worker.ts'
 export interface OutboxPorts {
   store: Store
   worker: Worker
-  media: Pick<MediaFiles, 'discard'>
-  /** Whether this process polls: then it is the one that sends what waits. */
-  polls(): boolean
-  clock: Clock
-  log: Log
-  /** Aborts when the service stops. */
-  closing: AbortSignal
+  media: Pick<MediaFiles, 'kept'>
 }
 
 export interface Cancelled {
@@ -47,15 +40,25 @@ const tooLate: EndReason = {
 
 export class Outbox {
   readonly #ports: OutboxPorts
+  readonly #runtime: Runtime
   #nudge = new AbortController()
   #running: Promise<void> | undefined
   #renewedAt = 0
-  /** Calls of `wake` so far. */
+  /** Calls of `#wake` so far. */
   #wakes = 0
   #troubled = false
+  /** This process polls: then it is the one that sends what waits. */
+  #polls = false
 
-  constructor(ports: OutboxPorts) {
+  constructor(ports: OutboxPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
+    const { bus } = runtime
+    bus.on('committed', () => this.#wake())
+    bus.on('queued', () => this.#polls && this.#wake())
+    bus.on('roleChanged', role => {
+      this.#polls = role === 'poller'
+    })
   }
 
   /** What waits, oldest first. @throws SvcError `invalid_arguments` for a bad session name */
@@ -75,7 +78,8 @@ export class Outbox {
    * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
    */
   async cancel(outboxId: string): Promise<Cancelled> {
-    const { log, media, store } = this.#ports
+    const { log } = this.#runtime
+    const { media, store } = this.#ports
     const id = /^\d{1,15}$/.test(outboxId) ? Number(outboxId) : undefined
     const ended = id === undefined ? undefined : await store.outbox.end(id, cancelled, 'queue')
     if (!ended) {
@@ -84,14 +88,15 @@ export class Outbox {
         next: { action: 'see', what: 'outbox' },
       })
     }
-    await media.discard(ended.files)
+    await media.kept.discard(ended.files)
     log.info('queued send cancelled', { outbox: outboxId, messages: ended.ended })
     return { success: ended.ended > 0, outbox_id: outboxId, cancelled: ended.ended }
   }
 
   /** Ends what has waited too long, and what a process that died was sending. */
   async tidy(): Promise<void> {
-    const { clock, log, media, store } = this.#ports
+    const { clock, log } = this.#runtime
+    const { media, store } = this.#ports
     // A clock that was set ahead ends nothing that waits, or is on its way.
     const trusted = store.trustsClock
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
@@ -99,7 +104,7 @@ export class Outbox {
     if (!trusted) return
     for (const { entry, ended, files } of await store.outbox.expire(tooLate)) {
       log.warn('queued send given up: the user did not write in time', { outbox: entry.id, messages: ended })
-      await media.discard(files)
+      await media.kept.discard(files)
     }
   }
 
@@ -109,9 +114,9 @@ export class Outbox {
   }
 
   /** A batch was committed here, or something was queued: it may go now. */
-  wake(): void {
+  #wake(): void {
     this.#wakes += 1
-    if (!this.#ports.closing.aborted) void this.#guarded(() => this.#look())
+    if (!this.#runtime.closing.aborted) void this.#guarded(() => this.#look())
   }
 
   /** Resolves when the lanes are not looked after any more; `closing` has to be aborted. */
@@ -121,14 +126,14 @@ export class Outbox {
   }
 
   async #run(): Promise<void> {
-    const { clock, closing, polls } = this.#ports
+    const { clock, closing } = this.#runtime
     const stop = () => this.#nudge.abort()
     closing.addEventListener('abort', stop, { once: true })
     while (!closing.aborted) {
       this.#nudge = new AbortController()
       await this.#guarded(async () => {
         await this.tidy()
-        if (polls()) await this.#look()
+        if (this.#polls) await this.#look()
       })
       if (!closing.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }
@@ -137,7 +142,8 @@ export class Outbox {
 
   /** Begins to work on every lane whose user may be written to. */
   async #look(): Promise<void> {
-    const { clock, closing, store, worker } = this.#ports
+    const { clock, closing } = this.#runtime
+    const { store, worker } = this.#ports
     if (clock.monotonic() - this.#renewedAt > renewEveryMs) {
       this.#renewedAt = clock.monotonic()
       for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
@@ -158,8 +164,8 @@ export class Outbox {
       await work()
       this.#troubled = false
     } catch (error) {
-      if (this.#ports.closing.aborted) return
-      if (!this.#troubled) this.#ports.log.error('outbox not looked after', { error })
+      if (this.#runtime.closing.aborted) return
+      if (!this.#troubled) this.#runtime.log.error('outbox not looked after', { error })
       this.#troubled = true
     }
   }

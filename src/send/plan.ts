@@ -33,7 +33,7 @@ export async function look(request: SendRequest, media: MediaFiles, caller: Call
   if (texts.length + request.media.length === 0)
     throw new SvcError('invalid_arguments', 'expected text, media or both')
   for (const [nth, content] of request.media.entries())
-    await media.look(content, caller).catch(error => Promise.reject(ofEntry(error, nth)))
+    await media.sources.look(content, caller).catch(error => Promise.reject(ofEntry(error, nth)))
   return texts
 }
 
@@ -54,7 +54,7 @@ export async function stage(request: SendRequest, media: MediaFiles, caller: Cal
   const files: StagedFile[] = []
   try {
     for (const [nth, content] of request.media.entries()) {
-      const staging = media.stage(content, caller)
+      const staging = media.sources.stage(content, caller)
       files.push(await staging.catch(error => Promise.reject(ofEntry(error, nth))))
     }
     return files

@@ -4,11 +4,11 @@
  * The answer tells the truth: accepted is what upstream took, refused is what certainly did not go out, unknown is
  * what got no answer and must not be sent again blindly, queued is what waits in the outbox.
  */
-
 import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type BotInfo, countNow } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile, NewPart } from '../store/store.ts'
 import { described, type Letter, letter } from './delivery.ts'
@@ -24,8 +24,6 @@ export interface SenderPorts extends WorkerPorts {
   worker: Worker
   /** Which session sends to a user. @throws SvcError `not_connected`, `session_not_found`, `session_expired` */
   route(to: string, session: string | undefined): Promise<{ name: string; bot: BotInfo }>
-  /** Something waits that may go now. */
-  wake(): void
 }
 
 /** An earlier call with the same key that runs in another process is waited for so long. */
@@ -47,11 +45,13 @@ interface Draft {
 
 export class Sender {
   readonly #ports: SenderPorts
+  readonly #runtime: Runtime
   readonly #shared = new SharedCalls()
   readonly #running = new Set<Promise<unknown>>()
 
-  constructor(ports: SenderPorts) {
+  constructor(ports: SenderPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /**
@@ -66,7 +66,7 @@ export class Sender {
    *   throws
    */
   async send(request: SendRequest, caller: Caller): Promise<SendResult> {
-    const { closing } = this.#ports
+    const { closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
     using either = linked(caller.signal, closing)
     const { signal } = either
@@ -93,7 +93,8 @@ export class Sender {
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */
   async close(graceMs: number): Promise<void> {
-    const { clock, closing, worker } = this.#ports
+    const { clock, closing } = this.#runtime
+    const { worker } = this.#ports
     for (const waitMs of [graceMs, 500]) {
       const over = new AbortController()
       const all = Promise.allSettled([...this.#running, ...worker.flushing.values()])
@@ -105,7 +106,8 @@ export class Sender {
 
   /** The result of the first call with this key, which is this one when no other has it. */
   async #keyed(key: string, request: SendRequest, caller: Caller): Promise<SendResult> {
-    const { clock, media, store } = this.#ports
+    const { clock } = this.#runtime
+    const { media, store } = this.#ports
     const deadline = clock.monotonic() + patienceMs
     for (let compared = -1; ; ) {
       const entry = await store.outbox.keyed(key)
@@ -133,7 +135,8 @@ export class Sender {
 
   /** Undefined when another call took the key meanwhile. */
   async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
-    const { media, route, rules, sandboxed, store, worker } = this.#ports
+    const { sandboxed } = this.#ports.upstream
+    const { media, route, rules, store, worker } = this.#ports
     const queues = request.when_closed === 'queue'
     if (queues && !store.durable)
       throw badArgument('when_closed', 'queue needs the message store, which is off')
@@ -163,7 +166,9 @@ export class Sender {
 
   /** Mode `fail`: this process sends it now, or nobody does. */
   async #send(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
-    const { clock, sandboxed, store, worker } = this.#ports
+    const { clock } = this.#runtime
+    const { sandboxed } = this.#ports.upstream
+    const { store, worker } = this.#ports
     const { request, session, bot, pieces, files } = draft
     const { to } = request
     const { token, ...terms } = worker.terms(session, to)
@@ -208,14 +213,15 @@ export class Sender {
 
   /** Mode `queue`: it waits in the outbox as long as it may not go. */
   async #queue(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
-    const { closing, log, media, wake, worker } = this.#ports
+    const { closing, log } = this.#runtime
+    const { media, worker } = this.#ports
     const kept: KeptFile[] = []
     const enqueued = await this.#enqueued(draft, kept, caller).catch(async error => {
-      await media.discard(kept)
+      await media.kept.discard(kept)
       throw error
     })
     if (enqueued.state !== 'new') {
-      await media.discard(kept)
+      await media.kept.discard(kept)
       return undefined
     }
     const { entry, lane, verdict } = enqueued
@@ -236,17 +242,18 @@ export class Sender {
     const now = last?.ended ? last : ((await this.#ports.store.outbox.entry(entry.id)) ?? last ?? entry)
     if (!now.ended) {
       log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
-      wake()
+      this.#runtime.bus.tell('queued')
     }
     return this.#result(now)
   }
 
   async #enqueued(draft: Draft, kept: KeptFile[], { signal }: Caller): Promise<Enqueued> {
-    const { clock, media, store, worker } = this.#ports
+    const { clock } = this.#runtime
+    const { media, store, worker } = this.#ports
     const { to } = draft.request
     const parts: NewPart[] = []
     for (const [nth, piece] of draft.pieces.entries()) {
-      const file = 'file' in piece ? await media.keep(piece.file, signal) : undefined
+      const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
       if (file) kept.push(file)
       const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
       const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
@@ -271,13 +278,16 @@ export class Sender {
   async #cancelled(entry: Entry, signal: AbortSignal): Promise<SendResult> {
     const { media, store } = this.#ports
     const ended = await store.outbox.end(entry.id, reasonOf(stopped(signal)))
-    await media.discard(ended?.files ?? [])
+    await media.kept.discard(ended?.files ?? [])
     return this.#result(ended?.entry ?? entry)
   }
 
   #typing({ session, bot, request }: Draft, token: string | undefined): () => Promise<void> {
-    const { account, judge } = this.#ports
-    return showTyping(this.#ports, account(bot), request.to, token, () => judge.doubt(session, bot))
+    const { account, api } = this.#ports.upstream
+    const { judge } = this.#ports
+    return showTyping({ api, ...this.#runtime }, account(bot), request.to, token, () =>
+      judge.doubt(session, bot),
+    )
   }
 
   #finish(typed: (() => Promise<void>) | undefined): void {
@@ -289,7 +299,8 @@ export class Sender {
 
   /** Says now and then that the call still runs: an upload may take long. */
   async #renewed(entry: Entry, over: AbortSignal): Promise<void> {
-    const { clock, log, store } = this.#ports
+    const { clock, log } = this.#runtime
+    const { store } = this.#ports
     for (;;) {
       await clock.sleep(renewEveryMs, over)
       if (over.aborted) return
@@ -298,7 +309,8 @@ export class Sender {
   }
 
   #result(entry: Entry): SendResult {
-    const { clock, store, worker } = this.#ports
+    const { clock } = this.#runtime
+    const { store, worker } = this.#ports
     const { counter, session, user } = entry
     if (counter) return resultOf(entry, counter)
     const { context } = worker.terms(session, user)

@@ -3,7 +3,7 @@
  * each goes the same way: begin (admission, intent on disk) → POST → settle.
  */
 import { Buffer } from 'node:buffer'
-import type { Account, Api } from '../ilink/api.ts'
+import type { Upstream } from '../ilink/api.ts'
 import { mediaItem, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
@@ -11,10 +11,9 @@ import { afterRefusal, type SendRules, untilWritten } from '../model/admission.t
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
-import type { Contexts } from '../state/contexts.ts'
-import type { Sessions } from '../state/sessions.ts'
+import { backoffMs } from '../platform/clock.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { State } from '../state/state.ts'
 import type { Begun, Entry, EntryPart, Lane, Settlement, Store, Terms } from '../store/store.ts'
 import { type DeliveryResult, deliver, isRefusedAlone, type Letter, letter } from './delivery.ts'
 import type { Caller, MediaFiles } from './media-files.ts'
@@ -34,19 +33,12 @@ export interface Judge {
 }
 
 export interface WorkerPorts {
-  api: Api
-  account(bot: BotInfo): Account
-  sessions: Sessions
+  upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
+  state: Pick<State, 'sessions' | 'contexts'>
   judge: Judge
-  contexts: Contexts
   store: Store
   media: MediaFiles
   rules: SendRules
-  sandboxed: boolean
-  clock: Clock
-  log: Log
-  /** Aborts when the service stops. */
-  closing: AbortSignal
 }
 
 /** A call of mode `fail`, written down. */
@@ -76,6 +68,7 @@ const hangMs = 15_000
 
 export class Worker {
   readonly #ports: WorkerPorts
+  readonly #runtime: Runtime
   /** By session and user: when whoever sends there now is done. */
   readonly #lines = new Map<string, Promise<void>>()
   readonly #flushes = new Map<number, Promise<void>>()
@@ -83,8 +76,9 @@ export class Worker {
   /** Ends even the requests that are under way. */
   readonly #cut = new AbortController()
 
-  constructor(ports: WorkerPorts) {
+  constructor(ports: WorkerPorts, runtime: Runtime) {
     this.#ports = ports
+    this.#runtime = runtime
   }
 
   /** Ends requests under way, at once and for good: their messages are unknown. */
@@ -117,14 +111,17 @@ export class Worker {
 
   /** What a user may be answered by, as far as this process knows. */
   terms(session: string, user: string): Terms & { token: string | undefined } {
-    const { contexts, rules } = this.#ports
+    const { contexts } = this.#ports.state
+    const { rules } = this.#ports
     const context = contexts.find(session, user)
     return { context: context ?? { used: 0 }, rules, token: context?.token }
   }
 
   /** Waits for those ahead in a line. @throws SvcError `rate_limited` when they take too long; the signal's reason */
   async turn(ahead: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock, rules, sandboxed } = this.#ports
+    const { clock } = this.#runtime
+    const { sandboxed } = this.#ports.upstream
+    const { rules } = this.#ports
     const over = new AbortController()
     const abort = () => over.abort()
     signal.addEventListener('abort', abort, { once: true })
@@ -140,7 +137,9 @@ export class Worker {
   async send(own: OwnEntry): Promise<Entry> {
     const { entry, bot, pieces, caller } = own
     const { session, user: to } = entry
-    const { clock, media, account, judge } = this.#ports
+    const { clock } = this.#runtime
+    const { account } = this.#ports.upstream
+    const { media, judge } = this.#ports
     const { signal, progress } = caller
     const items: WireItem[] = []
     try {
@@ -170,7 +169,7 @@ export class Worker {
           const texts = pieces.filter(({ kind }) => kind === 'text').length
           return this.#refused(
             entry,
-            closedError(began, { count: pieces.length, texts }, this.#ports.sandboxed),
+            closedError(began, { count: pieces.length, texts }, this.#ports.upstream.sandboxed),
           )
         }
       }
@@ -230,7 +229,9 @@ export class Worker {
   }
 
   async #flush(id: number): Promise<void> {
-    const { closing, clock, sessions, store } = this.#ports
+    const { closing, clock } = this.#runtime
+    const { sessions } = this.#ports.state
+    const { store } = this.#ports
     const { outbox } = store
     for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
       const lane = await outbox.lane(id)
@@ -257,7 +258,8 @@ export class Worker {
 
   /** Sends the first message of what waits. @returns whether the next one may follow at once */
   async #next(lane: Lane, parts: EntryPart[], bot: BotInfo): Promise<boolean> {
-    const { clock, closing, judge, log, store } = this.#ports
+    const { clock, closing, log } = this.#runtime
+    const { judge, store } = this.#ports
     const { session, user } = lane
     const first = parts[0]!
     let item: WireItem
@@ -294,7 +296,8 @@ export class Worker {
 
   /** Not now: only of the pace it is known when. */
   async #shut(lane: Lane, closed: { why: string; waitMs?: number }): Promise<false> {
-    const { clock, store } = this.#ports
+    const { clock } = this.#runtime
+    const { store } = this.#ports
     if (closed.why === 'pace')
       await store.outbox.later(lane.id, clock.now() + (closed.waitMs ?? 1000), lane.failures)
     return false
@@ -302,7 +305,8 @@ export class Worker {
 
   /** Notes what became of a message that waited. @returns whether the next one may follow */
   async #ended(lane: Lane, begun: Begun, result: DeliveryResult): Promise<boolean> {
-    const { clock, log, store } = this.#ports
+    const { clock, log } = this.#runtime
+    const { store } = this.#ports
     const { status, error, giveUp } = result
     const waits = status === 'refused' && !giveUp
     if (giveUp) log.warn('queued message refused for good', { session: lane.session, code: error?.code })
@@ -319,8 +323,10 @@ export class Worker {
   }
 
   async #uploaded(part: EntryPart, bot: BotInfo, user: string): Promise<WireItem> {
-    const { account, closing, media } = this.#ports
-    const file = await media.open(part.file!, part.kind as MediaKind)
+    const { closing } = this.#runtime
+    const { account } = this.#ports.upstream
+    const { media } = this.#ports
+    const file = await media.kept.open(part.file!, part.kind as MediaKind)
     const progress = this.#watchers.get(part.entry)?.progress
     try {
       return mediaItem(await media.upload(account(bot), user, file, closing, progress))
@@ -336,7 +342,8 @@ export class Worker {
     receivedAt: number | undefined,
     error: unknown,
   ): Promise<boolean> {
-    const { clock, closing, log, media, store } = this.#ports
+    const { clock, closing, log } = this.#runtime
+    const { media, store } = this.#ports
     if (closing.aborted) return false
     log.warn('queued message not sent', { session: lane.session, error })
     if (isSvcError(error, 'session_expired')) return false
@@ -350,7 +357,7 @@ export class Worker {
       // Its file is gone, or upstream will not have it: nothing is gained by waiting.
       const why = uploadError(error, lane.user) as SvcError
       const ended = await store.outbox.end(part.entry, reasonOf(why))
-      await media.discard(ended?.files ?? [])
+      await media.kept.discard(ended?.files ?? [])
       return true
     }
     if (refusal) await store.outbox.refuse([part.id], lane.id, refusal.hold)
@@ -360,7 +367,8 @@ export class Worker {
 
   /** Trouble on the way that says nothing about the message. */
   async #later(lane: Lane): Promise<void> {
-    const { clock, store } = this.#ports
+    const { clock } = this.#runtime
+    const { store } = this.#ports
     const pauseMs = backoffMs(lane.failures, 2000, 60_000)
     await store.outbox.later(lane.id, clock.now() + pauseMs, lane.failures + 1)
   }
@@ -371,7 +379,9 @@ export class Worker {
     { wire, row }: Letter,
     begun: Begun,
   ): Promise<DeliveryResult> {
-    const { account, api, clock, judge, log, rules } = this.#ports
+    const { clock, log } = this.#runtime
+    const { account, api } = this.#ports.upstream
+    const { judge, rules } = this.#ports
     // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
     const post = () =>
       judge.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
@@ -383,7 +393,8 @@ export class Worker {
   }
 
   async #settle(begun: Begun, settlement: Settlement): Promise<Entry[] | undefined> {
-    const { log, media, store } = this.#ports
+    const { log } = this.#runtime
+    const { media, store } = this.#ports
     const taken = settlement.status === 'accepted' || settlement.status === 'suspect'
     try {
       const { entries, files } = await store.outbox.settle(begun, {
@@ -394,7 +405,7 @@ export class Worker {
         const watcher = this.#watchers.get(entry.id)
         if (watcher) watcher.last = entry
       }
-      await media.discard(files)
+      await media.kept.discard(files)
       return entries
     } catch (error) {
       // The send happened whatever the disk says: the caller must hear of it.

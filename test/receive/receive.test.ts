@@ -37,9 +37,9 @@ async function withStorage() {
         cursor: '',
         updates: { messages, cursor: 'next' },
         clearAt: undefined,
-        log: silentLog,
+        ...{ clock: t.clock, log: silentLog },
       }
-      const ports = { sessions, store, commit: async () => 'moved' as const, clock: t.clock }
+      const ports = { sessions, store, commit: async () => 'moved' as const }
       return ingest(ports, { name: 'default', token }, polled, new AbortController().signal)
     },
     async [Symbol.asyncDispose]() {

@@ -1,5 +1,4 @@
 /** A poller alone against the pretend WeChat, whose requests and commits the test can hold up. */
-
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +7,7 @@ import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { Bus } from '../../src/platform/runtime.ts'
 import { Slots } from '../../src/platform/slots.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
 import { openState } from '../../src/state/state.ts'
@@ -56,23 +56,27 @@ export async function withPoller(
     channelVersion: '2.4.9',
     version: '0',
   })
-  const poller = new Poller({
-    api: {
-      ...api,
-      getUpdates: (account, cursor, holdMs, signal) => {
-        holds.push(holdMs)
-        return api.getUpdates(account, cursor, holdMs, signal)
-      },
-    },
-    sessions: state.sessions,
-    store,
-    commit: (...batch) => counted(committing(...batch)),
-    account: ({ token }) => ({ base_url: sandbox.url, token }),
-    slots: new Slots(100),
-    clock,
-    log,
-  })
   const stop = new AbortController()
+  const runtime = { clock, log, closing: stop.signal, bus: new Bus() }
+  const poller = new Poller(
+    {
+      upstream: {
+        api: {
+          ...api,
+          getUpdates: (account, cursor, holdMs, signal) => {
+            holds.push(holdMs)
+            return api.getUpdates(account, cursor, holdMs, signal)
+          },
+        },
+        account: ({ token }) => ({ base_url: sandbox.url, token }),
+      },
+      sessions: state.sessions,
+      store,
+      commit: (...batch) => counted(committing(...batch)),
+      slots: new Slots(100),
+    },
+    runtime,
+  )
   const running = poller.run(stop.signal, options.mayPoll && { mayPoll: options.mayPoll })
   const stats = sandbox.world.core.stats
   return {
@@ -82,7 +86,7 @@ export async function withPoller(
     /** The same bot is logged in once more, with the token that it had. */
     async login() {
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
-      poller.changed()
+      runtime.bus.tell('sessionsChanged')
     },
     atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
     texts: () => store.after(0, { limit: 100 }).map(row => row.text),

@@ -1,0 +1,47 @@
+/** How a gateway is: for callers, so it names no paths. */
+import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
+import { SvcError } from '../model/error.ts'
+import { holdOf } from '../platform/lock-look.ts'
+import type { Health } from './gateway-api.ts'
+import type { Directory, GatewayOptions, Receive } from './rooms.ts'
+
+export async function healthOf(
+  { config, version }: Pick<GatewayOptions, 'config' | 'version'>,
+  { space, state, store }: Directory,
+  { dispatcher, poller }: Receive,
+): Promise<Health> {
+  // A directory that cannot be read is trouble to report, not a reason to fail.
+  const found = await state.sessions.list().catch(error => ({ error }))
+  const all = 'error' in found ? [] : found
+  const connected = all.filter(({ bot }) => bot && bot.expired_at === undefined).length
+  const failing = all.filter(({ bot }) => bot?.failing_since !== undefined).length
+  const trouble =
+    'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
+  const pollId = await holdOf(join(config.basePath, dataFiles.pollLock)).catch(() => undefined)
+  const disk = (await space.isLow()) ? 'low' : 'ok'
+  const isWell = !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
+  return {
+    status: isWell ? 'ok' : 'degraded',
+    version,
+    role: dispatcher.role,
+    stalled: dispatcher.stalled,
+    ...(pollId !== undefined && { poll_id: pollId }),
+    sessions: all.length,
+    connected,
+    ...(failing > 0 && { failing }),
+    ...(trouble
+      ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
+      : { store: 'ok' }),
+    disk,
+  }
+}
+
+// Only what is put into words for callers: other errors may name paths, and anybody may ask for the health.
+const unreadable = (error: unknown): SvcError =>
+  error instanceof SvcError ? error : new SvcError('store_unavailable', 'the data directory cannot be read')
+
+const stuck = (): SvcError =>
+  new SvcError('store_unavailable', 'messages that were received cannot be stored', {
+    hint: 'Look at the log of svc for why; it tries again by itself.',
+  })

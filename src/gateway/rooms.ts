@@ -1,0 +1,184 @@
+/** Opens the rooms of a gateway, each from those before it. */
+import { mkdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Accounts } from '../accounts/accounts.ts'
+import { Logins } from '../accounts/logins.ts'
+import { routeTo } from '../accounts/route.ts'
+import type { Config } from '../config.ts'
+import { createApi, type Upstream } from '../ilink/api.ts'
+import { createCdn } from '../ilink/cdn.ts'
+import { Media } from '../media/media.ts'
+import type { MediaUpstream } from '../media/ports.ts'
+import { dataFiles } from '../model/data-files.ts'
+import { quotaPerInbound, windowMs } from '../model/session.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { apiFetch } from '../platform/fetch.ts'
+import { ensurePrivateDir } from '../platform/files.ts'
+import { FreeSpace } from '../platform/free-space.ts'
+import { openLock } from '../platform/lock.ts'
+import type { Log } from '../platform/log.ts'
+import { Bus, named, type Runtime } from '../platform/runtime.ts'
+import { fetchSlots as slots } from '../platform/slots.ts'
+import { Commits } from '../receive/commits.ts'
+import { Dispatcher } from '../receive/dispatcher.ts'
+import { Heartbeat } from '../receive/heartbeat.ts'
+import { Inbox } from '../receive/inbox.ts'
+import { Judge } from '../receive/judge.ts'
+import { OneShot } from '../receive/one-shot.ts'
+import { Poller } from '../receive/poller.ts'
+import { Outbox } from '../send/outbox.ts'
+import { Sender } from '../send/send.ts'
+import { Worker } from '../send/worker.ts'
+import { openState } from '../state/state.ts'
+import { inMemory, Store } from '../store/store.ts'
+import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
+
+export interface GatewayOptions {
+  config: Config
+  log: Log
+  version: string
+  /** Address of a running sandbox: every session then talks to it, whatever its token.json says. */
+  sandboxUrl?: string
+  /** Where the message log is: `messages.db` of the data directory by default, false for one in memory alone. */
+  store?: string | false
+  /** Whether recv polls by itself as long as `start` was not called; otherwise it waits for others to poll. */
+  oneShot?: boolean
+  /** The system's by default, in the sandbox its own. */
+  clock?: Clock
+}
+
+/** A log in memory keeps at most this many messages, some 10 MB. */
+const memoryRows = 10_000
+/** Logins may be under way at a time, where the runtime's limit of requests has room for them. */
+const maxPendingLogins = 2000
+/** A send waits at most this long for its slot. */
+const sendPatienceMs = 30_000
+
+/** What every room is given, and the sandbox's clock where that is what they go by. */
+export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing: AbortSignal) {
+  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock)
+  const runtime: Runtime = { clock: clock ?? sandboxClock ?? systemClock, log, closing, bus: new Bus() }
+  return { ...runtime, sandboxClock }
+}
+
+/** The data directory: locks, session files, the message log. */
+export async function openDirectory({ config, store: at }: GatewayOptions, { clock, log }: Runtime) {
+  const { basePath } = config
+  await ensurePrivateDir(basePath)
+  // Private when made here; a folder that the user named keeps its rights.
+  await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
+  const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
+  const dataLock = await openLock(join(basePath, dataFiles.dataLock))
+  const pollLock = await openLock(join(basePath, dataFiles.pollLock))
+  const state = openState({ dir: basePath, lock: dataLock, log: log.child('state') })
+  const shared = at !== false
+  const store = await Store.open({
+    path: at === false ? inMemory : (at ?? join(basePath, dataFiles.store)),
+    log: log.child('store'),
+    clock,
+    maxAgeDays: config.storeMaxAgeDays,
+    maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
+  })
+  state.contexts.archive = archiveIn(store)
+  const space = new FreeSpace(basePath, config.keepFreeBytes)
+  return { folders, dataLock, pollLock, state, store, shared, space }
+}
+
+export type Directory = Awaited<ReturnType<typeof openDirectory>>
+
+/** Where the context tokens are that contexts.json has no room for. */
+const archiveIn = (store: Store): NonNullable<Directory['state']['contexts']['archive']> => ({
+  ...(store.durable && { keep: store.keepContexts.bind(store) }),
+  find: (session, user) => store.archive(archive => archive.find(session, user)),
+  all: session => store.archive(archive => archive.all(session)),
+  count: session => store.archive(archive => archive.count(session)),
+  drop: (session, users) => store.archive(archive => archive.drop(session, users)),
+  forget: session => store.archive(archive => archive.forget(session)),
+})
+
+/** WeChat, or the sandbox in its place. */
+export function connect(
+  { config, sandboxUrl, version }: GatewayOptions,
+  { log, sandboxClock }: ReturnType<typeof openRuntime>,
+): Upstream & MediaUpstream {
+  const loginUrl = sandboxUrl ?? config.upstreamUrl
+  const cdnUrl = sandboxUrl === undefined ? config.cdnUrl : `${sandboxUrl}/c2c`
+  const trustedHosts = new Set([new URL(loginUrl).host, new URL(cdnUrl).host])
+  const trusted = (url: URL) => trustedHosts.has(url.host)
+  const fetch = sandboxUrl === undefined ? apiFetch : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
+  return {
+    api: createApi({ fetch, channelVersion: config.channelVersion, version, slots }),
+    account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
+    ...{ loginUrl, sandboxed: sandboxUrl !== undefined },
+    cdn: createCdn({ fetch: apiFetch, trusted, slots: slots.media }),
+    ...{ cdnUrl, trusted },
+  }
+}
+
+/** Upstream → store → readers. */
+export function openReceive(
+  { config, oneShot: isOneShot }: GatewayOptions,
+  { pollLock: lock, shared, state, store }: Directory,
+  upstream: Upstream,
+  runtime: Runtime,
+) {
+  const { sessions } = state
+  const commits = new Commits(state, runtime.bus)
+  const poller = new Poller(
+    { upstream, sessions, store, commit: batch => commits.commit(batch), slots: slots.polls },
+    named(runtime, 'poller'),
+  )
+  const heartbeat = new Heartbeat(join(config.basePath, dataFiles.pollLock), runtime.clock)
+  const polling = { lock, poller, heartbeat, shared }
+  const dispatcher = new Dispatcher(polling, named(runtime, 'dispatcher'))
+  const inbox = new Inbox({ store, sessions }, named(runtime, 'inbox'))
+  const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
+  const judge = new Judge({ sessions, oneShot }, named(runtime, 'judge'))
+  return { commits, poller, dispatcher, inbox, oneShot, judge }
+}
+
+export type Receive = ReturnType<typeof openReceive>
+
+/** Sessions and logins. */
+export function openAccounts(
+  { state, store }: Directory,
+  upstream: Upstream,
+  { dispatcher, judge, poller }: Receive,
+  runtime: Runtime,
+) {
+  const most = () => ({
+    pending: Math.min(slots.logins.size, maxPendingLogins),
+    sessions: dispatcher.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
+  })
+  const logins = new Logins({ upstream, sessions: state.sessions, most }, named(runtime, 'logins'))
+  const accounts = new Accounts({ state, store, poller, logins, judge }, runtime)
+  return { logins, accounts }
+}
+
+export const openMedia = (
+  { maxUploadBytes }: Config,
+  { folders, space, store }: Directory,
+  upstream: MediaUpstream,
+  runtime: Runtime,
+): Media => new Media({ upstream, store, folders, space, maxUploadBytes }, named(runtime, 'media'))
+
+/** Caller → outbox → upstream. */
+export function openSend(
+  { pace }: Config,
+  { state, store }: Directory,
+  upstream: Upstream,
+  { commits, judge }: Receive,
+  { accounts, media }: { accounts: Accounts; media: Media },
+  runtime: Runtime,
+) {
+  const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
+  const ports = { upstream, state, judge, store, media, rules }
+  const worker = new Worker(ports, named(runtime, 'send'))
+  const outbox = new Outbox({ store, worker, media }, named(runtime, 'outbox'))
+  const route = async (to: string, session: string | undefined) => {
+    // The message that is answered may have come this moment.
+    await commits.ended()
+    return (await routeTo({ accounts, contexts: state.contexts }, to, session)).session
+  }
+  return { outbox, sender: new Sender({ ...ports, worker, route }, named(runtime, 'send')) }
+}
