@@ -150,7 +150,7 @@ async function sayWhy(
     return 2
   }
   if (error instanceof SvcError) {
-    const more = ran && error.code === 'not_connected' ? await forgottenSandbox(ran) : ''
+    const more = ran && error.code === 'not_connected' ? forgottenSandbox(ran) : ''
     const hint = `${adviceOf(error, wordingOf(ran, help))}${more && ` ${more}`}`
     if (json) printProblem(error, hint)
     else printError(error.message, hint)

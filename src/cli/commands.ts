@@ -1,41 +1,13 @@
-/** The commands by their first word, in the order of the help. Each is loaded when its word is given. */
+/** The commands by their first word, in the order of the help. What declares them is loaded when a word is given. */
 import type { CommandModule } from './command.ts'
 
-type Load = () => Promise<CommandModule>
+type Load = () => Promise<{ add(line: Parameters<CommandModule['add']>[0], word?: string): void }>
 
-// Modules of several words: one loader each, so that they are added once.
 const tools: Load = () => import('./commands/tools.ts')
-const completion: Load = () => import('./commands/completion.ts')
+const others: Load = () => import('./commands/others.ts')
+const toolWords = ['recv', 'send', 'download', 'history', 'sessions', 'login', 'logout']
 
-/** First word → its module. */
-export const commands: Readonly<Record<string, Load>> = {
-  recv: tools,
-  send: tools,
-  download: tools,
-  history: tools,
-  users: () => import('./commands/users.ts'),
-  outbox: () => import('./commands/outbox.ts'),
-  sessions: tools,
-  login: tools,
-  logout: tools,
-  check: () => import('./commands/check.ts'),
-  openapi: () => import('./commands/openapi.ts'),
-  mcp: () => import('./commands/mcp.ts'),
-  admin: () => import('./commands/admin.ts'),
-  sandbox: () => import('./commands/sandbox.ts'),
-  status: () => import('./commands/status.ts'),
-  token: () => import('./commands/token.ts'),
-  health: () => import('./commands/health.ts'),
-  doctor: () => import('./commands/doctor.ts'),
-  service: () => import('./commands/service.ts'),
-  migrate: () => import('./commands/migrate.ts'),
-  setup: () => import('./commands/setup.ts'),
-  'hook-poll': () => import('./commands/hook-poll.ts'),
-  completion,
-  complete: completion,
-}
-
-/** Where the help of svc shows a command; those not named here stand at its end. */
+/** Where the help of svc shows a command. */
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'outbox'],
   'Accounts:': ['sessions', 'login', 'logout', 'check'],
@@ -44,9 +16,12 @@ export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Agents:': ['setup', 'hook-poll'],
 }
 
+/** Every first word; the shell asks `complete` at each Tab. */
+export const commandWords: readonly string[] = [...Object.values(helpGroups).flat(), 'complete']
+
 /** Whether it is the first word of a command. */
 export const isCommand = (word: string | undefined): word is string =>
-  word !== undefined && Object.hasOwn(commands, word)
+  word !== undefined && commandWords.includes(word)
 
 const servers = ['openapi', 'mcp', 'admin']
 const quickWords = ['-h', '--help', '-v', '--version']
@@ -62,8 +37,8 @@ export function isServing(args: readonly string[]): boolean {
 }
 
 /** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */
-export function needed(args: readonly string[]): Promise<CommandModule[]> {
-  const named = isCommand(args[0]) ? commands[args[0]] : undefined
-  const loads = named ? [named] : [...new Set(Object.values(commands))]
-  return Promise.all(loads.map(load => load()))
+export async function needed([word]: readonly string[]): Promise<CommandModule[]> {
+  if (!isCommand(word)) return Promise.all([tools(), others()])
+  const { add } = await (toolWords.includes(word) ? tools : others)()
+  return [{ add: line => add(line, word) }]
 }

@@ -7,9 +7,10 @@ import { optionTable, readConfig } from '../config.ts'
 import { lookAround } from '../inspect/data-directory.ts'
 import { lookAtSessions } from '../inspect/sessions.ts'
 import { addConfigOptions, type CommandLine, quiet } from './command.ts'
+import { writeOut } from './terminal.ts'
 
 /** Completes by asking `svc complete -- <words>`; each line is a word, a tab, and what it means. */
-export const completionScript: Readonly<Record<'bash' | 'zsh' | 'fish', string>> = {
+const scripts: Readonly<Record<string, string>> = {
   // bash hands the words over in pieces, cut at signs such as `@` and `=`, and puts what is offered in the place of the
   // last piece ($2): the words are put together again as they stand in the line, and the pieces before $2 left out.
   bash: `_svc() {
@@ -55,6 +56,13 @@ end
 complete -c svc -f -a '(__svc_complete)'
 `,
 }
+
+/** Prints the script of a shell. */
+export const printScript = (shell: string): Promise<void> => writeOut(scripts[shell] ?? '')
+
+/** Prints what `completions` offers. */
+export const printCompletions = async (words: readonly string[], needed: Needed): Promise<void> =>
+  writeOut((await completions(words, needed)).map(line => `${line}\n`).join(''))
 
 /** Which modules a command line needs. */
 type Needed = CommandLine['needed']

@@ -1,5 +1,4 @@
 /** `svc doctor`: the report, for people and for programs. */
-import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
 import { subjects } from '../doctor/finding.ts'
@@ -7,18 +6,13 @@ import { badArgument } from '../model/error.ts'
 import { counted } from '../platform/format.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
-import { portFlags } from './advice.ts'
 import { findingLines, jsonLine } from './print.ts'
 import { installedServices } from './service-look.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
 /** Runs the command. @returns its exit status: 1 when a finding is an error */
-export async function runDoctor(
-  config: Config,
-  flags: { json?: boolean; timeout: string },
-  command: Command,
-): Promise<0 | 1> {
+export async function runDoctor(config: Config, flags: { json?: boolean; timeout: string }): Promise<0 | 1> {
   const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
   if (seconds <= 0 || seconds > 60) {
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
@@ -26,7 +20,6 @@ export async function runDoctor(
   spareLoopbackTheProxy()
   const report = await examine({
     ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
-    ports: words => portFlags(words.split(' '), command),
   })
   await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))
   return report.ok ? 0 : 1

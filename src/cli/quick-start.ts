@@ -9,7 +9,7 @@ import type { LoginStatus } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
-import { againFlags, portFlags, wordingOf } from './advice.ts'
+import { againFlags, wordingOf } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { chatLines } from './chat.ts'
 import { followLogin, loginFailure, loginPrinter } from './login.ts'
@@ -24,10 +24,8 @@ export async function quickStart(config: Config, command: Command): Promise<void
   await claimDirectory(config)
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   if (seen.session_count > 0 || seen.polling.active) {
-    await runStatus(config, {}, command)
-    await writeOut(
-      `\n${nextCommands(line => `svc ${line}${again}${portFlags(line.split(' '), command)}`, seen)}`,
-    )
+    await runStatus(config, {})
+    await writeOut(`\n${nextCommands(line => `svc ${line}${again}`, seen)}`)
     return
   }
   await serveOpenApi(config, serving => beginner(serving, command))

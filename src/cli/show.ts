@@ -71,7 +71,7 @@ export const noSession = (again: string): Shown => ({
 /** Writes the note of a result to stderr, with a word about `--sandbox` where it may have been left out. */
 export async function writeNote({ note: said, bare }: Shown, command: Command): Promise<void> {
   if (said === undefined) return
-  const more = bare ? await forgottenSandbox(command) : ''
+  const more = bare ? forgottenSandbox(command) : ''
   await writeErr(more ? `${said}${note(more)}` : said)
 }
 
@@ -167,7 +167,7 @@ export function checksText(checks: readonly SessionCheck[], again: string): Show
 
 /** The table of those who have written, and what may be answered. */
 export function usersText(users: readonly (SessionUser & { session: string })[]): Shown {
-  if (users.length === 0) return { text: '', note: note('nobody has written yet'), bare: true }
+  if (users.length === 0) return { text: '', note: note('nobody has written yet') }
   const rows = users.map(user => [
     oneLine(user.user_id),
     oneLine(user.session),

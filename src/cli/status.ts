@@ -1,29 +1,25 @@
 /** `svc status`: a data directory at a glance, for people and for programs. */
-import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { readStatus, type StatusReport } from '../inspect/status-report.ts'
 import { byteSize, counted } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
-import { forgottenSandbox, portFlags } from './advice.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
 import { localTime, oneLine, table } from './text.ts'
 
 /** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
-export async function runStatus(config: Config, flags: { json?: boolean }, command: Command): Promise<0 | 1> {
+export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
-  await writeOut(flags.json ? `${jsonLine(seen)}\n` : await statusText(seen, command))
+  await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
   return seen.ok ? 0 : 1
 }
 
-async function statusText(seen: StatusReport, command: Command): Promise<string> {
+function statusText(seen: StatusReport): string {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = seen
   const { green, red, yellow, bold, dim } = colours
-  const advised = (words: string) =>
-    svcCommand(words, base_path, seen.sandbox) + portFlags(words.split(' '), command)
-  const forgotten = session_count === 0 ? await forgottenSandbox(command) : ''
+  const advised = (words: string) => svcCommand(words, base_path, seen.sandbox)
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = polling.active
     ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
@@ -40,7 +36,7 @@ async function statusText(seen: StatusReport, command: Command): Promise<string>
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
     `${dim('service')}    ${service}`,
-    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}${forgotten && `. ${forgotten}`}` : sight}`,
+    `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}` : sight}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}` : 'none'}`,
     ...sessions
       .filter(({ suspect_count = 0 }) => suspect_count > 0)

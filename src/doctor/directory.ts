@@ -1,11 +1,11 @@
 /** The data directory: whether it can be used, who else may read it, and whether damaged files were set aside in it. */
 import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { join, relative } from 'node:path'
 import process from 'node:process'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
-import { errorCodeOf, fileExists } from '../platform/files.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import { counted, listed } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -16,7 +16,7 @@ import { bad, type Found, note, ok, warning } from './finding.ts'
 export async function examineDirectory(patient: Patient): Promise<Found[]> {
   const { config, place, sessions } = patient
   const { dir } = place
-  if (place.state === 'missing') return [await missing(patient)]
+  if (place.state === 'missing') return [note('usable', `there is no ${dir} yet`, patient.command('openapi'))]
   if (place.state === 'unreadable')
     return [
       bad(
@@ -43,25 +43,9 @@ export async function examineDirectory(patient: Patient): Promise<Found[]> {
     ...kindOf(config.sandbox, place, sessions.sessions.length),
     await writableOf(dir),
     ...rightsOf(dir, entries),
-    ...ownersOf(patient, entries),
+    ...ownersOf(dir, entries),
     ...setAsideOf(dir, entries),
   ]
-}
-
-async function missing({ place: { dir }, command }: Patient): Promise<Found> {
-  let parent = dirname(dir)
-  while (parent !== dirname(parent) && !(await fileExists(parent).catch(() => false)))
-    parent = dirname(parent)
-  try {
-    await access(parent, constants.W_OK | constants.X_OK)
-    return note('usable', `there is no ${dir} yet`, command('openapi'))
-  } catch (error) {
-    return bad(
-      'usable',
-      `there is no ${dir}, and it cannot be made in ${parent}: ${reasonOf(error)}`,
-      'Choose a folder that you may write to with --base-path.',
-    )
-  }
 }
 
 function kindOf(asSandbox: boolean, { dir, isSandbox }: Place, sessions: number): Found[] {
@@ -133,19 +117,14 @@ function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
   ]
 }
 
-function ownersOf({ place: { dir }, command }: Patient, entries: readonly Entry[]): Found[] {
+function ownersOf(dir: string, entries: readonly Entry[]): Found[] {
   const own = entries.find(({ path }) => path === dir)?.info?.uid
   const user = process.geteuid?.()
   if (own === undefined || user === undefined || process.platform === 'win32') return []
-  const what = `${dir} belongs to user ${own}, and you are user ${user}`
-  if (own !== user)
-    return [
-      user === 0
-        ? warning('owner', what, `sudo -u "#${own}" ${command('doctor')}`)
-        : bad('owner', what, takeOver(dir)),
-    ]
+  if (own !== user && user !== 0)
+    return [bad('owner', `${dir} belongs to user ${own}, and you are user ${user}`, takeOver(dir))]
   const others = entries.filter(({ info }) => info && info.uid !== own)
-  if (others.length === 0) return [ok('owner', 'the directory and its files belong to you')]
+  if (others.length === 0) return [ok('owner', 'the directory and its files have one owner')]
   return [
     warning(
       'owner',

@@ -2,64 +2,46 @@
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
-import type { StoreStats } from '../inspect/store-stats.ts'
 import { fileExists } from '../platform/files.ts'
 import { byteSize } from '../platform/format.ts'
 import type { Patient } from './context.ts'
-import { bad, type Found, note, ok, warning } from './finding.ts'
+import { bad, type Found, ok, warning } from './finding.ts'
 
-/** The store's -wal file is allowed to grow this large (journal_size_limit), before anything is gained by it. */
-const walBytes = 64 * 1024 * 1024
+/** Half of what the store's -wal file may grow to (journal_size_limit). */
+const needed = 32 * 1024 * 1024
 
 /** Looks at the disk of the data directory. */
-export async function examineDisk(
-  { config, place }: Patient,
-  store: StoreStats | undefined,
-): Promise<Found[]> {
+export async function examineDisk({ config, place }: Patient): Promise<Found[]> {
   let dir = place.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
   const disk = await statfs(dir)
   const free = disk.bavail * disk.bsize
-  // What is left of the -wal's allowance, and as much again for the pages it is written back to.
-  const needed = walBytes + Math.max(0, walBytes - (store?.walBytes ?? 0))
   const what = `${byteSize(free)} free for the data directory`
   const fix =
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
   const room =
-    free < needed / 4
+    free < needed
       ? bad('space', `${what}: messages can soon no longer be stored`, fix)
       : free < config.keepFreeBytes
         ? warning(
             'space',
-            `${what}: below ${byteSize(config.keepFreeBytes)} (--keep-free), uploads and downloads are refused; messages are still stored`,
+            `${what}: below --keep-free, uploads and downloads are refused; messages are still stored`,
             fix,
           )
-        : free < needed * 2
-          ? warning('space', `${what}; the store alone may need ${byteSize(needed)} in a busy hour`, fix)
-          : ok('space', what)
+        : ok('space', what)
   return [room, ...kindOf(Number(disk.type) >>> 0)]
 }
 
 /** Linux's magic numbers of file systems that are not a disk of this machine: NFS, SMB, CIFS, SMB 2, Ceph, 9p, VirtualBox. */
 const networked = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
-const inMemory = 0x01021994
 
 function kindOf(type: number): Found[] {
-  if (process.platform !== 'linux') return []
-  if (networked.includes(type))
-    return [
-      warning(
-        'filesystem',
-        "the data directory lies on a network share: locks and SQLite's log are not safe there, least of all from two machines",
-        'Move it to a disk of this machine, and name it with --base-path.',
-      ),
-    ]
-  if (type !== inMemory) return []
+  if (process.platform !== 'linux' || !networked.includes(type)) return []
   return [
-    note(
+    warning(
       'filesystem',
-      'the data directory lies in memory (tmpfs): logins and messages are gone after a restart of the machine',
-      'Choose a folder on a disk with --base-path.',
+      "the data directory lies on a network share: locks and SQLite's log are not safe there, least of all from two machines",
+      'Move it to a disk of this machine, and name it with --base-path.',
     ),
   ]
 }

@@ -28,8 +28,6 @@ export interface ExamineOptions {
   clock?: Clock
   /** Those that svc installed on this machine; looks when it is called. */
   services?(): Promise<readonly ServiceSight[]>
-  /** Flags for the ports that a proposed command takes, as ` --port 8001`; none by default. */
-  ports?(words: string): string
   /** Longest wait for any answer from the network, 5 s. */
   deadlineMs?: number
 }
@@ -49,7 +47,6 @@ export interface Report {
 /** Looks at everything, changes nothing, and never throws for what it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
-  const { ports = () => '' } = options
   const place = await lookAround(config.basePath, config.sandbox)
   // First and alone: reading whole files keeps this process from looking at any clock.
   const store = await readStoreStats(config.basePath, { check: true }).then(
@@ -61,7 +58,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     lookAtPolling(config.basePath, clock).catch(() => undefined),
     lookAtSessions(place).catch(() => ({ sessions: [], others: [] })),
   ])
-  const command = (words: string) => svcCommand(words, place.dir, place.isSandbox) + ports(words)
+  const command = (words: string) => svcCommand(words, place.dir, place.isSandbox)
   const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions, command }
 
   const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
@@ -69,8 +66,8 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     runtime: () => examineRuntime(patient),
     directory: () => examineDirectory(patient),
     locks: () => examineLocks(patient),
-    clock: async () => examineClock(patient, sight, (await network).upstream),
-    disk: () => examineDisk(patient, sight),
+    clock: async () => examineClock(patient, (await network).upstream),
+    disk: () => examineDisk(patient),
     sessions: () => examineSessions(patient, sight),
     store: () => examineStore(patient, store),
     network: async () => (await network).found,

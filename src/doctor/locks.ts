@@ -23,65 +23,43 @@ export async function examineLocks(patient: Patient): Promise<Found[]> {
 }
 
 function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
-  const kinds = new Set(locks.flatMap(lock => lock?.kind ?? []))
-  const [kind] = kinds
-  if (kind === undefined) return []
-  const anew = `Stop every svc of this directory, then: rm ${shellWord(join(dir, dataFiles.dataLock))} ${shellWord(join(dir, dataFiles.pollLock))}`
-  if (kinds.size > 1 || !/^(flock|lockfile)$/.test(kind))
-    return [
-      bad(
-        'kind',
-        'the lock files record kinds of lock that differ, or that this version does not know',
-        anew,
-      ),
-    ]
-  if (locks.some(lock => lock !== undefined && lock.held === undefined))
-    return [
-      bad(
-        'kind',
-        `the directory is locked with ${kind}, which cannot be used here`,
-        `Use the machine and the program it was made with. ${anew}`,
-      ),
-    ]
-  return [ok('kind', `locked with ${kind}, which works here`)]
+  const kinds = [...new Set(locks.flatMap(lock => lock?.kind ?? []))]
+  if (kinds.length === 0) return []
+  const isUsable = kinds.length === 1 && locks.every(lock => lock === undefined || lock.held !== undefined)
+  if (isUsable) return [ok('kind', `locked with ${kinds[0]}, which works here`)]
+  const files = [dataFiles.dataLock, dataFiles.pollLock].map(name => shellWord(join(dir, name))).join(' ')
+  return [
+    bad(
+      'kind',
+      `the directory is locked with ${kinds.join(' and ')}, which cannot be used here`,
+      `Use the machine and the program it was made with; or stop every svc of this directory, then: rm ${files}`,
+    ),
+  ]
 }
 
 function pollerOf({ place, polling, sessions, clock, command }: Patient): Found[] {
-  const { dir } = place
-  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(dir))]
+  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(place.dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
-  if (!held) {
-    const start = command('openapi')
-    const connected = sessions.sessions.some(({ status }) => status === 'connected')
-    return [
-      connected
-        ? warning('poller', 'nobody polls: messages wait at WeChat until somebody does', start)
-        : note('poller', 'nobody polls', start),
-    ]
-  }
+  const start = command('openapi')
+  if (!held)
+    return sessions.sessions.some(({ status }) => status === 'connected')
+      ? [warning('poller', 'nobody polls: messages wait at WeChat until somebody does', start)]
+      : [note('poller', 'nobody polls', start)]
   const who = pid === undefined ? 'a process' : `process ${pid}`
-  if (state === 'stopped') {
-    return [
-      bad(
-        'poller',
-        `${who} polls and has been stopped (SIGSTOP or Ctrl-Z): no message comes in, and nobody else may poll`,
-        `kill -CONT ${pid}`,
-      ),
-    ]
-  }
-  if (stalled) {
-    const last = seenAt === undefined ? '' : ` since ${span(clock.now() - seenAt)}`
-    return [
-      bad(
-        'poller',
-        `${who} holds the poll lock and has shown no life${last}: no message comes in, and nobody else may poll`,
-        state === 'gone'
-          ? 'It runs in another container or on another machine: restart it there.'
-          : `kill ${pid}; another svc of this directory takes over, or: ${command('openapi')}`,
-      ),
-    ]
-  }
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
-  return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${isoTime(since)}`}${elsewhere}`)]
+  if (!stalled)
+    return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${isoTime(since)}`}${elsewhere}`)]
+  const last = seenAt === undefined ? '' : ` since ${span(clock.now() - seenAt)}`
+  const fix =
+    state === 'stopped'
+      ? `kill -CONT ${pid}`
+      : state === 'gone'
+        ? 'It runs in another container or on another machine: restart it there.'
+        : `kill ${pid}; another svc of this directory takes over, or: ${start}`
+  const how =
+    state === 'stopped'
+      ? 'polls and has been stopped (SIGSTOP or Ctrl-Z)'
+      : `holds the poll lock and has shown no life${last}`
+  return [bad('poller', `${who} ${how}: no message comes in, and nobody else may poll`, fix)]
 }

@@ -46,52 +46,50 @@ function sessionOf(
   { name, status, bot, trouble, contexts, users }: SessionSight,
   { command, place: { dir } }: Patient,
 ): Found[] {
+  if (trouble?.kind === 'unreadable')
+    return [bad('session', `"${name}" cannot be read: ${reasonOf(trouble.error)}`, takeOver(join(dir, name)))]
   const login = command(`login ${shellWord(name)}`)
+  const since = (at: number | undefined) => `since ${isoTime(at ?? Number.NaN)}`
   const found: Found[] = []
-  if (trouble?.kind === 'unreadable') {
-    const what = `"${name}" cannot be read: ${reasonOf(trouble.error)}`
-    return [bad('session', what, takeOver(join(dir, name)))]
-  }
-  if (status === 'disconnected') {
+  if (status === 'disconnected')
     found.push(bad('session', `"${name}" is disconnected: its token.json is damaged`, login))
-  } else if (status === 'expired') {
+  else if (status === 'expired')
     found.push(
       bad(
         'session',
-        `"${name}" is expired since ${isoTime(bot?.expired_at ?? Number.NaN)}: WeChat no longer accepts its token`,
+        `"${name}" is expired ${since(bot?.expired_at)}: WeChat no longer accepts its token`,
         login,
       ),
     )
-  } else if (status === 'lapsed') {
+  else if (status === 'lapsed')
     found.push(
       warning(
         'session',
-        `"${name}" is lapsed since ${isoTime(bot?.lapsed_at ?? Number.NaN)}: WeChat answers and may bring no messages any more`,
+        `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers and may bring no messages any more`,
         login,
       ),
     )
-  } else if (bot?.poll_error !== undefined) {
+  else if (bot?.poll_error !== undefined)
     found.push(
       warning(
         'session',
-        `polls of "${name}" fail since ${isoTime(bot.failing_since ?? Number.NaN)}: ${bot.poll_error}`,
+        `polls of "${name}" fail ${since(bot.failing_since)}: ${bot.poll_error}`,
         'Nothing to do where WeChat is in trouble: polls are tried again by themselves. Otherwise look at the network and the proxy.',
       ),
     )
-  } else {
-    const since = bot && bot.created_at > 0 ? ` since ${isoTime(bot.created_at)}` : ''
-    found.push(ok('session', `"${name}" is connected${since}, ${counted(users.size, 'user')}`))
+  else {
+    const created = bot && bot.created_at > 0 ? ` ${since(bot.created_at)}` : ''
+    found.push(ok('session', `"${name}" is connected${created}, ${counted(users.size, 'user')}`))
   }
-  if (contexts === 'damaged' || contexts === 'unreadable') {
+  if (contexts === 'damaged' || contexts === 'unreadable')
     found.push(
       warning(
         'contexts',
-        `contexts.json of "${name}" ${contexts === 'damaged' ? 'is damaged' : 'cannot be read'}: a user can be answered only after writing again`,
+        `contexts.json of "${name}" is ${contexts}: a user can be answered only after writing again`,
         contexts === 'damaged'
           ? 'Nothing to do: svc sets it aside at the next message.'
           : takeOver(join(dir, name)),
       ),
     )
-  }
   return found
 }

@@ -1,7 +1,7 @@
-/** The message store: whether it is whole, of our form, and kept small enough; who lags behind in it. */
+/** The message store: whether it is whole, of our form, and kept small enough. */
 import { join } from 'node:path'
 import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
-import type { ConsumerSight, StoreStats } from '../inspect/store-stats.ts'
+import type { StoreStats } from '../inspect/store-stats.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { byteSize, counted, isoTime, span } from '../platform/format.ts'
@@ -10,18 +10,12 @@ import { unavailable } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
-const dayMs = 24 * 60 * 60_000
-/** A consumer that has not read for this long no longer counts as a reader, for retention too. */
-const liveMs = 30 * dayMs
-/** So near to what retention removes, an unread message is in danger. */
-const dangerShare = 0.8
-
 /** What was read of the store, or why it could not be. */
 export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }
 
 /** Judges what was read of the store. */
 export function examineStore(patient: Patient, look: StoreLook): Found[] {
-  const { place, config, clock, command } = patient
+  const { place, clock, command } = patient
   if (place.state === 'missing' || place.state === 'unreadable' || place.state === 'foreign') return []
   const { dir } = place
   if ('error' in look) return [unreadable(look.error, patient)]
@@ -49,8 +43,6 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
     )
   }
   if (sight.outbox.messages > 0) found.push(outboxOf(sight, command('outbox'), clock.now()))
-  const rules = { maxCount: config.storeMaxCount, maxAgeDays: config.storeMaxAgeDays, now: clock.now() }
-  for (const consumer of sight.consumers) found.push(...lagOf(consumer, sight, rules))
   return found
 }
 
@@ -84,25 +76,4 @@ function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
     `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} to be sent to ${counted(outbox.users, 'user')}${oldest}${expiry}`,
     `They go out while somebody polls and the session is logged in, once the user writes or the pace allows it; ${command} shows them.`,
   )
-}
-
-function lagOf(
-  { name, position, seenAt, unread, oldestUnreadAt }: ConsumerSight,
-  { messages, firstId }: StoreStats,
-  { maxCount, maxAgeDays, now }: { maxCount: number; maxAgeDays: number; now: number },
-): Found[] {
-  if (now - seenAt > liveMs || unread === 0) return []
-  // Ids have no gaps: so many rows stand before the first unread one.
-  const before = Math.max(0, position + 1 - firstId)
-  const byCount = maxCount > 0 && messages > maxCount * dangerShare && before < maxCount * (1 - dangerShare)
-  const byAge =
-    maxAgeDays > 0 && oldestUnreadAt !== undefined && now - oldestUnreadAt > maxAgeDays * dayMs * dangerShare
-  if (!byCount && !byAge) return []
-  return [
-    warning(
-      'consumer',
-      `the consumer "${name}" has ${counted(unread, 'unread message')}, of which the oldest will soon be deleted`,
-      'Let it read on, or keep more: --store-max-count, --store-max-age-days.',
-    ),
-  ]
 }

@@ -1,21 +1,10 @@
 /** The message store, read beside whoever has it open: no lock that a writer waits for, and no file made or changed. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { errorCodeOf, fileExists, statOf } from '../platform/files.ts'
+import { errorCodeOf, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
 import { suspectSpanMs, suspectsOf } from '../store/conversations.ts'
 import { newestForm } from '../store/migrations.ts'
-
-export interface ConsumerSight {
-  name: string
-  position: number
-  /** Unix ms of its last read, to the hour. */
-  seenAt: number
-  /** Received messages it has not read. */
-  unread: number
-  /** Unix ms when the oldest of those was stored. */
-  oldestUnreadAt?: number
-}
 
 export interface StoreStats {
   /** Of the tables; `newest` is the one this version writes. */
@@ -24,12 +13,7 @@ export interface StoreStats {
   sizeBytes: number
   walBytes: number
   messages: number
-  /** Row id of the oldest message; 0 when there is none. */
-  firstId: number
-  /** Unix ms when the newest message was stored. */
-  newestAt?: number
   outbox: { messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
-  consumers: ConsumerSight[]
   /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
   suspects: ReadonlyMap<string, number>
   /** What the check of the whole file found wrong; absent when it was not asked for. */
@@ -53,21 +37,19 @@ export async function readStoreStats(
   const path = join(dir, dataFiles.store)
   const file = await statOf(path)
   if (!file) return undefined
-  const wal = () => fileExists(`${path}-wal`)
-  const sizes = async () => ({ sizeBytes: file.size, walBytes: (await statOf(`${path}-wal`))?.size ?? 0 })
-  if (!(await wal())) {
-    // Without a -wal file nobody has it open. An ordinary reader would make one.
-    try {
-      const sight = await read(path, { immutable: true }, options.check)
-      if (!(await wal()) && !sight.damage?.length) return { ...(await sizes()), ...sight }
-    } catch (error) {
-      if (!(await wal())) throw error
-    }
-    // Somebody has opened it meanwhile, and what was read is not to be trusted; or it is damaged, and stays so.
-    if (!(await wal()))
-      return { ...(await sizes()), ...(await read(path, { immutable: true }, options.check)) }
-  }
-  return { ...(await sizes()), ...(await read(path, { readonly: true }, options.check)) }
+  const wal = () => statOf(`${path}-wal`)
+  // Without a -wal file nobody has it open. An ordinary reader would make one.
+  const isOpen = await wal()
+  const reads = () => read(path, { readonly: true }, options.check)
+  const seen = isOpen
+    ? await reads()
+    : await read(path, { immutable: true }, options.check).catch(async error => {
+        if (await wal()) return reads()
+        throw error
+      })
+  // Somebody has opened it meanwhile: what was read is not to be trusted.
+  const sure = !isOpen && (await wal()) ? await reads() : seen
+  return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, ...sure }
 }
 
 type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
@@ -82,23 +64,15 @@ async function read(
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
     const form = Number(db.get`PRAGMA user_version`?.user_version ?? 0)
     const sight: Read = {
-      ...{ form, newest: newestForm, messages: 0, firstId: 0 },
-      ...{ outbox: { messages: 0, users: 0 }, consumers: [], suspects: new Map() },
+      ...{ form, newest: newestForm, messages: 0 },
+      ...{ outbox: { messages: 0, users: 0 }, suspects: new Map() },
     }
     if (check) sight.damage = damageOf(db)
     // The tables of a newer version are not ours to judge.
     if (form === 0 || form > newestForm || sight.damage?.length) return sight
-    const messages = db.get`SELECT count(*) AS count, min(id) AS first, max(id) AS last FROM message`
-    const newest = numberOf(
-      db.get`SELECT stored_at FROM message WHERE id = ${messages?.last ?? 0}`,
-      'stored_at',
-    )
     return {
       ...sight,
-      messages: Number(messages?.count ?? 0),
-      firstId: Number(messages?.first ?? 0),
-      ...(newest !== undefined && { newestAt: newest }),
-      consumers: consumersOf(db),
+      messages: Number(db.get`SELECT count(*) AS count FROM message`?.count ?? 0),
       ...(form >= 2 && { outbox: outboxOf(db) }),
       ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
     }
@@ -117,20 +91,6 @@ function damageOf(db: Database): string[] {
     if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) return [String((error as Error).message)]
     throw error
   }
-}
-
-function consumersOf(db: Database): ConsumerSight[] {
-  return db.all`SELECT name, position, seen_at FROM consumer ORDER BY name`.map(row => {
-    const position = Number(row.position)
-    const unread = db.get`SELECT count(*) AS count, min(stored_at) AS oldest FROM message
-        WHERE id > ${position} AND sent = 0`
-    const oldest = numberOf(unread, 'oldest')
-    return {
-      name: String(row.name),
-      ...{ position, seenAt: Number(row.seen_at), unread: Number(unread?.count ?? 0) },
-      ...(oldest !== undefined && { oldestUnreadAt: oldest }),
-    }
-  })
 }
 
 function outboxOf(db: Database): StoreStats['outbox'] {

@@ -137,23 +137,6 @@ describe('svc doctor', () => {
     )
   })
 
-  test('what it advises keeps the ports that it was given', async () => {
-    const dir = join(home, 'ports')
-    using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
-    const ports = ['--admin-port', '9002', '--sandbox-port', '9001']
-    const line = ['--sandbox', '-d', dir, '-p', String(taken.port), ...ports]
-    const { findings } = JSON.parse((await svc(['doctor', '--json', ...line])).stdout) as Report
-    const fixes = findings.flatMap(({ fix }) => fix ?? [])
-    const given = `--port ${taken.port} --admin-port 9002 --sandbox-port 9001`
-    expect(fixes).toContain(`svc openapi --sandbox -d ${dir} ${given}`)
-    expect(fixes).toContain(`svc sandbox -d ${dir} --sandbox-port 9001`)
-    expect(fixes).toContain(`svc login --sandbox -d ${dir}`)
-    // The port that is to be another one stays what it says.
-    expect(fixes.join('\n')).toContain(
-      `svc openapi --port 0 --sandbox -d ${dir} --admin-port 9002 --sandbox-port 9001`,
-    )
-  })
-
   test('an error is status 1, and each has its fix on the next line', async () => {
     const { status, stdout } = await svc([
       'doctor',

@@ -1,8 +1,5 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { utimesSync } from 'node:fs'
-import { join } from 'node:path'
-import { idle, withWard } from './support.ts'
+import { withWard } from './support.ts'
 
 const ward = await withWard()
 afterAll(() => ward[Symbol.asyncDispose]())
@@ -28,25 +25,3 @@ for (const { byMs, severity, what } of [
     expect(look.of('clock/upstream')).toMatchObject([{ severity, what: expect.stringContaining(what) }])
   })
 }
-
-test('a file from the future: the clock was set back', async () => {
-  const path = join(ward.dir, '.poll.lock')
-  const later = new Date(Date.now() + 3 * hour)
-  utimesSync(path, later, later)
-  const look = await ward.look()
-  expect(look.of('clock/step')).toMatchObject([
-    { severity: 'warning', what: expect.stringContaining('written 3 hours in the future') },
-  ])
-  utimesSync(path, new Date(), new Date())
-  expect((await ward.look()).troubles).toEqual([idle])
-})
-
-test('a message from the future', async () => {
-  const path = join(ward.dir, 'messages.db')
-  const db = new Database(path)
-  db.run(`UPDATE message SET stored_at = ${Date.now() + 48 * hour}`)
-  db.close()
-  expect((await ward.look()).of('clock/step')).toMatchObject([
-    { severity: 'warning', what: expect.stringContaining('2 days in the future') },
-  ])
-})

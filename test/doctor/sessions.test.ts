@@ -2,9 +2,6 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
-import { openLock } from '../../src/platform/lock.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { openState } from '../../src/state/state.ts'
 import { idle, stateOf, type Ward, withWard } from './support.ts'
 
 let ward: Ward
@@ -117,19 +114,6 @@ test('a default session that does not exist: the fix names one that does', async
     { severity: 'warning', fix: `svc sessions default work -d ${ward.dir}` },
   ])
   writeFileSync(file, 'work\n', { mode: 0o600 })
-})
-
-test('a session whose own address nobody answers', async () => {
-  const lock = await openLock(join(ward.dir, '.data.lock'))
-  const { sessions } = openState({ dir: ward.dir, lock, log: silentLog })
-  const bot = { bot_id: 'b@im.bot', token: 't', cursor: '', created_at: 1 }
-  await sessions.save('second', { ...bot, base_url: 'http://nowhere.invalid' })
-  const look = await ward.look({ upstreamUrl: 'https://127.0.0.1:9' }, { deadlineMs: 1000 })
-  expect(look.of('network/session_api').map(({ severity, what }) => `${severity} ${what}`)).toContainEqual(
-    expect.stringMatching(/^error API of "second": nowhere.invalid cannot be reached/),
-  )
-  await sessions.remove('second')
-  await lock.close()
 })
 
 test('none yet is a note', async () => {

@@ -7,7 +7,6 @@ import { idle, stateOf, type Ward, withWard } from './support.ts'
 let ward: Ward
 let path = ''
 let kept = ''
-const day = 24 * 60 * 60_000
 
 beforeAll(async () => {
   ward = await withWard()
@@ -101,22 +100,6 @@ test('messages that wait for their users', async () => {
   expect((await ward.look()).of('store/outbox')).toMatchObject([
     { severity: 'note', what: expect.stringMatching(/^1 message .* 1 user\b/) },
   ])
-})
-
-test('a consumer that retention is about to overtake, by age and by count', async () => {
-  const slow = `INSERT INTO consumer VALUES ('slow', 3, ${Date.now()})`
-  change(slow)
-  expect((await ward.look()).troubles).toEqual([idle])
-  expect((await ward.look({ storeMaxCount: 310 })).of('store/consumer')).toMatchObject([
-    { severity: 'warning', what: expect.stringContaining('"slow" has 298 unread messages') },
-  ])
-  change(`UPDATE message SET stored_at = ${Date.now() - 25 * day} WHERE id = 4`)
-  expect((await ward.look()).of('store/consumer')).toMatchObject([
-    { severity: 'warning', what: expect.stringContaining('"slow" has 298 unread messages') },
-  ])
-  // Who has not read for a month is no reader any more.
-  change(`UPDATE consumer SET seen_at = ${Date.now() - 31 * day} WHERE name = 'slow'`)
-  expect((await ward.look()).of('store/consumer')).toEqual([])
 })
 
 test('beside a service that receives: nothing is held up and nothing is lost, and looking takes turns with it', async () => {

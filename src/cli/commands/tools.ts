@@ -5,8 +5,8 @@ import { addConfigOptions, addEpilogue, type CommandLine, quiet } from '../comma
 import { addToolFlags, exampleLines } from '../tool-flags.ts'
 
 /** `svc recv`, `svc send`, … `svc sessions rename`. */
-export function add(line: CommandLine): void {
-  for (const tool of tools) addTool(line, tool)
+export function add(line: CommandLine, word?: string): void {
+  for (const tool of tools) if (word === undefined || tool.cli.path[0] === word) addTool(line, tool)
 }
 
 function addTool(line: CommandLine, tool: Tool): void {
