@@ -18,6 +18,53 @@ export function createGramTable(db: Database): void {
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('automerge', 8)`)
 }
 
+/** Rows, and characters in them, that may wait for the index. */
+const [tailRows, tailCharacters] = [256, 64 * 1024]
+
+/**
+ * The rows up to a position are in the index. Those behind it are few, and a search reads them one by one; the write that
+ * makes them many indexes them all. To index each row with its own commit costs five times as much: a segment for each.
+ */
+export class BigramIndex {
+  readonly #db: Database
+  /** As of the last look. */
+  #position = 0
+  #characters = 0
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** The highest row id that is in the index. */
+  get position(): number {
+    this.#position = Number(this.#db.get`SELECT position FROM gram_position`?.position)
+    return this.#position
+  }
+
+  /** A row was added behind all others. Inside a transaction. */
+  added(id: number, text: string): void {
+    this.#characters += text.length
+    if (id - this.#position < tailRows && this.#characters < tailCharacters) return
+    this.#characters = 0
+    const tail = this.#db.all`SELECT id, text FROM message WHERE id > ${this.position} ORDER BY id`
+    for (const row of tail) this.#insert(Number(row.id), String(row.text))
+    this.#db.run`UPDATE gram_position SET position = ${id}`
+    this.#position = id
+  }
+
+  /** A row has another text. Inside a transaction. */
+  changed(id: number, text: string): void {
+    if (id > this.position) return
+    this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
+    this.#insert(id, text)
+  }
+
+  #insert(id: number, text: string): void {
+    const body = gramsOf(text)
+    if (body !== '') this.#db.run`INSERT INTO gram (rowid, body) VALUES (${id}, ${body})`
+  }
+}
+
 /** SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD. */
 export const searchable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
 

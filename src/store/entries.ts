@@ -4,8 +4,9 @@ import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
-import type { Lanes } from './lanes.ts'
-import type { Messages } from './messages.ts'
+import type { Lane, Lanes } from './lanes.ts'
+import type { Messages, SentMessage } from './messages.ts'
+import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 
 /** A file of ours that a part is sent from. */
@@ -73,19 +74,60 @@ export interface Entry {
   parts: EntryPart[]
 }
 
+export interface NewEntry {
+  session: string
+  bot_id: string
+  user: string
+  mode: SendMode
+  key?: string
+  content?: string
+  parts: readonly NewPart[]
+}
+
+/** One message of a new entry. */
+export interface NewPart {
+  kind: EntryPart['kind']
+  /** Of one that may wait: all that its sender, whoever that is, needs. */
+  waiting?: { file?: KeptFile; message: SentMessage }
+}
+
+/** What waits has waited long enough after this. */
+const queueLifeMs = 7 * 24 * 60 * 60_000
+/** A call that has shown no progress for so long is over, where its process cannot be asked. */
+export const callLifeMs = 10 * 60_000
+
+/** More parts than an entry can have. */
+const partsPerEntry = 1000
+/** The parts of an entry lie side by side, in its order: so no index is needed to find them. */
+const partId = (entry: number, nth: number): number => entry * partsPerEntry + nth
+
+/** The files of these parts. */
+export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
+
 export class Entries {
   readonly #db: Database
   readonly #clock: Clock
   readonly #messages: Messages
   readonly #lanes: Lanes
   readonly #slots: Slots
+  readonly #owner: Owner
 
-  constructor(db: Database, clock: Clock, messages: Messages, lanes: Lanes, slots: Slots) {
+  constructor(
+    db: Database,
+    {
+      clock,
+      messages,
+      lanes,
+      slots,
+      owner,
+    }: { clock: Clock; messages: Messages; lanes: Lanes; slots: Slots; owner: Owner },
+  ) {
     this.#db = db
     this.#clock = clock
     this.#messages = messages
     this.#lanes = lanes
     this.#slots = slots
+    this.#owner = owner
   }
 
   get(id: number): Entry | undefined {
@@ -101,7 +143,58 @@ export class Entries {
   }
 
   #parts(entry: number): EntryPart[] {
-    return this.#db.all`SELECT * FROM outbox_part WHERE entry = ${entry} ORDER BY id`.map(partOf)
+    return this.#db.all`SELECT * FROM outbox_part
+      WHERE id >= ${partId(entry, 0)} AND id < ${partId(entry + 1, 0)} ORDER BY id`.map(partOf)
+  }
+
+  /**
+   * Writes a call down. Inside a transaction.
+   *
+   * @param begun where its first part is on its way with that: its row in the log, and its slot
+   */
+  insert(
+    { bot_id, mode, key, content = '', parts }: NewEntry,
+    session: number,
+    lane: Lane,
+    begun?: { row: number; slot?: number },
+  ): Entry {
+    const owner = mode === 'fail' ? this.#owner.name : null
+    const created_at = this.#clock.now()
+    const expires_at = created_at + (mode === 'fail' ? callLifeMs : queueLifeMs)
+    const { lastInsertRowid: id } = this.#db.run`INSERT INTO outbox (lane, mode, owner, key, content,
+      created_at, expires_at)
+      VALUES (${lane.id}, ${mode}, ${owner}, ${key ?? null}, ${content}, ${created_at}, ${expires_at})`
+    const written = parts.map(({ kind, waiting }, nth): EntryPart => {
+      const first = nth === 0 ? begun : undefined
+      const message =
+        first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, 'queued'))
+      const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
+      const part: EntryPart = {
+        ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
+        status: first ? 'sending' : 'queued',
+        ...(message !== undefined && { message }),
+        ...(first?.slot !== undefined && { slot: first.slot }),
+        ...(waiting?.file && { file: waiting.file }),
+      }
+      // Text as JSON: SQLite keeps neither NUL nor lone surrogates.
+      this.#db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
+        began_at, file, text, raw)
+        VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message ?? null},
+        ${first?.slot ?? null}, ${first ? owner : null}, ${first ? created_at : null},
+        ${waiting?.file ? JSON.stringify(waiting.file) : null}, ${JSON.stringify(text)}, ${raw})`
+      return part
+    })
+    const { session: name, user } = lane
+    return {
+      ...{ id, session: name, user, mode, content, created_at, expires_at, ended: false },
+      parts: written,
+    }
+  }
+
+  /** A part is on its way from here on, with that row in the log. */
+  begin(id: number, { row, slot }: { row: number; slot?: number }): void {
+    this.#db.run`UPDATE outbox_part SET status = 'sending', message = ${row}, slot = ${slot ?? null},
+      owner = ${this.#owner.name}, began_at = ${this.#clock.now()} WHERE id = ${id}`
   }
 
   /** What waits for users, oldest first. */
@@ -116,15 +209,16 @@ export class Entries {
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
-    return this.#db.all`SELECT p.* FROM outbox_part p JOIN outbox o ON o.id = p.entry
-      WHERE p.lane = ${lane} AND p.status = 'queued' AND o.mode = 'queue' ORDER BY p.id LIMIT ${limit}`.map(
+    return this.#db.all`SELECT * FROM outbox_part
+      WHERE lane = ${lane} AND status = 'queued' AND message IS NOT NULL ORDER BY id LIMIT ${limit}`.map(
       partOf,
     )
   }
 
   /** How many messages wait for the user of a lane, or are on their way from there. */
   unsent(lane: number): number {
-    const row = this.#db.get`SELECT count(*) AS n FROM outbox o JOIN outbox_part p ON p.entry = o.id
+    const row = this.#db.get`SELECT count(*) AS n FROM outbox o
+      JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
       AND p.status IN ('queued', 'sending')`
     return Number(row?.n)
@@ -164,13 +258,14 @@ export class Entries {
     else {
       this.#db.run`UPDATE outbox SET ended_at = ${this.#clock.now()}, used = ${counter?.used ?? 0},
         received_at = ${counter?.received_at ?? null} WHERE id = ${id}`
-      this.#db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = '' WHERE entry = ${id}`
+      this.#db.run`UPDATE outbox_part SET file = NULL, text = '""', raw = ''
+        WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
     }
     return { ...entry, ended: true, ...(counter && { counter }) }
   }
 
   remove(id: number): void {
-    this.#db.run`DELETE FROM outbox_part WHERE entry = ${id}`
+    this.#db.run`DELETE FROM outbox_part WHERE id >= ${partId(id, 0)} AND id < ${partId(id + 1, 0)}`
     this.#db.run`DELETE FROM outbox WHERE id = ${id}`
   }
 

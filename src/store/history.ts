@@ -66,6 +66,8 @@ interface Way {
   where: string
   params: SqlValue[]
   id: string
+  /** Rows with a higher id are not found by it. */
+  upTo?: number
 }
 
 interface Plan {
@@ -179,9 +181,10 @@ export class History {
         where: 'gram MATCH ?',
         params: [gramQuery(needle)],
         id: 'gram.rowid',
+        upTo: this.#messages.grams.position,
       })
     }
-    if (ways.length === 0) ways.push({ from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' })
+    if (ways.length === 0) ways.push(everyRow)
     return {
       ways,
       // CASE stops at the first thing that does not match; the text, long, is looked at last.
@@ -249,12 +252,14 @@ export class History {
     while (high >= bottom && high > 0) {
       signal?.throwIfAborted()
       const started = this.#clock.monotonic()
-      let low = Math.max(bottom, high - width + 1)
+      // A window lies on one side of where the index ends.
+      const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
+      let low = Math.max(floor, high - width + 1)
       const chosen = this.#choose(plan, low, high)
       if (last && last !== chosen) {
         // Another way has other costs: what was fast for one says nothing of the other.
         width = firstWidth
-        low = Math.max(bottom, high - width + 1)
+        low = Math.max(floor, high - width + 1)
       }
       const window = this.#walk(plan, chosen, low, high, candidates, withIds)
       const tookMs = this.#clock.monotonic() - started
@@ -279,9 +284,10 @@ export class History {
   }
 
   /** The way through one window: the first that has only few rows in it; else that of the needle, or the first. */
-  #choose({ ways }: Plan, low: number, high: number): Way {
-    const last = ways.at(-1)!
-    if (ways.length === 1) return last
+  #choose(plan: Plan, low: number, high: number): Way {
+    const ways = plan.ways.filter(({ upTo = high }) => upTo >= high)
+    const last = ways.at(-1) ?? everyRow
+    if (ways.length <= 1) return last
     const few = ways.find(way => way.id === 'm.id' && this.#countIn(way, low, high) <= fewRows)
     return few ?? (last.id === 'm.id' ? ways[0]! : last)
   }
@@ -319,5 +325,7 @@ export class History {
     }
   }
 }
+
+const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
 
 const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })

@@ -79,6 +79,6 @@ export class Past {
       VALUES (${id}, ${this.#messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
       ${sent ? 'accepted' : null}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
       ${message.timestamp}, ${this.#clock.now()}, ${hash}, ${text}, ${message.raw})`
-    this.#messages.index(lastInsertRowid, text)
+    this.#messages.grams.added(lastInsertRowid, text)
   }
 }

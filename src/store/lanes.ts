@@ -86,13 +86,6 @@ export class Lanes {
       last_sent_at = ${last_sent_at ?? null} WHERE id = ${id}`
   }
 
-  /** An answer was sent. @returns the count */
-  sent(id: number, at: number): Counter | undefined {
-    const row = this.#db.get`UPDATE outbox_lane SET last_sent_at = ${at} WHERE id = ${id}
-      RETURNING received_at, used, last_sent_at`
-    return row && counterOf(row)
-  }
-
   /** Takes a lane, or keeps it. @returns false while another process has it */
   claim(lane: number): boolean {
     const row = this.#db.get`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`

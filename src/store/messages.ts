@@ -5,7 +5,7 @@ import { sessionKey } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
-import { gramsOf, searchable } from './bigram-index.ts'
+import { BigramIndex, searchable } from './bigram-index.ts'
 import { type Arrived, batchOf, type ReceivedMessage } from './deduplication.ts'
 
 export type { ReceivedMessage } from './deduplication.ts'
@@ -79,6 +79,7 @@ export class Messages {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
+  readonly grams: BigramIndex
   #sentChanges = 0
   /** By folded name, as of that commit of another process. */
   #keys: { version: number; byName: Map<string, number[]> } | undefined
@@ -87,6 +88,7 @@ export class Messages {
     this.#db = db
     this.#clock = clock
     this.#log = log
+    this.grams = new BigramIndex(db)
   }
 
   /** Counts what was done here to rows of sent messages. */
@@ -128,7 +130,7 @@ export class Messages {
       msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
       ${now}, ${hash}, ${text}, ${message.raw})`
-    this.index(lastInsertRowid, text)
+    this.grams.added(lastInsertRowid, text)
     return lastInsertRowid
   }
 
@@ -140,7 +142,7 @@ export class Messages {
       peer, msg_type, timestamp, stored_at, text, raw)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
       ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw})`
-    this.index(lastInsertRowid, text)
+    this.grams.added(lastInsertRowid, text)
     return lastInsertRowid
   }
 
@@ -153,10 +155,7 @@ export class Messages {
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
       reason = NULL, sent_with = NULL WHERE id = ${id}`
-    if (String(before.text) !== text) {
-      this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
-      this.index(id, text)
-    }
+    if (String(before.text) !== text) this.grams.changed(id, text)
     return true
   }
 
@@ -304,12 +303,6 @@ export class Messages {
       FROM message INDEXED BY message_peer
       WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
     return rows.map(row => String(row.name))
-  }
-
-  /** Makes a row's text findable. Inside a transaction. */
-  index(id: number, text: string): void {
-    const body = gramsOf(text)
-    if (body !== '') this.#db.run`INSERT INTO gram (rowid, body) VALUES (${id}, ${body})`
   }
 }
 

@@ -165,6 +165,29 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX outbox_lane_kept ON outbox_lane (peer) WHERE context IS NOT NULL;
     `)
   },
+  db => {
+    db.exec(`
+      -- The rows up to here are in the index of character pairs.
+      CREATE TABLE gram_position (position INTEGER NOT NULL);
+      INSERT INTO gram_position SELECT coalesce(max(id), 0) FROM message;
+
+      -- A plain send touches no index of the outbox but the one of what is on its way. A part of mode 'fail' that waits
+      -- is no message yet, one of mode 'queue' is. The parts of an entry are numbered from a thousand times its id.
+      DROP INDEX outbox_expiry;
+      CREATE INDEX outbox_expiry ON outbox (expires_at) WHERE mode = 'queue';
+      DROP INDEX outbox_in_lane;
+      CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue';
+      DROP INDEX outbox_open_call;
+      DROP INDEX outbox_part_entry;
+      DROP INDEX outbox_part_waiting;
+      CREATE INDEX outbox_part_waiting ON outbox_part (lane) WHERE status = 'queued' AND message IS NOT NULL;
+      CREATE INDEX outbox_part_call ON outbox_part (lane) WHERE status = 'queued' AND message IS NULL;
+      UPDATE outbox_part SET id = -new.id FROM
+        (SELECT id AS old, entry * 1000 + row_number() OVER (PARTITION BY entry ORDER BY id) - 1 AS id FROM outbox_part) AS new
+        WHERE outbox_part.id = new.old;
+      UPDATE outbox_part SET id = -id;
+    `)
+  },
 ]
 
 /** The form that this version writes. */

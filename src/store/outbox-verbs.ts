@@ -4,7 +4,7 @@
  */
 import type { Counter } from '../model/session.ts'
 import type { Entry } from './entries.ts'
-import type { Outbox } from './outbox.ts'
+import type { Outbox, OutboxParts } from './outbox.ts'
 
 interface Doing {
   read<T>(work: () => T): T
@@ -18,8 +18,11 @@ type How = <T>(work: () => T) => T | Promise<T>
 
 export type OutboxVerbs = ReturnType<typeof outboxVerbs>
 
-export function outboxVerbs(outbox: Outbox, { read, light, write }: Doing) {
-  const { entries, lanes } = outbox
+export function outboxVerbs(
+  outbox: Outbox,
+  { ends, entries, lanes }: OutboxParts,
+  { read, light, write }: Doing,
+) {
   const verb =
     <A extends unknown[], R>(how: How, does: (...args: A) => R) =>
     async (...args: A): Promise<R> =>
@@ -28,13 +31,13 @@ export function outboxVerbs(outbox: Outbox, { read, light, write }: Doing) {
     enqueue: verb(write, outbox.enqueue.bind(outbox)),
     begin: verb(write, outbox.begin.bind(outbox)),
     settle: verb(write, outbox.settle.bind(outbox)),
-    end: verb(write, outbox.end.bind(outbox)),
+    end: verb(write, ends.end.bind(ends)),
     refuse: verb(write, outbox.refuse.bind(outbox)),
-    expire: verb(write, outbox.expire.bind(outbox)),
-    prune: verb(write, outbox.prune.bind(outbox)),
+    expire: verb(write, ends.expire.bind(ends)),
+    prune: verb(write, ends.prune.bind(ends)),
     verdict: verb(read, outbox.verdict.bind(outbox)),
     next: verb(read, outbox.next.bind(outbox)),
-    renew: verb(light, outbox.renew.bind(outbox)),
+    renew: verb(light, ends.renew.bind(ends)),
     entry: verb(read, entries.get.bind(entries)),
     list: verb(read, entries.list.bind(entries)),
     files: verb(read, entries.files.bind(entries)),
@@ -47,13 +50,13 @@ export function outboxVerbs(outbox: Outbox, { read, light, write }: Doing) {
     /** What is counted of a session's users, or of one of them. */
     counters: (session: string, user?: string): Map<string, Counter> =>
       read(() => lanes.counters(session, user)),
-    /** As `Outbox.reap`. Looking takes no write lock: there are hardly ever any. */
+    /** As `OutboxEnds.reap`. Looking takes no write lock: there are hardly ever any. */
     async reap(before: number): Promise<number> {
-      const { parts, calls } = read(() => outbox.orphans(before))
-      return parts.length + calls.length === 0 ? 0 : write(() => outbox.reap(before))
+      const { parts, calls } = read(() => ends.orphans(before))
+      return parts.length + calls.length === 0 ? 0 : write(() => ends.reap(before))
     },
-    /** As `Outbox.keyed`. */
+    /** As `OutboxEnds.keyed`. */
     keyed: async (key: string): Promise<Entry | undefined> =>
-      read(() => outbox.hasKey(key)) ? write(() => outbox.keyed(key)) : undefined,
+      read(() => ends.hasKey(key)) ? write(() => ends.keyed(key)) : undefined,
   }
 }

@@ -18,23 +18,27 @@ import { ClockTrust } from './clock-trust.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { type Claim, Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
+import { Entries } from './entries.ts'
 import { History, type HistoryFilter, type HistoryRows } from './history.ts'
 import { Past } from './imported-messages.ts'
+import { Lanes } from './lanes.ts'
 import { type Fits, Messages, type ReceivedMessage, type StoredMessage, type Wanted } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
+import { OutboxEnds } from './outbox-ends.ts'
 import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
+import { Slots } from './slots.ts'
 
 export type { Claim } from './consumers.ts'
-export type { EndReason, Entry, EntryPart, KeptFile, SendMode } from './entries.ts'
+export type { EndReason, Entry, EntryPart, KeptFile, NewPart, SendMode } from './entries.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { PastMessage } from './imported-messages.ts'
 export type { Lane } from './lanes.ts'
 export { type ReceivedMessage, type SentMessage, type StoredMessage, within } from './messages.ts'
-export type { Begun, Enqueued, NewPart, Settlement, Terms } from './outbox.ts'
+export type { Begun, Enqueued, Settlement, Terms } from './outbox-model.ts'
 export type { OutboxVerbs } from './outbox-verbs.ts'
 
 /** The path of a log that only this process has, gone with it. */
@@ -98,8 +102,19 @@ export class Store {
     this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     this.#archive = new Archive(db, this.#messages)
-    const outbox = new Outbox(db, { messages: this.#messages, clock, owner, calendar: this.#calendar })
-    this.outbox = outboxVerbs(outbox, {
+    this.outbox = this.#openOutbox(owner)
+  }
+
+  #openOutbox(owner: Owner): OutboxVerbs {
+    const db = this.#db
+    const { clock } = this.#options
+    const messages = this.#messages
+    const slots = new Slots(db, clock)
+    const lanes = new Lanes(db, messages, clock, owner)
+    const entries = new Entries(db, { clock, messages, lanes, slots, owner })
+    const ends = new OutboxEnds(db, { messages, entries, owner, clock, calendar: this.#calendar })
+    const parts = { messages, lanes, slots, entries, ends }
+    return outboxVerbs(new Outbox(db, parts, clock, owner), parts, {
       read: work => this.#guarded(work),
       light: work => this.#told(() => this.#relaxed(() => db.transaction(work))),
       write: work => this.#write(work),

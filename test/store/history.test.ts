@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../src/model/message.ts'
 import type { HistoryFilter, Store } from '../../src/store/store.ts'
 import { failure } from '../support/failure.ts'
-import { message, openStore, sending, type TestStore } from './support.ts'
+import { message, open, openStore, sending, type TestStore } from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
   (await store.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
@@ -172,6 +172,34 @@ describe('text_contains', () => {
     expect(await texts(t.store, { text_contains: '出去', direction: 'sent' })).toEqual(['发出去'])
     expect(await texts(t.store, { text_contains: '出去', direction: 'received' })).toEqual([])
   })
+})
+
+test('rows are found wherever the index ends, by the text that they have now', async () => {
+  await using t = await openStore()
+  const outgoing = (text: string, client_id = text) => ({
+    ...{ client_id, to_user: 'u', msg_type: 'TEXT' as const, text, timestamp: 1, raw: '{}' },
+  })
+  const waiting = { kind: 'text' as const, waiting: { message: outgoing('alpha') } }
+  const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue' as const, parts: [waiting] }
+  const added = await t.store.outbox.enqueue(call, open)
+  const lane = added.state === 'new' ? added.lane : 0
+  // One by one, and with a page of text among them: the index takes them in turns.
+  for (let nth = 1; nth <= 700; nth++)
+    t.store.insertReceived('s', 'b', [
+      message(`number ${nth}.`),
+      ...(nth === 300 ? [message('x'.repeat(70_000))] : []),
+    ])
+  const found = () => texts(t.store, { text_contains: 'number', limit: 999 })
+  expect((await found()).length).toBe(700)
+  for (const nth of [1, 255, 256, 257, 299, 300, 301, 600, 699, 700])
+    expect(await texts(t.store, { text_contains: `NUMBER ${nth}.` })).toEqual([`number ${nth}.`])
+  const [part] = await t.store.outbox.next(lane)
+  await t.store.outbox.begin([part!.id], 'b', open, outgoing('omega'))
+  expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
+  expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])
+  await t.reopen()
+  t.store.insertReceived('s', 'b', [message('number 701.')])
+  expect((await found()).length).toBe(701)
 })
 
 interface Row {

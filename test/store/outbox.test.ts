@@ -123,7 +123,7 @@ test('answers are counted from the message that the user wrote last; what was no
   const send = (terms: Terms) => sending(t.store, 's', 'b', outgoing('x'), { terms })
   // Version 0.1 counted in contexts.json.
   const first = await send(at(1000, 4))
-  expect(used()).toEqual({ received_at: 1000, used: 5 })
+  expect(used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
   await t.store.outbox.settle(first, { status: 'refused', spent: false })
   expect(used()).toEqual({ received_at: 1000, used: 4 })
   await t.store.outbox.settle(await send(at(1000, 4)), accepted)
