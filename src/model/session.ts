@@ -1,42 +1,34 @@
 /** Sessions (messaging accounts), their credentials, the right to answer a user, and logging in. */
+
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from './error.ts'
+import { flag, integer, oneOf, optional, text } from './shapes.ts'
 
-export const SessionStatus = Type.Unsafe<'connected' | 'expired' | 'lapsed' | 'disconnected' | 'logging_in'>({
-  type: 'string',
-  enum: ['connected', 'expired', 'lapsed', 'disconnected', 'logging_in'],
-  description:
-    'expired: WeChat no longer accepts the token; it is tried again by itself, and a new login heals it. lapsed: WeChat answers and may bring no messages any more; polling and sends go on. disconnected: its files cannot be used, see the log.',
-})
+export const SessionStatus = oneOf(
+  ['connected', 'expired', 'lapsed', 'disconnected', 'logging_in'],
+  'expired: WeChat no longer accepts the token; it is tried again by itself, and a new login heals it. lapsed: WeChat answers and may bring no messages any more; polling and sends go on. disconnected: its files cannot be used, see the log.',
+)
 export type SessionStatus = Static<typeof SessionStatus>
 
 /** A session as the doors show it. */
 export const Session = Type.Object({
   name: Type.String(),
-  bot_id: Type.Optional(Type.String()),
-  user_id: Type.Optional(Type.String({ description: 'The WeChat user who scanned.' })),
-  connected: Type.Boolean({
-    description: 'Whether messages are sent through it: true of one that is connected or lapsed.',
-  }),
+  bot_id: optional(Type.String()),
+  user_id: optional(text('The WeChat user who scanned.')),
+  connected: flag('Whether messages are sent through it: true of one that is connected or lapsed.'),
   status: SessionStatus,
   is_default: Type.Boolean(),
-  created_at: Type.Optional(Type.Integer({ description: 'Unix milliseconds.' })),
-  last_poll_at: Type.Optional(
-    Type.Integer({ description: 'Unix milliseconds of the last answer to a poll.' }),
+  created_at: optional(integer('Unix milliseconds.')),
+  last_poll_at: optional(integer('Unix milliseconds of the last answer to a poll.')),
+  failing_since: optional(
+    integer('Unix milliseconds since when its polls fail, once that lasts for 30 s; absent while they work.'),
   ),
-  failing_since: Type.Optional(
-    Type.Integer({
-      description:
-        'Unix milliseconds since when its polls fail, once that lasts for 30 s; absent while they work.',
-    }),
-  ),
-  poll_error: Type.Optional(Type.String({ description: 'What the last of those polls failed of.' })),
-  user_count: Type.Integer({ description: 'Users who have written to this session.' }),
-  suspect_count: Type.Optional(
-    Type.Integer({
-      description:
-        'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there is none.',
-    }),
+  poll_error: optional(text('What the last of those polls failed of.')),
+  user_count: integer('Users who have written to this session.'),
+  suspect_count: optional(
+    integer(
+      'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there is none.',
+    ),
   ),
 })
 export type Session = Static<typeof Session>
@@ -44,15 +36,11 @@ export type Session = Static<typeof Session>
 /** A user of a session as the doors show it: whether the bot may answer, how often and until when. */
 export const SessionUser = Type.Object({
   user_id: Type.String(),
-  first_seen: Type.Optional(Type.Integer({ description: 'Unix milliseconds.' })),
-  last_received: Type.Optional(
-    Type.Integer({ description: 'Unix milliseconds of the newest message from the user.' }),
-  ),
-  last_sent: Type.Optional(Type.Integer({ description: 'Unix milliseconds of the last answer.' })),
-  window_expires_at: Type.Optional(
-    Type.Integer({ description: 'Unix milliseconds until when the bot may answer.' }),
-  ),
-  remaining: Type.Integer({ description: 'Answers left until the user writes again.' }),
+  first_seen: optional(integer('Unix milliseconds.')),
+  last_received: optional(integer('Unix milliseconds of the newest message from the user.')),
+  last_sent: optional(integer('Unix milliseconds of the last answer.')),
+  window_expires_at: optional(integer('Unix milliseconds until when the bot may answer.')),
+  remaining: integer('Answers left until the user writes again.'),
 })
 export type SessionUser = Static<typeof SessionUser>
 
@@ -106,13 +94,10 @@ export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
 export const SessionCheck = Type.Object({
   session: Type.String(),
   status: SessionStatus,
-  answered: Type.Boolean({
-    description:
-      'False: WeChat gave no clear answer in time. None came, or one with neither messages nor a cursor, as of a session that brings no messages any more; status is the one known before.',
-  }),
-  poll_error: Type.Optional(
-    Type.String({ description: 'What its polls have been failing of for 30 s or more.' }),
+  answered: flag(
+    'False: WeChat gave no clear answer in time. None came, or one with neither messages nor a cursor, as of a session that brings no messages any more; status is the one known before.',
   ),
+  poll_error: optional(text('What its polls have been failing of for 30 s or more.')),
 })
 export type SessionCheck = Static<typeof SessionCheck>
 
@@ -172,41 +157,26 @@ export const rightToAnswer = (
   ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),
 })
 
-export const LoginState = Type.Unsafe<
-  'waiting' | 'scaned' | 'confirmed' | 'expired' | 'need_verifycode' | 'verify_code_blocked' | 'already_bound'
->({
-  type: 'string',
-  enum: [
-    'waiting',
-    'scaned',
-    'confirmed',
-    'expired',
-    'need_verifycode',
-    'verify_code_blocked',
-    'already_bound',
-  ],
-})
+export const LoginState = oneOf([
+  ...(['waiting', 'scaned', 'confirmed', 'expired', 'need_verifycode'] as const),
+  ...(['verify_code_blocked', 'already_bound'] as const),
+])
 export type LoginState = Static<typeof LoginState>
 
-export const LoginNotice = Type.Unsafe<
-  'already_connected' | 'wrong_code' | 'renewed' | 'renewed_after_wrong_codes' | 'called_off' | 'failed'
->({
-  type: 'string',
-  enum: ['already_connected', 'wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
-  description: 'What just happened, where the status does not say it.',
-})
+export const LoginNotice = oneOf(
+  ['already_connected', 'wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
+  'What just happened, where the status does not say it.',
+)
 export type LoginNotice = Static<typeof LoginNotice>
 
 export const LoginStatus = Type.Object({
   status: LoginState,
   session: Type.String(),
-  qr_url: Type.Optional(Type.String({ description: 'The text to show as a QR code.' })),
-  qr_text: Type.Optional(
-    Type.String({ description: 'The QR code drawn with text, scannable in a terminal.' }),
-  ),
-  bot_id: Type.Optional(Type.String()),
-  notice: Type.Optional(LoginNotice),
-  message: Type.String({ description: 'What to do next.' }),
+  qr_url: optional(text('The text to show as a QR code.')),
+  qr_text: optional(text('The QR code drawn with text, scannable in a terminal.')),
+  bot_id: optional(Type.String()),
+  notice: optional(LoginNotice),
+  message: text('What to do next.'),
 })
 export type LoginStatus = Static<typeof LoginStatus>
 

@@ -1,9 +1,11 @@
 /** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
+
 import { type Static, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { invalid } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
+import { between, bounded, closed, integer, optional, text, told } from '../model/shapes.ts'
 import { parse } from '../tools/parse.ts'
 import { DigestChoice, Sha256 } from '../tools/schema.ts'
 import { checkAnnounced, limited } from './body.ts'
@@ -13,47 +15,26 @@ import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } fr
 
 /** What POST /media answers. */
 export const AcceptedUpload = Type.Object({
-  upload_id: Type.String({ description: 'For media[].upload_id of send.' }),
-  size: Type.Integer({ description: 'Bytes.' }),
+  upload_id: text('For media[].upload_id of send.'),
+  size: integer('Bytes.'),
   sha256: Sha256,
-  expires_at: Type.Integer({ description: 'Unix milliseconds, 24 hours from now.' }),
+  expires_at: integer('Unix milliseconds, 24 hours from now.'),
 })
 
 /** Query, or form fields, of POST /media. */
-const UploadQuery = Type.Object(
-  {
-    file_name: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 255, description: 'Name that the receiver sees.' }),
-    ),
-    kind: Type.Optional(
-      Type.Unsafe<MediaKind>({
-        ...MediaKind,
-        description: 'What it will be sent as; checked again by send.',
-      }),
-    ),
-    digest: Type.Optional(DigestChoice),
-  },
-  { additionalProperties: false },
-)
+const UploadQuery = closed({
+  file_name: optional(bounded(255, 'Name that the receiver sees.')),
+  kind: optional(told(MediaKind, 'What it will be sent as; checked again by send.')),
+  digest: optional(DigestChoice),
+})
 
 /** Path of GET /media/{message_id}/{item}. */
-const MediaPath = Type.Object(
-  {
-    message_id: Type.String({
-      minLength: 1,
-      maxLength: 512,
-      description: 'The message_id of a stored message.',
-      examples: ['7412365478965412365'],
-    }),
-    item: Type.Integer({
-      minimum: 0,
-      maximum: 999,
-      description: 'Which of its media, counted from 0 over the items with has_media.',
-      examples: [0],
-    }),
-  },
-  { additionalProperties: false },
-)
+const MediaPath = closed({
+  message_id: bounded(512, 'The message_id of a stored message.', { examples: ['7412365478965412365'] }),
+  item: between(0, 999, 'Which of its media, counted from 0 over the items with has_media.', {
+    examples: [0],
+  }),
+})
 
 /**
  * Takes an upload: raw bytes of any type with query parameters, or a form with one file.

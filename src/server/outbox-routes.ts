@@ -1,43 +1,28 @@
 /** What waits for users to write, over HTTP: listed, and cancelled one by one. */
+
 import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { OutboxEntry } from '../model/message.ts'
+import { bounded, closed, flag, integer, optional } from '../model/shapes.ts'
 import { parse } from '../tools/parse.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** What DELETE /outbox/{id} answers. */
 export const Cancelled = Type.Object({
-  success: Type.Boolean({
-    description: 'Whether anything was left to cancel: what is just being sent is not.',
-  }),
+  success: flag('Whether anything was left to cancel: what is just being sent is not.'),
   outbox_id: Type.String(),
-  cancelled: Type.Integer({ description: 'Messages that will not be sent any more.' }),
+  cancelled: integer('Messages that will not be sent any more.'),
 })
 
-const ListQuery = Type.Object(
-  {
-    user_id: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 512, description: 'Only what waits for this user.' }),
-    ),
-    session: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 200, description: 'Only what this session is to send.' }),
-    ),
-  },
-  { additionalProperties: false },
-)
+const ListQuery = closed({
+  user_id: optional(bounded(512, 'Only what waits for this user.')),
+  session: optional(bounded(200, 'Only what this session is to send.')),
+})
 
 /** Path of DELETE /outbox/{id}. */
-export const EntryPath = Type.Object(
-  {
-    id: Type.String({
-      minLength: 1,
-      maxLength: 64,
-      description: 'The outbox_id that send answered with.',
-      examples: ['12'],
-    }),
-  },
-  { additionalProperties: false },
-)
+export const EntryPath = closed({
+  id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
+})
 
 const exampleEntry = {
   outbox_id: '12',

@@ -3,6 +3,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
+import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { Offset, RowId, Time } from './schema.ts'
 import { defineTool } from './tool.ts'
@@ -10,13 +11,11 @@ import { defineTool } from './tool.ts'
 /** A page of the message log, newest first. */
 export const HistoryPage = Type.Object({
   messages: Type.Array(Message, { description: 'Newest first.' }),
-  total: Type.Integer({ description: 'Messages that match in all; exact up to 10,000.' }),
-  total_is_lower_bound: Type.Boolean({ description: 'True when there are more than total.' }),
-  limit: Type.Integer({ description: 'As asked; less where the page ends at 4 MiB.' }),
+  total: integer('Messages that match in all; exact up to 10,000.'),
+  total_is_lower_bound: flag('True when there are more than total.'),
+  limit: integer('As asked; less where the page ends at 4 MiB.'),
   offset: Type.Integer(),
-  next_before: Type.Optional(
-    Type.Integer({ description: 'Pass as before for the next page; absent on the last one.' }),
-  ),
+  next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
 })
 
 export const history = defineTool({
@@ -26,64 +25,35 @@ export const history = defineTool({
   description: `Finds stored messages, received and sent, newest first. All given filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: that stays right while new messages arrive and reaches every message, which \`offset\` does not.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
-  input: Type.Object(
-    {
-      user_id: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: 512,
-          description: 'Only messages from or to this user.',
-          examples: [exampleUser],
-        }),
+  input: closed({
+    user_id: optional(bounded(512, 'Only messages from or to this user.', { examples: [exampleUser] })),
+    bot_id: optional(bounded(512, 'Only messages of this bot account.')),
+    session: optional(bounded(200, 'Only messages of this session.')),
+    msg_type: optional(told(MessageKind, 'Kind of the first item.')),
+    direction: optional(told(Direction, 'received: from users; sent: by the bot.')),
+    since: optional(
+      Time('Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+        examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
+      }),
+    ),
+    until: optional(
+      Time('Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+        examples: ['2026-01-02'],
+      }),
+    ),
+    text_contains: optional(
+      bounded(
+        1000,
+        'A part of the text, taken literally, in any script; of A to Z the case does not matter.',
+        { examples: ['你好', '100%'] },
       ),
-      bot_id: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 512, description: 'Only messages of this bot account.' }),
-      ),
-      session: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 200, description: 'Only messages of this session.' }),
-      ),
-      msg_type: Type.Optional(
-        Type.Unsafe<MessageKind>({ ...MessageKind, description: 'Kind of the first item.' }),
-      ),
-      direction: Type.Optional(
-        Type.Unsafe<Direction>({ ...Direction, description: 'received: from users; sent: by the bot.' }),
-      ),
-      since: Type.Optional(
-        Time({
-          description: 'Not older than this (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.',
-          examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
-        }),
-      ),
-      until: Type.Optional(
-        Time({
-          description: 'Older than this (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.',
-          examples: ['2026-01-02'],
-        }),
-      ),
-      text_contains: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: 1000,
-          description:
-            'A part of the text, taken literally, in any script; of A to Z the case does not matter.',
-          examples: ['你好', '100%'],
-        }),
-      ),
-      limit: Type.Optional(
-        Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Most messages to return.' }),
-      ),
-      offset: Type.Optional(
-        Offset({
-          default: 0,
-          description: 'Matches to skip, from the newest; at most 10,000, beyond that page with before.',
-        }),
-      ),
-      before: Type.Optional(
-        RowId({ description: 'Row id: only messages before it, as given by next_before.' }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
+    offset: optional(
+      Offset('Matches to skip, from the newest; at most 10,000, beyond that page with before.'),
+    ),
+    before: optional(RowId('Row id: only messages before it, as given by next_before.')),
+  }),
   output: HistoryPage,
   errors: ['session_not_found', 'store_unavailable'],
   cli: {

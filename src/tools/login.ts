@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { LoginStatus } from '../model/session.ts'
+import { closed, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
 import { Id } from './schema.ts'
 import { defineTool } from './tool.ts'
@@ -11,32 +12,22 @@ export const login = defineTool({
   description: `Registers a WeChat account as a session. The first call starts the flow and returns a QR code at once, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the person whose account it is. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
 
 \`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was renewed three times already; start again. \`already_bound\`: that account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without a name the only pending flow is followed.`,
-  input: Type.Object(
-    {
-      session_name: Type.Optional(
-        Type.String({
-          maxLength: 200,
-          default: '',
-          description: 'Name of the session: letters of any script, digits, ".", "_", "-"; "" means default.',
-        }),
-      ),
-      timeout: Type.Optional(
-        Type.Number({
-          minimum: 0,
-          maximum: 300,
-          default: 30,
-          description: 'Longest wait in seconds for a change of status.',
-        }),
-      ),
-      force: Type.Optional(
-        Type.Boolean({ default: false, description: 'Log in again although the session is connected.' }),
-      ),
-      verify_code: Type.Optional(
-        Id({ description: 'The digits that the phone shows, after need_verifycode.', examples: ['0417'] }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: closed({
+    session_name: optional(
+      Type.String({
+        maxLength: 200,
+        default: '',
+        description: 'Name of the session: letters of any script, digits, ".", "_", "-"; "" means default.',
+      }),
+    ),
+    timeout: optional(seconds(300, 30, 'Longest wait in seconds for a change of status.')),
+    force: optional(
+      Type.Boolean({ default: false, description: 'Log in again although the session is connected.' }),
+    ),
+    verify_code: optional(
+      Id('The digits that the phone shows, after need_verifycode.', { examples: ['0417'] }),
+    ),
+  }),
   output: LoginStatus,
   errors: ['upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
   cli: {

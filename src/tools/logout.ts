@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { badArgument, SvcError } from '../model/error.ts'
 import { sessionKey } from '../model/session.ts'
+import { closed, optional, text } from '../model/shapes.ts'
 import { defineTool } from './tool.ts'
 
 export const logout = defineTool({
@@ -9,21 +10,18 @@ export const logout = defineTool({
   effect: 'destroy',
   machineOnly: true,
   description: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
-  input: Type.Object(
-    {
-      session_name: Type.Optional(
-        Type.String({
-          maxLength: 200,
-          default: '',
-          description: 'Name of the session; "" is the default session.',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  input: closed({
+    session_name: optional(
+      Type.String({
+        maxLength: 200,
+        default: '',
+        description: 'Name of the session; "" is the default session.',
+      }),
+    ),
+  }),
   output: Type.Object({
     success: Type.Boolean(),
-    session: Type.String({ description: 'The session that was logged out.' }),
+    session: text('The session that was logged out.'),
   }),
   errors: ['session_not_found', 'store_unavailable'],
   cli: {

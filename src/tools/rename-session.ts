@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import { closed } from '../model/shapes.ts'
 import { defineTool } from './tool.ts'
 
 const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
@@ -9,13 +10,10 @@ export const renameSession = defineTool({
   effect: 'write',
   machineOnly: true,
   description: `Gives a session another name. It stays connected and keeps its messages, users and being the default. Names are unique, ignoring case.`,
-  input: Type.Object(
-    {
-      old_name: name('Present name.'),
-      new_name: name('New name: 1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
-    },
-    { additionalProperties: false },
-  ),
+  input: closed({
+    old_name: name('Present name.'),
+    new_name: name('New name: 1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
+  }),
   output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
   errors: ['session_not_found', 'session_exists', 'store_unavailable'],
   cli: {

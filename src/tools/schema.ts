@@ -4,6 +4,7 @@
  * Each is an ordinary `anyOf` for the outside (OpenAPI, MCP) and carries, under a symbol that JSON never shows,
  * the conversion that `parse` applies.
  */
+
 import {
   type Static,
   type TObject,
@@ -12,6 +13,7 @@ import {
   type TUnsafe,
   Type,
 } from '@sinclair/typebox'
+import { oneOf, optional, text } from '../model/shapes.ts'
 
 /** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
 export type JsonSchema = {
@@ -71,15 +73,15 @@ export type GivenInput<S extends TSchema> =
     : Static<S>
 
 interface Options {
-  description: string
   examples?: unknown[]
+  default?: unknown
 }
 
 /** A string of one shape, with the shape said in words instead of as a pattern. */
-export const Shaped = (pattern: string, expected: string, options: Options & { default?: string }) =>
+export const Shaped = (pattern: string, expected: string, description: string, options: Options = {}) =>
   Type.Unsafe<string>({
     type: 'string',
-    pattern,
+    ...{ pattern, description },
     ...options,
     [conversion]: { expected, convert: value => value } satisfies Conversion,
   })
@@ -92,9 +94,10 @@ const asId: Conversion = {
 }
 
 /** An id: a string; a caller may write an integer. Upstream ids exceed 2^53 and must come as strings then. */
-export const Id = (options: Options): Spelled<string, string | number> =>
+export const Id = (description: string, options: Options = {}): Spelled<string, string | number> =>
   Type.Unsafe<string>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 512 }, { type: 'integer' }],
+    description,
     ...options,
     [conversion]: asId,
   })
@@ -108,12 +111,13 @@ const asRowId: Conversion = {
 }
 
 /** A position in the message log: an integer; a caller may write it as a string. */
-export const RowId = (options: Options): Spelled<number, number | string> =>
+export const RowId = (description: string, options: Options = {}): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [
       { type: 'integer', minimum: 0 },
       { type: 'string', pattern: '^[0-9]{1,16}$' },
     ],
+    description,
     ...options,
     [conversion]: asRowId,
   })
@@ -122,10 +126,9 @@ export const RowId = (options: Options): Spelled<number, number | string> =>
 const mostSkipped = 10_000
 
 /** How many matches a page begins after. */
-export const Offset = (options: Options & { default: number }) =>
+export const Offset = (description: string) =>
   Type.Unsafe<number>({
-    ...{ type: 'integer', minimum: 0, maximum: mostSkipped },
-    ...options,
+    ...{ type: 'integer', minimum: 0, maximum: mostSkipped, default: 0, description },
     [conversion]: {
       expected: `an integer of 0 to ${mostSkipped}; read on beyond with before, the next_before of the page before`,
       convert: value => value,
@@ -144,9 +147,10 @@ const asTime: Conversion = {
 }
 
 /** A moment: integer Unix milliseconds, or ISO 8601 where no zone means UTC. */
-export const Time = (options: Options): Spelled<number, number | string> =>
+export const Time = (description: string, options: Options = {}): Spelled<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [{ type: 'integer' }, { type: 'string', minLength: 4, maxLength: 40 }],
+    description,
     ...options,
     [conversion]: asTime,
   })
@@ -183,12 +187,9 @@ export function parseTime(text: string): number | undefined {
 }
 
 /** Which digest of a file is wanted: none unless said. */
-export const DigestChoice = Type.Unsafe<'sha256'>({
-  type: 'string',
-  enum: ['sha256'],
-  description: 'Take the SHA-256 of the content on the way. Large files take longer then.',
-})
-/** What was asked for with `DigestChoice`. */
-export const Sha256 = Type.Optional(
-  Type.String({ description: 'Of the content, in hexadecimal; only when asked for with digest.' }),
+export const DigestChoice = oneOf(
+  ['sha256'],
+  'Take the SHA-256 of the content on the way. Large files take longer then.',
 )
+/** What was asked for with `DigestChoice`. */
+export const Sha256 = optional(text('Of the content, in hexadecimal; only when asked for with digest.'))

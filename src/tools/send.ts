@@ -1,78 +1,58 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
+import { bounded, closed, oneOf, optional, text } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { Shaped } from './schema.ts'
 import { defineTool } from './tool.ts'
 
-const path = (what: string) =>
-  Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 4096,
-      description: `Path of ${what} on the machine of the service.`,
-    }),
-  )
+const path = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
-const Input = Type.Object(
-  {
-    to: Shaped('^[^\\s@]+@[^\\s@]+$', 'a user id like <user>@<domain>', {
-      description:
-        'User id: copy `from_user` of a message that recv returned. The one in the example does not exist.',
-      examples: [exampleUser],
+const Input = closed({
+  to: Shaped(
+    '^[^\\s@]+@[^\\s@]+$',
+    'a user id like <user>@<domain>',
+    'User id: copy `from_user` of a message that recv returned. The one in the example does not exist.',
+    { examples: [exampleUser] },
+  ),
+  text: optional(text('Text to send. Above 16,384 UTF-8 bytes it is split into the fewest messages.')),
+  image_path: path('an image'),
+  voice_path: path('an audio file, which arrives as a file'),
+  file_path: path('any file'),
+  video_path: path('a video'),
+  file_name: optional(
+    bounded(
+      255,
+      'Name to show for file_path; without file_path, for the one other path. Entries of media have their own.',
+    ),
+  ),
+  media: optional(
+    Type.Array(MediaContent, {
+      maxItems: 20,
+      description: 'Media to send, in this order, each from a path, URL, base64 data or upload.',
     }),
-    text: Type.Optional(
-      Type.String({
-        description: 'Text to send. Above 16,384 UTF-8 bytes it is split into the fewest messages.',
-      }),
+  ),
+  session: optional(
+    bounded(
+      200,
+      'Send from this session. Without it: the one this user last wrote to, else the first connected.',
     ),
-    image_path: path('an image'),
-    voice_path: path('an audio file, which arrives as a file'),
-    file_path: path('any file'),
-    video_path: path('a video'),
-    file_name: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 255,
-        description:
-          'Name to show for file_path; without file_path, for the one other path. Entries of media have their own.',
-      }),
+  ),
+  idempotency_key: optional(
+    bounded(
+      200,
+      'Any text that names this message, such as a UUID. A call with the same key within 24 hours sends nothing and answers with the result of the first; with other content it fails. So a call that got no answer can be repeated.',
+      { examples: ['order-4711-shipped'] },
     ),
-    media: Type.Optional(
-      Type.Array(MediaContent, {
-        maxItems: 20,
-        description: 'Media to send, in this order, each from a path, URL, base64 data or upload.',
-      }),
+  ),
+  when_closed: optional(
+    oneOf(
+      ['fail', 'queue'],
+      'What to do when the message may not go now (window closed, answers used up, too fast, WeChat refuses): fail, or queue: keep it, at most 7 days, and send it as soon as it may go.',
+      { default: 'fail' },
     ),
-    session: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 200,
-        description:
-          'Send from this session. Without it: the one this user last wrote to, else the first connected.',
-      }),
-    ),
-    idempotency_key: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 200,
-        description:
-          'Any text that names this message, such as a UUID. A call with the same key within 24 hours sends nothing and answers with the result of the first; with other content it fails. So a call that got no answer can be repeated.',
-        examples: ['order-4711-shipped'],
-      }),
-    ),
-    when_closed: Type.Optional(
-      Type.Unsafe<'fail' | 'queue'>({
-        type: 'string',
-        enum: ['fail', 'queue'],
-        default: 'fail',
-        description:
-          'What to do when the message may not go now (window closed, answers used up, too fast, WeChat refuses): fail, or queue: keep it, at most 7 days, and send it as soon as it may go.',
-      }),
-    ),
-  },
-  { additionalProperties: false },
-)
+  ),
+})
 
 const dataMaxBytes = 16 * 1024 * 1024
 

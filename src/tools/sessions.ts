@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Session } from '../model/session.ts'
+import { closed } from '../model/shapes.ts'
 import { exampleSession } from './example-values.ts'
 import { defineTool } from './tool.ts'
 
@@ -11,7 +12,7 @@ export const sessions = defineTool({
   description: `Lists the registered WeChat bot accounts with their status. Call it first to see whether anyone is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
 
 \`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers and may bring no messages any more; receiving and sending go on.`,
-  input: Type.Object({}, { additionalProperties: false }),
+  input: closed({}),
   output: Type.Array(Session, { description: 'Every session, the default one included.' }),
   errors: [],
   cli: { path: ['sessions'], positionals: [], short: {} },

@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import { bounded, closed, text } from '../model/shapes.ts'
 import { defineTool } from './tool.ts'
 
 export const setDefault = defineTool({
@@ -7,13 +8,10 @@ export const setDefault = defineTool({
   effect: 'write',
   machineOnly: true,
   description: `Makes a session the default: the one that logout means without a name, and that send prefers for users who never wrote to any session. Answers to a user still go out through the session the user last wrote to.`,
-  input: Type.Object(
-    { session_name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the session.' }) },
-    { additionalProperties: false },
-  ),
+  input: closed({ session_name: bounded(200, 'Name of the session.') }),
   output: Type.Object({
     success: Type.Boolean(),
-    default_session: Type.String({ description: 'The session that is the default now.' }),
+    default_session: text('The session that is the default now.'),
   }),
   errors: ['session_not_found'],
   cli: {

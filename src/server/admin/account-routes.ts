@@ -1,8 +1,9 @@
 /** The panel's accounts: who there is, logging in by QR, and the changes one may make. */
-import { Type } from '@sinclair/typebox'
+
 import type { Elysia } from 'elysia'
 import type { LoginFlow } from '../../gateway/gateway-api.ts'
 import { SessionCheck } from '../../model/session.ts'
+import { closed } from '../../model/shapes.ts'
 import {
   CancelBody,
   CodeBody,
@@ -115,7 +116,7 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     description: 'Takes some seconds. One that is expired and works again is healed.',
     tag: 'accounts',
     params: SessionPath,
-    body: Type.Object({}, { additionalProperties: false }),
+    body: closed({}),
     answer: SessionCheck,
     errors: ['session_not_found', 'not_connected'],
     run: ({ params }) => accounts.check(params.name),
@@ -128,7 +129,7 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     description: 'Deletes its credentials; its messages stay.',
     tag: 'accounts',
     params: SessionPath,
-    body: Type.Object({}, { additionalProperties: false }),
+    body: closed({}),
     answer: Success,
     errors: ['session_not_found'],
     run: async ({ params }) => ({ success: (await accounts.logout(params.name)).success }),
@@ -157,7 +158,7 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     description: 'It is the one that calls without a session name mean.',
     tag: 'accounts',
     params: SessionPath,
-    body: Type.Object({}, { additionalProperties: false }),
+    body: closed({}),
     answer: DefaultSet,
     errors: ['session_not_found'],
     run: ({ params }) => accounts.setDefault(params.name),
