@@ -186,7 +186,7 @@ export const api = {
   messages: (filter: MessageQuery, signal?: AbortSignal) =>
     request<MessagePage>('GET', `/api/messages${query(filter)}`, undefined, signal),
   send: (message: Outgoing) => request<SendResult>('POST', '/api/messages', message),
-  outbox: () => request<{ outbox: OutboxEntry[] }>('GET', '/api/outbox'),
+  outbox: () => request<OutboxEntry[]>('GET', '/api/outbox'),
   cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
   stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
   signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),

@@ -164,7 +164,7 @@ function CancelQueued({ row }: { row: number }) {
   const cancel = async () => {
     busy.value = true
     try {
-      const { outbox } = await api.outbox()
+      const outbox = await api.outbox()
       const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
       if (entry) await api.cancelQueued(entry.outbox_id)
     } catch (error) {

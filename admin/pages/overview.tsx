@@ -16,7 +16,7 @@ import { now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 
 const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
-const askOutbox = async (): Promise<readonly OutboxEntry[]> => (await api.outbox()).outbox
+const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
 
 export function Overview() {
   const hours = useAnswer(askHours, 5000)

@@ -19,10 +19,10 @@ import { SignInBody, type Status, Success } from './admin/bodies.ts'
 import { PanelEvents } from './admin/events.ts'
 import { openPanelFiles } from './admin/files.ts'
 import { addMessageRoutes } from './admin/message-routes.ts'
-import { addJsonRoute } from './admin/routes.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
-import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
+import { addJsonRoute } from './json-route.ts'
+import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
 import { declared, doorErrors, failed, noted } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { FailedTries } from './tries.ts'
@@ -147,7 +147,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     },
   })
   addHealthRoute(app, context)
-  addDocsRoutes(app, context, { version, tokenRequired: access.required, about })
+  addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
 
   /** The page and its files: what anybody may load, since nothing in it is secret. */
@@ -177,11 +177,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   }
 
   const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
-    if (isApi || appPath.test(path)) {
-      if (request.method === 'HEAD') return await headOf(app, request)
-      if (request.method === 'OPTIONS') return optionsOf(path, methods)
-      return await app.fetch(routable(request, path))
-    }
+    if (isApi || appPath.test(path)) return answerOf(app, methods, request, path)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
       return problemResponse(refused, { allow: 'GET, HEAD' })

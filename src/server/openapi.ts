@@ -13,7 +13,7 @@ import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
 import { addOutboxRoutes } from './outbox-routes.ts'
-import { absent, headOf, methodsByPath, optionsOf, pathOf, routable } from './paths.ts'
+import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
 import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
@@ -95,14 +95,7 @@ function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
       const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
       if (refusal) return tries.answer(problemResponse(refusal), peer)
       if (!open) peer?.accept()
-      switch (request.method) {
-        case 'HEAD':
-          return headOf(app, request)
-        case 'OPTIONS':
-          return optionsOf(path, methods)
-        default:
-          return app.fetch(routable(request, path))
-      }
+      return answerOf(app, methods, request, path)
     },
   }
 }

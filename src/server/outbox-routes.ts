@@ -4,8 +4,8 @@ import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { OutboxEntry } from '../model/message.ts'
 import { bounded, closed, flag, integer, optional } from '../model/shapes.ts'
-import { parse } from '../tools/parse.ts'
-import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+import { addJsonRoute } from './json-route.ts'
+import type { RouteContext } from './route.ts'
 
 /** What DELETE /outbox/{id} answers. */
 export const Cancelled = Type.Object({
@@ -20,7 +20,7 @@ const ListQuery = closed({
 })
 
 /** Path of DELETE /outbox/{id}. */
-export const EntryPath = closed({
+const EntryPath = closed({
   id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
 })
 
@@ -33,59 +33,35 @@ const exampleEntry = {
   parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'queued', text: 'Your order has been shipped.' }],
 }
 
-/** Adds GET /outbox and DELETE /outbox/{id}. */
-export function addOutboxRoutes(app: Elysia, context: RouteContext): void {
-  const { gateway } = context
-  app.get(
-    '/outbox',
-    async ({ request }) => {
-      try {
-        const query = parse(ListQuery, Object.fromEntries(new URL(request.url).searchParams))
-        return new Response(JSON.stringify(await gateway.outbox.list(query)), jsonAnswer)
-      } catch (error) {
-        return failed(error, context)
-      }
-    },
-    {
-      query: declared(ListQuery),
-      response: { 200: declared(Type.Array(OutboxEntry, { description: 'Oldest first.' })) },
-      detail: {
-        operationId: 'list_outbox',
-        summary: 'List what waits to be sent',
-        description:
-          'Messages sent with when_closed "queue" that wait until their user writes, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
-        tags: ['messages'],
-        ...noted({
-          errors: ['invalid_arguments', 'store_unavailable', 'internal', ...doorErrors],
-          examples: [{ summary: 'One message waits', output: [exampleEntry] }],
-        }),
-      },
-    },
-  )
-  app.delete(
-    '/outbox/:id',
-    async ({ params }) => {
-      try {
-        const { id } = parse(EntryPath, params)
-        return new Response(JSON.stringify(await gateway.outbox.cancel(id)), jsonAnswer)
-      } catch (error) {
-        return failed(error, context)
-      }
-    },
-    {
-      params: declared(EntryPath),
-      response: { 200: declared(Cancelled) },
-      detail: {
-        operationId: 'cancel_outbox',
-        summary: 'Cancel a queued send',
-        description:
-          'What waits of it will not be sent; in history it is refused. What has been sent already, or is being sent right now, stays as it is.',
-        tags: ['messages'],
-        ...noted({
-          errors: ['invalid_arguments', 'not_found', 'store_unavailable', 'internal', ...doorErrors],
-          examples: [{ summary: 'Cancelled', output: { success: true, outbox_id: '12', cancelled: 1 } }],
-        }),
-      },
-    },
-  )
+/** Adds GET /outbox and DELETE /outbox/{id}, below `prefix`. */
+export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
+  const { outbox } = context.gateway
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: `${prefix}/outbox`,
+    operationId: 'list_outbox',
+    summary: 'List what waits to be sent',
+    description:
+      'Messages sent with when_closed "queue" that wait until their user writes, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
+    tag: 'messages',
+    query: ListQuery,
+    answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),
+    errors: ['store_unavailable'],
+    examples: [{ summary: 'One message waits', output: [exampleEntry] }],
+    run: ({ query }) => outbox.list(query),
+  })
+  addJsonRoute(app, context, {
+    method: 'delete',
+    path: `${prefix}/outbox/:id`,
+    operationId: 'cancel_outbox',
+    summary: 'Cancel a queued send',
+    description:
+      'What waits of it will not be sent; in history it is refused. What has been sent already, or is being sent right now, stays as it is.',
+    tag: 'messages',
+    params: EntryPath,
+    answer: Cancelled,
+    errors: ['not_found', 'store_unavailable'],
+    examples: [{ summary: 'Cancelled', output: { success: true, outbox_id: '12', cancelled: 1 } }],
+    run: ({ params }) => outbox.cancel(params.id),
+  })
 }

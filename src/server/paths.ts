@@ -12,7 +12,7 @@ export function pathOf(url: string): string {
 }
 
 /** Elysia looks for the path from the 12th character of the address, which hosts of up to three letters break. */
-export function routable(request: Request, path: string): Request {
+function routable(request: Request, path: string): Request {
   const { url } = request
   return url.indexOf('/', 11) === url.indexOf(path, url.indexOf('://') + 3)
     ? request
@@ -80,7 +80,7 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
 }
 
 /** What OPTIONS is answered with. */
-export function optionsOf(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
+function optionsOf(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
   const allowed = allowedAt(path, methods)
   // No CORS headers: pages of other origins are not to call this service.
   return allowed
@@ -88,8 +88,20 @@ export function optionsOf(path: string, methods: ReadonlyMap<string, readonly st
     : problemResponse(new SvcError('not_found', 'There is nothing at this path'))
 }
 
+/** The answer of an app to a call that was let in. */
+export function answerOf(
+  app: Elysia,
+  methods: ReadonlyMap<string, readonly string[]>,
+  request: Request,
+  path: string,
+): Response | Promise<Response> {
+  if (request.method === 'HEAD') return headOf(app, request)
+  if (request.method === 'OPTIONS') return optionsOf(path, methods)
+  return app.fetch(routable(request, path))
+}
+
 /** What GET would answer, without the body. */
-export async function headOf(app: Elysia, request: Request): Promise<Response> {
+async function headOf(app: Elysia, request: Request): Promise<Response> {
   const path = pathOf(request.url)
   const get = new Request(request.url, { headers: request.headers, signal: request.signal })
   const { status, headers, body } = await app.fetch(routable(get, path))

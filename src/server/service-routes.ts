@@ -3,7 +3,7 @@ import type { Elysia } from 'elysia'
 import type { JsonSchema } from '../tools/schema.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
-import { declared, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
+import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
 
 /** What anybody may read who passes the Host and Origin check, with a token required or not. */
 export const openPaths: ReadonlySet<string> = new Set([
@@ -14,49 +14,31 @@ export const openPaths: ReadonlySet<string> = new Set([
   ...docsPaths,
 ])
 
+const encoded = (text: string) => new TextEncoder().encode(text)
+
 /**
  * Adds GET `/openapi.json` and the docs page.
  *
  * @returns the OpenAPI document of all routes that `app` has when it is first asked for
  */
-export function addDocsRoutes(
-  app: Elysia,
-  context: RouteContext,
-  options: DocumentOptions,
-): () => Promise<Record<string, unknown>> {
+export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Promise<Record<string, unknown>> {
   const document = async () => {
     // Loaded at the first look: a service that nobody reads about starts without the generator.
     const { createDocument } = await import('./document.ts')
     return createDocument(app, options)
   }
   let prepared: Promise<Prepared> | undefined
+  const hidden = { detail: { hide: true } }
   app.get(
     '/openapi.json',
     async ({ request }) => {
-      try {
-        prepared ??= document().then(value =>
-          prepare(new TextEncoder().encode(JSON.stringify(value)), 'application/json'),
-        )
-        return respond(request, await prepared, "default-src 'none'")
-      } catch (error) {
-        return failed(error, context)
-      }
+      prepared ??= document().then(value => prepare(encoded(JSON.stringify(value)), 'application/json'))
+      return respond(request, await prepared, "default-src 'none'")
     },
-    { detail: { hide: true } },
+    hidden,
   )
   const docs = createDocs()
-  for (const path of docsPaths)
-    app.get(
-      path,
-      async ({ request }) => {
-        try {
-          return await docs(request, path)
-        } catch (error) {
-          return failed(error, context)
-        }
-      },
-      { detail: { hide: true } },
-    )
+  for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hidden)
   return document
 }
 
@@ -66,7 +48,7 @@ export function addServiceRoutes(
   context: RouteContext,
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
-  const document = addDocsRoutes(app, context, options)
+  const document = addDocsRoutes(app, options)
   for (const path of ['/', '/docs/'])
     app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
       detail: { hide: true },
@@ -80,16 +62,12 @@ export function addHealthRoute(app: Elysia, context: RouteContext): void {
   app.get(
     '/healthz',
     async () => {
-      try {
-        const health = await context.gateway.health()
-        return new Response(JSON.stringify(health), {
-          ...jsonAnswer,
-          // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
-          status: health.store === 'ok' ? 200 : 503,
-        })
-      } catch (error) {
-        return failed(error, context)
-      }
+      const health = await context.gateway.health()
+      // An expired account is for people to mend; restarting the service, as 503 makes others do, would not help.
+      return new Response(JSON.stringify(health), {
+        ...jsonAnswer,
+        status: health.store === 'ok' ? 200 : 503,
+      })
     },
     {
       response: { 200: declared(health), 503: declared(health) },

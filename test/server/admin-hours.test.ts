@@ -10,7 +10,7 @@ test('an hour counts what went out, not what was refused or waits', async () => 
   const send = (to: string) => admin.call('POST', '/api/messages', { to, text: 'hi', when_closed: 'queue' })
   expect((await send('unknown@im.wechat')).status).toBe(422)
   for (let nth = 0; nth < 11; nth++) await send(to)
-  expect((await admin.call('GET', '/api/outbox')).body.outbox.length).toBe(1)
+  expect((await admin.call('GET', '/api/outbox')).body.length).toBe(1)
   const { hours } = (await admin.call('GET', '/api/stats?hours=2')).body
   const sum = (of: 'received' | 'sent') => hours.reduce((all: number, hour: Json) => all + hour[of], 0)
   expect([sum('received'), sum('sent')]).toEqual([1, 10])

@@ -1,9 +1,11 @@
 /** The panel's accounts: who there is, logging in by QR, and the changes one may make. */
 
 import type { Elysia } from 'elysia'
-import type { LoginFlow } from '../../gateway/gateway-api.ts'
+import type { LoginFlow, PanelGateway } from '../../gateway/gateway-api.ts'
 import { SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
+import { addJsonRoute } from '../json-route.ts'
+import type { RouteContext } from '../route.ts'
 import {
   CancelBody,
   CodeBody,
@@ -18,7 +20,9 @@ import {
   Status,
   Success,
 } from './bodies.ts'
-import { addJsonRoute, type PanelContext } from './routes.ts'
+
+/** What the panel's routes work with. */
+export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
 
 export interface AccountViews {
   status(): Promise<Status>

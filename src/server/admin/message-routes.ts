@@ -1,11 +1,12 @@
 /** The panel's messages: conversations, pages of them, sending, media, what waits, and how much goes on. */
-import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { OutboxEntry, SendResult } from '../../model/message.ts'
+import { SendResult } from '../../model/message.ts'
 import type { Log } from '../../platform/log.ts'
 import { invoke, verbs } from '../../tools/index.ts'
+import { addJsonRoute } from '../json-route.ts'
 import { addMediaRoutes } from '../media-routes.ts'
-import { Cancelled, EntryPath } from '../outbox-routes.ts'
+import { addOutboxRoutes } from '../outbox-routes.ts'
+import type { PanelContext } from './account-routes.ts'
 import {
   Conversations,
   Messages,
@@ -16,7 +17,6 @@ import {
   StatsQuery,
   Success,
 } from './bodies.ts'
-import { addJsonRoute, type PanelContext } from './routes.ts'
 
 /** Adds /api/conversations, /api/messages, /api/media, /api/outbox and /api/stats. */
 export function addMessageRoutes(
@@ -86,29 +86,6 @@ export function addMessageRoutes(
   })
   addJsonRoute(app, context, {
     method: 'get',
-    path: '/api/outbox',
-    operationId: 'outbox',
-    summary: 'What waits to be sent, oldest first',
-    description: 'Messages that go out when their user writes again.',
-    tag: 'messages',
-    answer: Type.Object({ outbox: Type.Array(OutboxEntry) }),
-    errors: ['store_unavailable'],
-    run: async () => ({ outbox: await gateway.outbox.list() }),
-  })
-  addJsonRoute(app, context, {
-    method: 'delete',
-    path: '/api/outbox/:id',
-    operationId: 'cancel_queued',
-    summary: 'Cancel what waits',
-    description: 'What has gone out meanwhile stays sent.',
-    tag: 'messages',
-    params: EntryPath,
-    answer: Cancelled,
-    errors: ['not_found', 'store_unavailable'],
-    run: ({ params }) => gateway.outbox.cancel(params.id),
-  })
-  addJsonRoute(app, context, {
-    method: 'get',
     path: '/api/stats',
     operationId: 'stats',
     summary: 'Messages per hour',
@@ -119,5 +96,6 @@ export function addMessageRoutes(
     errors: ['store_unavailable'],
     run: async ({ query }) => ({ hours: await gateway.conversations.hours(query.hours ?? 24) }),
   })
+  addOutboxRoutes(app, context, '/api')
   addMediaRoutes(app, context, options.maxUploadBytes, '/api')
 }

@@ -1,17 +1,21 @@
-/** How the panel's routes are declared, read and answered: one way for all of them. */
+/** How routes that answer with JSON are declared, read and answered: one way for all of them. */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { PanelGateway } from '../../gateway/gateway-api.ts'
-import type { ErrorCode } from '../../model/error.ts'
-import { parse } from '../../tools/parse.ts'
-import { type JsonSchema, toJsonSchema } from '../../tools/schema.ts'
-import { readJson } from '../body.ts'
-import { takesCoding } from '../docs.ts'
-import { HttpCall } from '../http-call.ts'
-import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from '../route.ts'
-
-/** What the routes work with. */
-export type PanelContext = RouteContext & { readonly gateway: PanelGateway }
+import type { ErrorCode } from '../model/error.ts'
+import { parse } from '../tools/parse.ts'
+import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
+import { readJson } from './body.ts'
+import { takesCoding } from './docs.ts'
+import { HttpCall } from './http-call.ts'
+import {
+  declared,
+  doorErrors,
+  failed,
+  jsonAnswer,
+  noted,
+  type RouteContext,
+  type RouteNotes,
+} from './route.ts'
 
 const bodyBytes = 1024 * 1024
 
@@ -37,6 +41,7 @@ export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSche
   body?: B
   answer: A
   errors?: readonly ErrorCode[]
+  examples?: RouteNotes['examples']
   /** Headers of the answer, besides the usual. */
   headers?(
     call: RouteCall<Static<P>, Static<Q>, Static<B>>,
@@ -74,9 +79,9 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
     handle(request, found as Record<string, string>)
   app.route(method.toUpperCase(), path, handler, {
     parse: 'none',
-    ...(params && { params: declared(params) }),
-    ...(query && { query: declared(query) }),
-    ...(body && { body: declared(body) }),
+    params: params && declared(params),
+    query: query && declared(query),
+    body: body && declared(body),
     response: { 200: declared(answer) },
     detail: {
       operationId,
@@ -85,7 +90,8 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
       tags: [tag],
       ...noted({
         errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
-        ...(body && { requestBody: { content: { 'application/json': { schema: toJsonSchema(body) } } } }),
+        examples: route.examples,
+        requestBody: body && { content: { 'application/json': { schema: toJsonSchema(body) } } },
       }),
     },
   })
