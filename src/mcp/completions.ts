@@ -3,7 +3,6 @@ import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextp
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { sessionKey } from '../model/session.ts'
 import type { McpContext } from './context.ts'
-import { protocolError } from './protocol-error.ts'
 import { readable } from './resources.ts'
 import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
 
@@ -47,9 +46,9 @@ const completers: Readonly<Record<string, Readonly<Record<string, Completer>>>> 
 const mostValues = 100
 
 /** Answers `completion/complete`. What begins with the given text comes before what only contains it. */
-export function addCompletions(server: McpServer, { gateway, log }: McpContext): void {
+export function addCompletions(server: McpServer, { gateway }: McpContext): void {
   server.server.registerCapabilities({ completions: {} })
-  server.server.setRequestHandler('completion/complete', async ({ params }, ctx) => {
+  server.server.setRequestHandler('completion/complete', async ({ params }) => {
     const { ref, argument, context } = params
     const key = ref.type === 'ref/prompt' ? `prompt/${ref.name}` : ref.uri
     if (!Object.hasOwn(completers, key)) {
@@ -58,13 +57,9 @@ export function addCompletions(server: McpServer, { gateway, log }: McpContext):
     const byArgument = completers[key]!
     const completer = Object.hasOwn(byArgument, argument.name) ? byArgument[argument.name] : undefined
     if (!completer) return { completion: { values: [], total: 0, hasMore: false } }
-    try {
-      const values = matching(await completer(gateway, context?.arguments ?? {}), argument.value)
-      const hasMore = values.length > mostValues
-      return { completion: { values: values.slice(0, mostValues), total: values.length, hasMore } }
-    } catch (error) {
-      throw protocolError(error, log, ctx.mcpReq.signal)
-    }
+    const values = matching(await completer(gateway, context?.arguments ?? {}), argument.value)
+    const hasMore = values.length > mostValues
+    return { completion: { values: values.slice(0, mostValues), total: values.length, hasMore } }
   })
 }
 

@@ -25,13 +25,9 @@ interface Outgoing {
 export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Promise<void> {
   const outgoing = tool.parse(input ?? {}) as Outgoing
   if (!call.elicit) {
-    throw new SvcError(
-      'forbidden',
-      'Each send has to be confirmed by a person, and this client cannot ask one',
-      {
-        hint: 'Use a client that supports elicitation, or start svc without --confirm-send.',
-      },
-    )
+    throw new SvcError('forbidden', 'A person has to confirm each send, and this client cannot ask one', {
+      hint: 'Use a client that supports elicitation, or start svc without --confirm-send.',
+    })
   }
   const form = {
     message: described(outgoing),

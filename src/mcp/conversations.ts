@@ -30,10 +30,7 @@ export async function conversationWith(
 ): Promise<Conversation | undefined> {
   const { session, user, limit, since } = request
   const [page, users] = await Promise.all([
-    gateway.history.page(
-      { ...{ session, user_id: user, limit, offset: 0 }, ...(since !== undefined && { since }) },
-      signal,
-    ),
+    gateway.history.page({ session, user_id: user, limit, offset: 0, since }, signal),
     usersOf(gateway, session),
   ])
   const standing = users.known.find(({ user_id }) => user_id === user)
@@ -46,7 +43,7 @@ export async function conversationWith(
     user,
     messages: page.messages.toReversed(),
     total: page.total,
-    ...(standing && { standing }),
+    standing,
   }
 }
 

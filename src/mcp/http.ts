@@ -21,7 +21,7 @@ import { Waiting } from '../server/http-call.ts'
 import { FailedTries } from '../server/tries.ts'
 import { toSvcError } from '../tools/index.ts'
 import type { McpCall } from './call.ts'
-import type { McpShared } from './context.ts'
+import type { McpContext, McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
 import { createMcpServer } from './server.ts'
@@ -65,53 +65,36 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     if (exchange) exchange.onDelivered(delivered => call.delivery.settle(delivered))
     else call.delivery.settle(false)
   }
-  const shared: McpShared = options
+  const serverOf = (era: McpContext['era'], lasting: boolean, closed: AbortSignal, to = deliver) =>
+    make(
+      { ...options, local: false, era, lasting, closed },
+      { local: false, era, waiting, questions, deliver: to },
+    )
   const sessions = new Sessions({
-    server: closed =>
-      make(
-        { ...shared, local: false, era: 'legacy', lasting: true, closed },
-        { local: false, era: 'legacy', waiting, questions, deliver },
-      ),
-    exchanges,
-    ...(options.idleMs !== undefined && { idleMs: options.idleMs }),
+    server: closed => serverOf('legacy', true, closed),
+    ...{ exchanges, idleMs: options.idleMs },
   })
   const sse = new SseSessions(
-    (closed, delivered) =>
-      make(
-        { ...shared, local: false, era: 'legacy', lasting: true, closed },
-        {
-          local: false,
-          era: 'legacy',
-          ...{ waiting, questions },
-          deliver: (call, ctx) => delivered(ctx.mcpReq.id, call),
-        },
-      ),
+    (closed, delivered) => serverOf('legacy', true, closed, (call, ctx) => delivered(ctx.mcpReq.id, call)),
     '/messages',
   )
   const stateless = (responseMode: 'auto' | 'sse'): McpHttpHandler =>
-    createMcpHandler(
-      ({ era, requestInfo }) =>
-        make(
-          { ...shared, local: false, era, lasting: false, closed: requestInfo?.signal ?? neverAborts() },
-          { local: false, era, waiting, questions, deliver },
-        ),
-      {
-        responseMode,
-        maxRequestBodySize: maxBodyBytes,
-        onerror: error => options.log.debug('mcp', { error }),
-        bus: {
-          publish() {},
-          subscribe: listener =>
-            options.changes.subscribe(change =>
-              listener(
-                change.kind === 'updated'
-                  ? { kind: 'resource_updated', uri: change.uri }
-                  : { kind: 'resources_list_changed' },
-              ),
+    createMcpHandler(({ era, requestInfo }) => serverOf(era, false, requestInfo?.signal ?? neverAborts()), {
+      responseMode,
+      maxRequestBodySize: maxBodyBytes,
+      onerror: error => options.log.debug('mcp', { error }),
+      bus: {
+        publish() {},
+        subscribe: listener =>
+          options.changes.subscribe(change =>
+            listener(
+              change.kind === 'updated'
+                ? { kind: 'resource_updated', uri: change.uri }
+                : { kind: 'resources_list_changed' },
             ),
-        },
+          ),
       },
-    )
+    })
   const plain = stateless('auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
   const streaming = stateless('sse')
@@ -156,14 +139,9 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)
     if (body instanceof Response) return body
-    switch (sse.take(id, body.value, request)) {
-      case true:
-        return new Response('Accepted', { status: 202 })
-      case false:
-        return rpcError(404, -32001, 'Session not found')
-      default:
-        return rpcError(400, -32600, 'The body is no JSON-RPC message')
-    }
+    const taken = sse.take(id, body.value, request)
+    if (taken === undefined) return rpcError(400, -32600, 'The body is no JSON-RPC message')
+    return taken ? new Response('Accepted', { status: 202 }) : rpcError(404, -32001, 'Session not found')
   }
 
   async function routed(request: Request, caller: string): Promise<Response> {

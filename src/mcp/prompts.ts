@@ -14,7 +14,6 @@ import { problemsOf } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
 import type { McpContext } from './context.ts'
 import { type Conversation, conversationText, conversationWith } from './conversations.ts'
-import { protocolError } from './protocol-error.ts'
 
 /** Messages shown of each conversation that is to be answered. */
 const answerMessages = 20
@@ -82,17 +81,9 @@ const answering = [
 
 /** Registers `answer_newest` and `summarise_conversation`. */
 export function addPrompts(server: McpServer, context: McpContext): void {
-  const { gateway, log } = context
+  const { gateway } = context
   // They never change while a process runs.
   server.server.registerCapabilities({ prompts: { listChanged: false } })
-  const guarded = async (signal: AbortSignal, work: () => Promise<GetPromptResult>) => {
-    try {
-      return await work()
-    } catch (error) {
-      throw protocolError(error, log, signal)
-    }
-  }
-
   server.registerPrompt(
     'answer_newest',
     {
@@ -101,19 +92,18 @@ export function addPrompts(server: McpServer, context: McpContext): void {
         'The conversations whose newest message is from a user, with the rules for answering: window, quota, nothing twice.',
       argsSchema: answerArguments,
     },
-    ({ session, user }, ctx) =>
-      guarded(ctx.mcpReq.signal, async () => {
-        const found = await toAnswer(context, session || undefined, user || undefined, ctx.mcpReq.signal)
-        if (found.length === 0) {
-          return prompt('Nothing to answer', [
-            'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
-          ])
-        }
-        return prompt(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
-          `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answering.map(rule => `- ${rule}`).join('\n')}`,
-          ...found.map((one, index) => conversationText(one, `Conversation ${index + 1} of ${found.length}`)),
+    async ({ session, user }, ctx) => {
+      const found = await toAnswer(context, session || undefined, user || undefined, ctx.mcpReq.signal)
+      if (found.length === 0) {
+        return prompt('Nothing to answer', [
+          'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
         ])
-      }),
+      }
+      return prompt(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
+        `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answering.map(rule => `- ${rule}`).join('\n')}`,
+        ...found.map((one, index) => conversationText(one, `Conversation ${index + 1} of ${found.length}`)),
+      ])
+    },
   )
 
   server.registerPrompt(
@@ -123,22 +113,18 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       description: `The conversation of a session with one user, its newest ${summaryMessages} messages or those since a time, to be summed up.`,
       argsSchema: summaryArguments,
     },
-    ({ session, user, since }, ctx) =>
-      guarded(ctx.mcpReq.signal, async () => {
-        const from = since ? parseTime(since) : undefined
-        if (since && from === undefined)
-          throw invalidArgument('since: expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
-        const found = await conversationWith(
-          gateway,
-          { ...{ session, user, limit: summaryMessages }, ...(from !== undefined && { since: from }) },
-          ctx.mcpReq.signal,
-        )
-        if (!found) throw invalidArgument('user: this session has no conversation with this user')
-        return prompt('Conversation to summarise', [
-          `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
-          conversationText(found),
-        ])
-      }),
+    async ({ session, user, since: given }, ctx) => {
+      const since = given ? parseTime(given) : undefined
+      if (given && since === undefined)
+        throw invalidArgument('since: expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
+      const request = { session, user, since, limit: summaryMessages }
+      const found = await conversationWith(gateway, request, ctx.mcpReq.signal)
+      if (!found) throw invalidArgument('user: this session has no conversation with this user')
+      return prompt('Conversation to summarise', [
+        `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
+        conversationText(found),
+      ])
+    },
   )
 }
 
@@ -149,8 +135,7 @@ async function toAnswer(
   user: string | undefined,
   signal: AbortSignal,
 ): Promise<Conversation[]> {
-  const filter = { ...(session !== undefined && { session }), ...(user !== undefined && { user_id: user }) }
-  const newest = await gateway.conversations.list({ ...filter, limit: recentConversations })
+  const newest = await gateway.conversations.list({ session, user_id: user, limit: recentConversations })
   const wanted =
     user === undefined
       ? newest.filter(({ last_message }) => last_message.direction === 'received')
@@ -159,12 +144,11 @@ async function toAnswer(
     throw invalidArgument('user: there is no conversation with this user')
   // A misspelt name would look like a session with nothing to do.
   if (newest.length === 0 && session !== undefined) await gateway.accounts.users(session)
+  const limit = answerMessages
   const found = await Promise.all(
     wanted
       .slice(0, answerConversations)
-      .map(one =>
-        conversationWith(gateway, { session: one.session, user: one.user_id, limit: answerMessages }, signal),
-      ),
+      .map(one => conversationWith(gateway, { session: one.session, user: one.user_id, limit }, signal)),
   )
   return found.filter(one => one !== undefined)
 }

@@ -11,6 +11,7 @@ import {
   chmod,
   type FileHandle,
   lchown,
+  link,
   lstat,
   mkdir,
   open,
@@ -21,6 +22,7 @@ import {
   rm,
   stat,
   unlink,
+  writeFile,
 } from 'node:fs/promises'
 import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import process from 'node:process'
@@ -150,6 +152,28 @@ export async function replaceKeepingRights(path: string, text: string): Promise<
     throw error
   }
   await syncDir(dirname(path))
+}
+
+/**
+ * Creates a file with its content in one step, 0600, where there is none.
+ *
+ * @returns false when another process was first
+ */
+export async function createDurably(path: string, text: string): Promise<boolean> {
+  const temporary = await writeTemporary(path, text)
+  try {
+    // A link appears with its content, unlike a file that is created and then written; some file systems have none.
+    await link(temporary, path).catch(async error => {
+      if (errorCodeOf(error) === 'EEXIST') throw error
+      await writeFile(path, text, { flag: 'wx', mode: privateFile })
+    })
+    return true
+  } catch (error) {
+    if (errorCodeOf(error) === 'EEXIST') return false
+    throw error
+  } finally {
+    await removeQuietly(temporary)
+  }
 }
 
 /** The file's text; undefined when there is no such file. */

@@ -7,12 +7,12 @@
  * refuses.
  */
 import { randomBytes } from 'node:crypto'
-import { link, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
-import { errorCodeOf, makePrivate, readText, removeQuietly } from './files.ts'
+import { createDurably, makePrivate, readText } from './files.ts'
 import { flockWorks, type LockEngine, type LockKind, openEngine } from './lock-engine.ts'
 import { refused } from './lock-form.ts'
 
@@ -95,19 +95,7 @@ const bestKind = async (path: string): Promise<LockKind> =>
 
 /** Creates the lock file with its kind; whoever comes first decides. */
 async function recordKind(path: string, kind?: LockKind): Promise<string> {
-  const line = `${kind ?? (await bestKind(path))}\n`
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-  try {
-    await writeFile(temporary, line, { flag: 'wx', mode: 0o600 })
-    // A link appears with its content in one step, unlike a file that is created and then written.
-    await link(temporary, path).catch(async error => {
-      if (errorCodeOf(error) !== 'EEXIST') await writeFile(path, line, { flag: 'wx', mode: 0o600 })
-    })
-  } catch (error) {
-    if (errorCodeOf(error) !== 'EEXIST') throw error
-  } finally {
-    await removeQuietly(temporary)
-  }
+  await createDurably(path, `${kind ?? (await bestKind(path))}\n`)
   const recorded = await recordedKind(path)
   if (recorded === undefined) throw new Error(`the lock file ${basename(path)} vanished`)
   return recorded

@@ -30,8 +30,8 @@ export function problemOf(error: SvcError, wording?: Wording): ProblemBody {
     detail: error.message,
     code: error.code,
     hint: adviceOf(error, wording),
-    ...(error.retryAfter !== undefined && { retry_after: error.retryAfter }),
-    ...(error.details && { details: error.details }),
+    retry_after: error.retryAfter,
+    details: error.details,
   }
 }
 

@@ -1,12 +1,12 @@
 /** The token that callers send: given, or generated once and kept. */
 import { randomBytes } from 'node:crypto'
-import { link, open, readFile, rename } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { ensurePrivateDir, errorCodeOf, makePrivate, readText, removeQuietly } from '../platform/files.ts'
+import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Where a generated token is kept. */
@@ -70,40 +70,18 @@ export async function ensureToken(basePath: string): Promise<EnsuredToken> {
   const path = tokenPath(basePath)
   const kept = await readToken(path)
   if (kept !== undefined) return { token: kept, created: false, path }
+  // An empty file, as a crash of version 0.1 may have left it, is nobody's token.
+  if ((await readText(path))?.trim() === '') await removeQuietly(path)
   const token = randomBytes(32).toString('base64url')
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-  try {
-    const file = await open(temporary, 'wx', 0o600)
-    try {
-      await file.writeFile(`${token}\n`)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    // A link, unlike a rename, fails when another process was first. An empty file is nobody's token.
-    const empty = (await readFile(path, 'utf8').catch(() => undefined)) === ''
-    if (empty) await rename(temporary, path)
-    else await link(temporary, path)
-    return { token, created: true, path }
-  } catch (error) {
-    const made = errorCodeOf(error) === 'EEXIST' ? await readToken(path) : undefined
-    if (made !== undefined) return { token: made, created: false, path }
-    throw error
-  } finally {
-    await removeQuietly(temporary)
-  }
+  const created = await createDurably(path, `${token}\n`)
+  return { token: created ? token : ((await readToken(path)) ?? token), created, path }
 }
 
 /** Undefined where none is kept; a file that others may read is closed to them. */
 async function readToken(path: string): Promise<string | undefined> {
-  try {
-    const token = (await readFile(path, 'utf8')).trim()
-    await makePrivate(path)
-    return token || undefined
-  } catch (error) {
-    if (errorCodeOf(error) === 'ENOENT') return undefined
-    throw error
-  }
+  const text = await readText(path)
+  if (text !== undefined) await makePrivate(path)
+  return text?.trim() || undefined
 }
 
 const commonWords =

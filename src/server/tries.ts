@@ -24,8 +24,6 @@ const maxAddresses = 10_000
 interface Tries {
   since: number
   count: number
-  /** Of these the log does not know. */
-  untold: number
   waiting: number
 }
 
@@ -34,7 +32,6 @@ export class FailedTries {
   readonly #clock: Clock
   readonly #addresses = new Map<string, Tries>()
   #waiting = 0
-  #telling: ReturnType<typeof setInterval> | undefined
 
   constructor({ log, clock = systemClock }: { log: Log; clock?: Clock }) {
     this.#log = log
@@ -65,39 +62,19 @@ export class FailedTries {
     return given
   }
 
+  /** The log hears of an address once a minute, with what came in the minute before. */
   #count(address: string): Tries {
     const now = this.#clock.monotonic()
-    let tries = this.#addresses.get(address)
-    if (!tries || now - tries.since >= minuteMs) {
-      const fresh = { since: now, count: 0, untold: tries?.untold ?? 0, waiting: tries?.waiting ?? 0 }
-      tries = fresh
-      this.#addresses.delete(address)
-      this.#addresses.set(address, fresh)
-      const [oldest] = this.#addresses.keys()
-      if (this.#addresses.size > maxAddresses) this.#addresses.delete(oldest!)
-    }
+    const known = this.#addresses.get(address)
+    const tries =
+      known && now - known.since < minuteMs ? known : { since: now, count: 0, waiting: known?.waiting ?? 0 }
     tries.count++
-    tries.untold++
-    if (tries.count === 1) this.#tell(address, tries)
-    this.#telling ??= setInterval(() => this.#tellOld(), minuteMs).unref()
+    if (tries === known) return tries
+    this.#log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
+    this.#addresses.delete(address)
+    this.#addresses.set(address, tries)
+    const [oldest] = this.#addresses.keys()
+    if (this.#addresses.size > maxAddresses) this.#addresses.delete(oldest!)
     return tries
-  }
-
-  #tell(address: string, tries: Tries): void {
-    this.#log.warn('calls without the right token', { address, calls: tries.untold })
-    tries.untold = 0
-  }
-
-  /** Those who have not come again are told to the end, and forgotten. */
-  #tellOld(): void {
-    const now = this.#clock.monotonic()
-    for (const [address, tries] of this.#addresses) {
-      if (now - tries.since < minuteMs) continue
-      if (tries.untold > 0) this.#tell(address, tries)
-      if (tries.waiting === 0) this.#addresses.delete(address)
-    }
-    if (this.#addresses.size > 0) return
-    clearInterval(this.#telling)
-    this.#telling = undefined
   }
 }
