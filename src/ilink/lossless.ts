@@ -3,69 +3,32 @@
  * are uint64 (protocol notes 3.6), so long integers are quoted in the text before it is parsed.
  */
 
-// With all its parts, so that no number inside a fraction is touched.
-const numbers = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+/** A text, or a number with all its parts: no digits inside either are taken for a number. */
+const textOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 const longInteger = /^-?\d{16,}$/
-
-const colon = 0x3a
-const quote = 0x22
-const backslash = 0x5c
-const comma = 0x2c
-const minus = 0x2d
-const openBracket = 0x5b
-const bracket = 0x5d
-const openBrace = 0x7b
-const brace = 0x7d
-
-/** What may stand before an integer in JSON, and after one; NaN is the text's edge. */
-const mayPrecede = (code: number) => code === colon || code === comma || code === openBracket || isEdge(code)
-const mayFollow = (code: number) => code === comma || code === brace || code === bracket || isEdge(code)
-const isEdge = (code: number) => code <= 0x20 || Number.isNaN(code)
+/** Ends a value in JSON. */
+const ends = /^[,}\]\s]?$/
 
 /**
  * The same JSON text with every integer of 16 or more digits outside strings turned into a string. Exact for valid JSON;
  * shorter integers are safe numbers and stay.
  *
- * Looks only at runs of 16 digits: 6 µs for a reply of 100 messages (56 KB) where `JSON.parse` takes 44 µs. Only where a
- * run's neighbours leave open whether it is part of a text, the whole text is tokenised: 230 µs.
+ * Looks only at runs of 16 digits. Only where a run's neighbours leave open whether it is part of a text, the whole text is
+ * tokenised, which takes many times as long.
  */
 export function quoteLongIntegers(text: string): string {
-  const longDigits = /\d{16,}/g
-  let out = ''
-  let done = 0
-  for (let run = longDigits.exec(text); run; run = longDigits.exec(text)) {
-    const start = run.index
-    const end = longDigits.lastIndex
-    const before = text.charCodeAt(start - 1)
+  let isOpen = false
+  const quoted = text.replace(/\d{16,}/g, (run: string, at: number) => {
+    const before = text.charAt(at - 1)
     // Part of a text (a hash, a token, a word), or of a fraction.
-    if (before !== minus && !mayPrecede(before)) continue
-    const after = text.charCodeAt(end)
-    if (!mayFollow(after)) continue
-    // `"…":123`: a key's closing quote directly before the colon. Inside a string that quote would follow a backslash.
-    if (
-      before === colon &&
-      text.charCodeAt(start - 2) === quote &&
-      text.charCodeAt(start - 3) !== backslash
-    ) {
-      out += `${text.slice(done, start)}"${run[0]}"`
-      done = end
-    } else {
-      return quoteOutsideStrings(text)
-    }
-  }
-  return done === 0 ? text : out + text.slice(done)
-}
-
-function quoteOutsideStrings(text: string): string {
-  let out = ''
-  for (let at = 0; at < text.length; ) {
-    const string = text.indexOf('"', at)
-    const end = string < 0 ? text.length : string
-    out += text.slice(at, end).replace(numbers, number => (longInteger.test(number) ? `"${number}"` : number))
-    at = string < 0 ? end : stringEnd(text, string) + 1
-    out += text.slice(end, at)
-  }
-  return out
+    if (!/^[:,[\s-]?$/.test(before) || !ends.test(text.charAt(at + run.length))) return run
+    // Directly after a key: inside a string the quote before the colon would follow a backslash.
+    if (before === ':' && text[at - 2] === '"' && text[at - 3] !== '\\') return `"${run}"`
+    isOpen = true
+    return run
+  })
+  if (!isOpen) return quoted
+  return text.replace(textOrNumber, part => (longInteger.test(part) ? `"${part}"` : part))
 }
 
 /** `JSON.parse` in which integers of 16 or more digits arrive as strings. @throws SyntaxError */
@@ -81,8 +44,8 @@ export function sliceArray(text: string, key: string): string[] | undefined {
   let start = 0
   let inside = false
   for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === quote) {
+    const char = text[at]
+    if (char === '"') {
       const end = stringEnd(text, at)
       if (depth === 1 && !inside && text.slice(at + 1, end) === key) {
         const opening = /\s*:\s*\[/y
@@ -97,10 +60,10 @@ export function sliceArray(text: string, key: string): string[] | undefined {
         }
       }
       at = end
-    } else if (code === openBrace || code === openBracket) {
+    } else if (char === '{' || char === '[') {
       if (inside && depth === 2) start = at
       depth++
-    } else if (code === brace || code === bracket) {
+    } else if (char === '}' || char === ']') {
       depth--
       if (inside && depth === 2) found?.push(text.slice(start, at + 1))
       if (depth === 1) inside = false
@@ -113,7 +76,7 @@ export function sliceArray(text: string, key: string): string[] | undefined {
 function stringEnd(text: string, open: number): number {
   for (let at = text.indexOf('"', open + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = at
-    while (text.charCodeAt(slashes - 1) === backslash) slashes--
+    while (text[slashes - 1] === '\\') slashes--
     if ((at - slashes) % 2 === 0) return at
   }
   return text.length

@@ -19,8 +19,7 @@ import {
 } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { type Found, JsonFiles, type JsonObject, told } from './json-file.ts'
-import { FolderNames, SmallFile } from './listing.ts'
+import { type Found, folderNames, JsonFiles, type JsonObject, smallFile, told } from './json-file.ts'
 import { Roll } from './roll.ts'
 import { TurnCache } from './turn-cache.ts'
 
@@ -51,8 +50,8 @@ export class Sessions {
   readonly #lock: FileLock
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
-  readonly #folders: FolderNames
-  readonly #default: SmallFile
+  readonly #folders: ReturnType<typeof folderNames>
+  readonly #default: ReturnType<typeof smallFile>
   readonly #roll = new Roll<SessionRecord>(folder => this.#read(folder, false))
   readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TurnCache<Promise<string | undefined>>()
@@ -61,8 +60,8 @@ export class Sessions {
 
   constructor(options: { dir: string; lock: FileLock; log: Log }) {
     this.#dir = options.dir
-    this.#folders = new FolderNames(options.dir)
-    this.#default = new SmallFile(join(options.dir, dataFiles.defaultSession))
+    this.#folders = folderNames(options.dir)
+    this.#default = smallFile(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
     this.#log = options.log
   }
@@ -73,7 +72,7 @@ export class Sessions {
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
-      const folders = this.#folders.read()
+      const folders = this.#folders()
       return folders.length > fewFolders ? this.#roll.list(folders) : this.#list()
     })
   }
@@ -86,7 +85,7 @@ export class Sessions {
   /** @param locked the caller holds the data lock */
   async #list(locked = false): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
-    for (const name of this.#folders.read()) {
+    for (const name of this.#folders()) {
       const record = await this.#read(name, locked)
       if (record) records.push(record)
     }
@@ -108,7 +107,7 @@ export class Sessions {
   }
 
   async #defaultName(locked = false): Promise<string | undefined> {
-    const text = this.#default.read()?.trim()
+    const text = this.#default()?.trim()
     if (!text) return undefined
     return (await this.#get(text, locked))?.name
   }
@@ -236,7 +235,7 @@ export class Sessions {
    */
   async sweep(before: number): Promise<number> {
     const folders: string[] = []
-    for (const folder of ['', ...this.#folders.read().filter(isName)]) {
+    for (const folder of ['', ...this.#folders().filter(isName)]) {
       const path = join(this.#dir, folder)
       if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
     }
@@ -335,9 +334,9 @@ export class Sessions {
   /** The folder whose name is the same for a case-insensitive file system. */
   #folderOf(name: string): string | undefined {
     const key = sessionKey(name)
-    return this.#folders
-      .read()
-      .find(name => sessionKey(name) === key && (this.#hasToken(name) || this.#hasDamaged(name)))
+    return this.#folders().find(
+      name => sessionKey(name) === key && (this.#hasToken(name) || this.#hasDamaged(name)),
+    )
   }
 
   #hasToken(folder: string): boolean {

@@ -3,12 +3,11 @@ import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { JsonFiles } from '../../src/state/json-file.ts'
-import { SmallFile } from '../../src/state/listing.ts'
+import { JsonFiles, smallFile } from '../../src/state/json-file.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'svc-replaced-'))
 const path = join(dir, 'file')
-const small = new SmallFile(path)
+const small = smallFile(path)
 const json = new JsonFiles(fields => fields)
 try {
   for (const name of ['alice', 'carol', 'bobby']) {
@@ -16,7 +15,7 @@ try {
     await utimes(path, 1, 1)
     const found = json.read(path)
     const parsed = found.kind === 'read' ? found.value : found
-    process.stdout.write(`${small.read()} ${JSON.stringify(parsed)}\n`)
+    process.stdout.write(`${small()} ${JSON.stringify(parsed)}\n`)
   }
 } finally {
   await rm(dir, { recursive: true })

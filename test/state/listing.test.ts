@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, setSystemTime, test } from 'bun:test'
 import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { FolderNames, SmallFile } from '../../src/state/listing.ts'
+import { folderNames, smallFile } from '../../src/state/json-file.ts'
 import { TurnCache } from '../../src/state/turn-cache.ts'
 
 let dir: string
@@ -12,57 +12,57 @@ beforeEach(async () => {
 afterEach(() => rm(dir, { recursive: true, force: true }))
 
 /** Reads as somebody does for whom the folder has not changed for so long that its listing may be kept. */
-async function readLater(folders: FolderNames): Promise<readonly string[]> {
+async function readLater(folders: () => readonly string[]): Promise<readonly string[]> {
   // A change after this is another tick of the file system's clock.
   await Bun.sleep(50)
   setSystemTime(Date.now() + 10_000)
   try {
-    return folders.read()
+    return folders()
   } finally {
     setSystemTime()
   }
 }
 
 test('a folder that comes, goes or is renamed is seen at once, also after the listing was kept', async () => {
-  const folders = new FolderNames(dir)
+  const folders = folderNames(dir)
   await mkdir(join(dir, 'a'))
   await writeFile(join(dir, 'file'), '')
   const kept = await readLater(folders)
   expect(kept).toEqual(['a'])
-  expect(folders.read()).toBe(kept)
+  expect(folders()).toBe(kept)
   await mkdir(join(dir, 'b'))
-  expect([...folders.read()].sort()).toEqual(['a', 'b'])
+  expect([...folders()].sort()).toEqual(['a', 'b'])
   await readLater(folders)
   await rename(join(dir, 'b'), join(dir, 'c'))
-  expect([...folders.read()].sort()).toEqual(['a', 'c'])
+  expect([...folders()].sort()).toEqual(['a', 'c'])
   await readLater(folders)
   await rmdir(join(dir, 'a'))
-  expect(folders.read()).toEqual(['c'])
+  expect(folders()).toEqual(['c'])
 })
 
 test('a folder that changed just now is read each time: its time may not tell the next change', async () => {
-  const folders = new FolderNames(dir)
+  const folders = folderNames(dir)
   const at = new Date()
   await mkdir(join(dir, 'a'))
   await utimes(dir, at, at)
-  expect(folders.read()).toEqual(['a'])
+  expect(folders()).toEqual(['a'])
   await mkdir(join(dir, 'b'))
   await utimes(dir, at, at)
-  expect([...folders.read()].sort()).toEqual(['a', 'b'])
+  expect([...folders()].sort()).toEqual(['a', 'b'])
 })
 
 test('a small file is seen as it is: absent, there, replaced, gone', async () => {
   const path = join(dir, 'file')
-  const file = new SmallFile(path)
-  expect(file.read()).toBeUndefined()
+  const file = smallFile(path)
+  expect(file()).toBeUndefined()
   await writeFile(path, 'one')
-  expect(file.read()).toBe('one')
-  expect(file.read()).toBe('one')
+  expect(file()).toBe('one')
+  expect(file()).toBe('one')
   await writeFile(`${path}.tmp`, 'two')
   await rename(`${path}.tmp`, path)
-  expect(file.read()).toBe('two')
+  expect(file()).toBe('two')
   await unlink(path)
-  expect(file.read()).toBeUndefined()
+  expect(file()).toBeUndefined()
 })
 
 test('one look serves a turn of the event loop; the next turn, and whoever comes after a change, looks anew', async () => {
