@@ -1,12 +1,12 @@
 /** A client and a server of our additions to MCP, joined in memory, over a real gateway. */
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
-import { McpServer } from '@modelcontextprotocol/server'
-import { Announcements, addAnnouncements } from '../../src/mcp/announcements.ts'
-import { addCompletions } from '../../src/mcp/completions.ts'
+import { Announcements } from '../../src/mcp/announcements.ts'
+import type { CallDoor } from '../../src/mcp/call.ts'
 import type { McpContext } from '../../src/mcp/context.ts'
-import { addPrompts } from '../../src/mcp/prompts.ts'
-import { addResources } from '../../src/mcp/resources.ts'
+import { Questions } from '../../src/mcp/questions.ts'
+import { createMcpServer } from '../../src/mcp/server.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { Waiting } from '../../src/server/http-call.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 
 export interface McpPair extends AsyncDisposable {
@@ -27,8 +27,9 @@ export async function withMcpPair(options: TestGatewayOptions = {}): Promise<Mcp
     ...{ gateway: t.gateway, tools: [], log: silentLog, version: '0.0.0', confirmSend: false, changes },
     ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
   }
-  const server = new McpServer({ name: 'svc', version: '0.0.0' })
-  for (const add of [addResources, addPrompts, addCompletions, addAnnouncements]) add(server, context)
+  const [waiting, questions] = [new Waiting(), new Questions()]
+  const deliver: CallDoor['deliver'] = call => call.delivery.settle(true)
+  const server = createMcpServer(context, { local: true, era: 'legacy', waiting, questions, deliver })
   const client = new Client({ name: 'test', version: '0.0.0' })
   const news: string[] = []
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void news.push(params.uri))
