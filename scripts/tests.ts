@@ -13,6 +13,7 @@ import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseXml, XmlElement } from '@rgrove/parse-xml'
+import { panelFolder } from './panel.ts'
 
 const mostLines = 30
 /** How the names of files end whose tests take minutes, or wait long. */
@@ -42,7 +43,8 @@ async function built(folder: string): Promise<Record<string, string>> {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   if ((await building.exited) !== 0) throw new Error('The binary that the tests start could not be built.')
-  return { SVC_TEST_PROGRAM: program }
+  // The panel that the setup has built.
+  return { SVC_TEST_PROGRAM: program, SVC_TEST_PANEL: panelFolder }
 }
 
 /** Two minutes for each test: a machine may stand still for seconds. */

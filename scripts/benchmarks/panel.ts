@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
-import { launchBrowser } from '../../test/support/panel.ts'
+import { launchBrowser } from '../../test/support/browser.ts'
 import { scriptPerFrame, watchTransfer } from './panel-page.ts'
 import { fillPanelStore, longUser, sessionName } from './panel-store.ts'
 import {

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 test.skipIf(!hasBrowser)(
   'the address of an account shows its conversations alone, and leads back to all',

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser, type TestPanel, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel } from '../support/panel.ts'
 
 const hour = 3_600_000
 const chatOf = (user: string, session = 'default') =>

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const mostBytes = 120_000
 

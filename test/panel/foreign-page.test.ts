@@ -3,18 +3,15 @@
  * One lies on 127.0.0.1 at another port, which browsers call the same site; another's name was rebound to us.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import type { BrowserContext, Page } from 'playwright-core'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
-import { hasBrowser } from '../support/panel.ts'
+import { hasBrowser, launchBrowser } from '../support/browser.ts'
 
 const token = 'correct-horse-battery-staple'
-const chromiumArgs = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  // The name of the attacker leads to this machine, as its DNS server would have it.
-  '--host-resolver-rules=MAP evil.example 127.0.0.1',
-]
+// The name of the attacker leads to this machine, as its DNS server would have it.
+const browser = hasBrowser ? launchBrowser('--host-resolver-rules=MAP evil.example 127.0.0.1') : undefined
+afterAll(async () => void (await (await browser)?.close()))
 
 /** Everything a page can call, by method, path and body. */
 const calls: readonly (readonly [string, string, string?])[] = [
@@ -46,7 +43,6 @@ describe.skipIf(!hasBrowser).each([
 ])('%s', (_what, needed) => {
   let admin: Admin
   let elsewhere: RunningServer
-  let browser: Browser
   let context: BrowserContext
   /** The person's own panel, and the foreign page beside it. */
   let own: Page
@@ -62,9 +58,10 @@ describe.skipIf(!hasBrowser).each([
       fetch: () =>
         new Response('<!doctype html><title>evil</title>', { headers: { 'content-type': 'text/html' } }),
     })
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: chromiumArgs })
-    context = await browser.newContext()
+    context = await (await browser!).newContext()
     own = await context.newPage()
+    page = await context.newPage()
+    page.setDefaultTimeout(30_000)
     await own.goto(needed === undefined ? admin.url : admin.url + admin.app.signInLink())
     expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
     if (needed !== undefined) {
@@ -74,7 +71,7 @@ describe.skipIf(!hasBrowser).each([
     }
   })
   afterAll(async () => {
-    await browser?.close()
+    await context?.close()
     await elsewhere?.stop(0)
     await admin?.[Symbol.asyncDispose]()
   })
@@ -87,12 +84,7 @@ describe.skipIf(!hasBrowser).each([
     expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
   }
 
-  const foreign = async (host = '127.0.0.1') => {
-    page = await context.newPage()
-    page.setDefaultTimeout(30_000)
-    await page.goto(`http://${host}:${elsewhere.port}/`)
-    return page
-  }
+  const foreign = (host = '127.0.0.1') => page.goto(`http://${host}:${elsewhere.port}/`)
 
   test.each([['127.0.0.1'], ['evil.example']])(
     'a page of %s at another port reads and changes nothing by fetch, whatever it sends',
@@ -148,6 +140,7 @@ describe.skipIf(!hasBrowser).each([
         { action: admin.url + path, method, body },
       )
       const answer = await done
+      await page.waitForURL(url => url.href.startsWith(admin.url))
       const isPage = method === 'GET' && !path.startsWith('/api')
       expect([method, path, answer.status()]).toEqual([method, path, isPage ? 200 : 403])
     }
@@ -243,7 +236,6 @@ describe.skipIf(!hasBrowser).each([
   })
 
   test('a name that was rebound to the panel itself gets nothing, not even the page', async () => {
-    page = await context.newPage()
     const { port } = admin.server
     const answer = await page.goto(`http://evil.example:${port}/`)
     expect(answer!.status()).toBe(403)

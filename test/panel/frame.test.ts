@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
 

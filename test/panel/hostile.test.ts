@@ -1,7 +1,8 @@
 /** What others write is shown and nothing else: it runs nothing, and no page grows wider than its window. */
 import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const evil = `"><img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script><style>*{display:none}</style>'`
 const override = '\u202egpj.exe\u2066\u200f'

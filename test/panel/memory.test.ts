@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { CDPSession, Page } from 'playwright-core'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const people = 12
 /** Each of them writes so often at first, and then again, while what the pages hold is compared. */

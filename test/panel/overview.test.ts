@@ -3,8 +3,9 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
-import { hasBrowser, type TestPanel, withPanel } from '../support/panel.ts'
+import { type TestPanel, withPanel } from '../support/panel.ts'
 import { startService } from '../support/service.ts'
 
 const minuteMs = 60_000

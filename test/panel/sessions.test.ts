@@ -3,7 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { hasBrowser, launchBrowser, watch, withPanel } from '../support/panel.ts'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 /** What happens to a tab when another one covers it; a browser without a screen shows them all. */
 const show = (page: Page, state: 'hidden' | 'visible') =>

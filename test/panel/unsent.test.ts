@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { BrowserContext, Page } from 'playwright-core'
-import { hasBrowser, launchBrowser, type TestPanel, watch, withPanel } from '../support/panel.ts'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { type TestPanel, withPanel } from '../support/panel.ts'
 
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })

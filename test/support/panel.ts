@@ -1,24 +1,19 @@
 /**
  * The admin panel as a person has it: a gateway, the pretend WeChat, the panel on a socket of its own, and a browser.
- * The panel is built from the sources once per test process.
+ * The tests of a file share the browser, each with contexts of its own, and one build of the panel.
  */
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { afterAll } from 'bun:test'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join, relative } from 'node:path'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { join } from 'node:path'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { buildPanel } from '../../scripts/panel.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
+import { launchBrowser, watch } from './browser.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { freePort } from './port.ts'
-
-const chromiumPath = '/usr/bin/chromium'
-
-/** Whether there is a browser to try the panel in. */
-export const hasBrowser: boolean = existsSync(chromiumPath)
-if (!hasBrowser) console.warn(`skipped: the panel's pages, since ${chromiumPath} is missing`)
 
 export interface PageOptions extends BrowserContextOptions {
   /** Opened at once; '/' by default. */
@@ -29,7 +24,7 @@ export interface TestPanel extends TestGateway {
   /** `http://127.0.0.1:…` of the panel. */
   readonly url: string
   /**
-   * A page in a browser of its own kind: cookies, storage and language apart from the others'. English, light,
+   * A page in a context of its own: cookies, storage and language apart from the others'. English, light,
    * 1280 × 800 by default.
    */
   open(options?: PageOptions): Promise<Page>
@@ -49,10 +44,14 @@ export interface TestPanelOptions extends TestGatewayOptions {
 /** The panel of a gateway with one connected session, unless `sessions` says otherwise. */
 export async function withPanel(options: TestPanelOptions = {}): Promise<TestPanel> {
   await using building = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'svc-panel-'))
-  building.defer(() => rm(folder, { recursive: true, force: true }))
-  await lay(await builtPanel(), folder)
-  for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text)
+  let folder = await panelOfFile()
+  if (options.files) {
+    const own = await mkdtemp(join(tmpdir(), 'svc-panel-'))
+    building.defer(() => rm(own, { recursive: true, force: true }))
+    await cp(folder, own, { recursive: true })
+    for (const [name, text] of Object.entries(options.files)) await writeFile(join(own, name), text)
+    folder = own
+  }
   const test = building.use(await withGateway(options))
   const { gateway, sandbox, clock, dir } = test
   const app = createAdminApp({
@@ -83,8 +82,9 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   })
   const { url, port } = server
   const complaints: string[] = []
-  let browser: Promise<Browser> | undefined
-  building.defer(async () => void (await (await browser)?.close()))
+  const pages: Page[] = []
+  // Each has its context, which goes with it.
+  building.defer(async () => void (await Promise.all(pages.map(page => page.close()))))
   const stack = building.move()
 
   return {
@@ -98,12 +98,12 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
       }
     },
     async open({ path = '/', ...context } = {}) {
-      browser ??= launchBrowser()
-      const page = await (await browser).newPage({
+      const page = await (await browserOfFile()).newPage({
         viewport: { width: 1280, height: 800 },
         locale: 'en',
         ...context,
       })
+      pages.push(page)
       watch(page, url, complaints)
       await page.goto(`${url}${path}`)
       return page
@@ -112,55 +112,25 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   }
 }
 
-/** Notes what no page may do: errors, what its policy forbids (the console says so), requests to anybody else. */
-export function watch(page: Page, url: string, complaints: string[]): void {
-  page.setDefaultTimeout(30_000)
-  page.on('pageerror', error => complaints.push(String(error.stack ?? error)))
-  page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
-  page.on('request', request => {
-    const to = request.url()
-    if (!/^(data|blob):/.test(to) && !to.startsWith(`${url}/`)) complaints.push(to)
-  })
+const shared = new AsyncDisposableStack()
+afterAll(() => shared.disposeAsync())
+
+let browser: Promise<Browser> | undefined
+/** Closed after the last test of the file. */
+export function browserOfFile(): Promise<Browser> {
+  browser ??= launchBrowser().then(launched => shared.use(launched))
+  return browser
 }
 
-/** Chromium without anything that would call home. */
-export const launchBrowser = (): Promise<Browser> =>
-  chromium.launch({
-    executablePath: chromiumPath,
-    args: [
-      ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-      ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-    ],
-  })
-
-type Files = ReadonlyMap<string, Uint8Array>
-let built: Promise<Files> | undefined
-/** The panel built from the sources, once. Kept in memory: nothing tells when the last test is over. */
-function builtPanel(): Promise<Files> {
-  built ??= (async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'svc-panel-'))
-    try {
-      await buildPanel(join(folder, 'panel'))
-      const names = await readdir(join(folder, 'panel'), { recursive: true, withFileTypes: true })
-      const paths = names.filter(name => name.isFile()).map(({ name, parentPath }) => join(parentPath, name))
-      const files = paths.map(
-        async path => [relative(join(folder, 'panel'), path), await readFile(path)] as const,
-      )
-      return new Map(await Promise.all(files))
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
-  })()
-  // One that failed is tried again.
-  built.catch(() => {
-    built = undefined
-  })
-  return built
+let panel: Promise<string> | undefined
+/** Where the panel lies, built from the sources; `./scripts/test` has it built, and names it in SVC_TEST_PANEL. */
+function panelOfFile(): Promise<string> {
+  panel ??= process.env.SVC_TEST_PANEL ? Promise.resolve(process.env.SVC_TEST_PANEL) : build()
+  return panel
 }
-
-async function lay(files: Files, folder: string): Promise<void> {
-  for (const [name, bytes] of files) {
-    await mkdir(dirname(join(folder, name)), { recursive: true })
-    await writeFile(join(folder, name), bytes)
-  }
+async function build(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-panel-'))
+  shared.defer(() => rm(folder, { recursive: true, force: true }))
+  await buildPanel(join(folder, 'panel'))
+  return join(folder, 'panel')
 }

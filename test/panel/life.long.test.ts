@@ -1,0 +1,5 @@
+import { pointer } from '../support/panel-hand.ts'
+import { liveThrough, phone, wide } from './life.ts'
+
+liveThrough('zh', wide, pointer)
+liveThrough('en', phone, pointer)
