@@ -1,69 +1,25 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
-import { Command, CommanderError } from 'commander'
+import type { Command } from 'commander'
 import { optionTable } from '../config.ts'
-import { quiet } from './command.ts'
 import { isCommand } from './commands.ts'
 
 /**
- * The command that the words name.
+ * The words that name the command.
  *
  * @throws CommanderError for a word that stands where a command must stand and is none, with the one that was meant
  */
-export function namedBy(program: Command, args: readonly string[]): { command: Command; path: string[] } {
+export function namedBy(program: Command, args: readonly string[]): string[] {
   let command = program
   const path: string[] = []
   for (const word of args) {
     if (word.startsWith('-')) break
     const next = command.commands.find(one => one.name() === word)
-    if (!next) {
-      if (command.commands.length === 0 || command.registeredArguments.length > 0) break
-      throw unknownCommand(program, command, word)
-    }
+    if (!next && command === program) program.parse([word], { from: 'user' })
+    if (!next) break
     command = next
     path.push(word)
   }
-  return { command, path }
-}
-
-/** What other programs call it → what it is called here. */
-const commandElsewhere: ReadonlyMap<string, string> = new Map([
-  ['start', 'openapi'],
-  ['run', 'openapi'],
-  ['serve', 'openapi'],
-  ['panel', 'admin'],
-])
-
-/** Where a command has the option of the others by another name, which no likeness of letters tells. */
-const optionHere: ReadonlyMap<string, string> = new Map([
-  ['admin --port', '--admin-port'],
-  ['admin -p', '--admin-port'],
-  ['sandbox --port', '--sandbox-port'],
-  ['sandbox -p', '--sandbox-port'],
-])
-
-/** The option that was meant by one that the command does not know; undefined where only its letters can tell. */
-export const meantOption = (command: string, option: string): string | undefined =>
-  optionHere.get(`${command} ${option}`)
-
-/** In the library's own words, and by its idea of what is similar. */
-function unknownCommand(program: Command, parent: Command, word: string): unknown {
-  const elsewhere = program.commands.find(one => one.commands.some(sub => sub.name() === word))
-  const meant = elsewhere ? `${elsewhere.name()} ${word}` : commandElsewhere.get(word)
-  if (meant && parent === program) {
-    return new CommanderError(
-      2,
-      'commander.unknownCommand',
-      `unknown command '${word}' (Did you mean ${meant}?)`,
-    )
-  }
-  const probe = quiet(new Command()).helpCommand(false)
-  for (const one of parent.createHelp().visibleCommands(parent)) probe.command(one.name())
-  try {
-    probe.parse([word], { from: 'user' })
-  } catch (error) {
-    return error
-  }
-  return new CommanderError(2, 'commander.unknownCommand', `unknown command '${word}'`)
+  return path
 }
 
 /** `svc help send` as `svc send --help`. */

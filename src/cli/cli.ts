@@ -6,7 +6,7 @@ import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, wordingOf } from './advice.ts'
-import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
+import { asHelp, leadingOptions, namedBy } from './argv.ts'
 import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError, printProblem } from './print.ts'
@@ -71,7 +71,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
 
   try {
     if (!isBare(args)) {
-      const { path } = namedBy(program, args)
+      const path = namedBy(program, args)
       help = ['svc', ...path, '--help'].join(' ')
       args = [...path, ...leading, ...args.slice(path.length)]
     }
@@ -110,10 +110,7 @@ function addQuickStart(line: CommandLine): void {
 }
 
 /** The messages of commander, which gives codes and no data; improved where a person would not know what to do. */
-function inPlainWords({ code, message }: CommanderError, help: string): string {
-  const option = /unknown option '(.+?)'/.exec(message)?.[1]?.replace(/=.*/, '')
-  const meant = option && meantOption(help.split(' ')[1] ?? '', option)
-  if (meant) return `unknown option '${option}' (Did you mean ${meant}?)`
+function inPlainWords({ code, message }: CommanderError): string {
   const choice = /'(.*)' is invalid for argument '(.+)'\. Allowed choices are (.+)\.$/.exec(message)
   if (choice) return `<${choice[2]}>: expected one of ${choice[3]}, got '${choice[1]}'`
   return code === 'commander.excessArguments' && message.includes("for 'send'")
@@ -140,7 +137,7 @@ async function sayWhy(
 ): Promise<number> {
   const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
-    const text = inPlainWords(error, help)
+    const text = inPlainWords(error)
       .replace(/^error: /, '')
       .replace(/\n/g, ' ')
       .replace(/[.]$/, '')

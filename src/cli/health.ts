@@ -1,11 +1,8 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
-import { join } from 'node:path'
 import { httpUrl } from '../config/values.ts'
 import { readConfig } from '../config.ts'
 import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { lookAtLock } from '../platform/lock-look.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { jsonLine } from './print.ts'
@@ -33,22 +30,16 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const healthy = answer.kind === 'svc' && answer.status === 200
   const what = saidOfHealth(answer)
   // Whoever names a whole address may mean another machine.
-  const next = answer.kind === 'nobody' && flags.url === undefined ? `; ${await nextStep(flags)}` : ''
+  const next =
+    answer.kind === 'nobody' && flags.url === undefined
+      ? `; to start it: ${startLine(flags)}. One that listens elsewhere is named with --port.`
+      : ''
   await writeOut(
     flags.json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
       : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
-}
-
-/** What to do where nothing listens: a service of the usual directory may listen elsewhere. */
-async function nextStep(flags: HealthFlags): Promise<string> {
-  const { basePath } = settings(flags)
-  const lock = await lookAtLock(join(basePath, dataFiles.pollLock)).catch(() => undefined)
-  if (!lock?.held) return `to start it: ${startLine(flags)}`
-  const who = lock.pid === undefined ? 'a process' : `process ${lock.pid}`
-  return `${who} uses ${oneLine(basePath)} and may listen on another port: name it with --port. If it serves nothing: ${startLine(flags)}`
 }
 
 const startLine = ({ host, port, socket, sandbox }: HealthFlags) =>

@@ -6,8 +6,8 @@ import type { RunningGateway } from '../gateway/gateway.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { reachable } from '../platform/serve.ts'
 import { version } from '../version.ts'
-import { banner, print } from './print.ts'
-import { graceMs, linksOf, listen, openService, stopSignal, tokenLine } from './serving.ts'
+import { print } from './print.ts'
+import { announce, graceMs, linksOf, listen, openService, stopSignal } from './serving.ts'
 
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -66,14 +66,11 @@ export async function serveAdmin(given: Config): Promise<void> {
   const log = createLog(given.logLevel)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
-  const { config, gateway, generated, sandbox } = await openService(given, log, stack)
-  const links = linksOf(sandbox)
-  const panel = await openPanel({ config, gateway, log, stack, links })
+  const opened = await openService(given, log, stack)
+  const { config, gateway, sandbox } = opened
+  const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
-  if (config.banner) print(banner(version))
-  panel?.announce()
-  if (links.sandbox_phone) print(`phone on ${links.sandbox_phone}`)
-  if (generated) print(tokenLine(generated))
+  announce(opened, [], panel)
   log.info('stopping', { signal: await stopping })
   await panel?.stop()
 }

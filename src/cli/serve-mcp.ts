@@ -4,11 +4,10 @@ import type { Config } from '../config.ts'
 import { workingFolders } from '../media/own-files.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
-import { version } from '../version.ts'
 import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
-import { banner, print } from './print.ts'
-import { graceMs, linksOf, listenMain, openService, stopSignal, tokenLine } from './serving.ts'
+import { print } from './print.ts'
+import { announce, graceMs, linksOf, listenMain, openService, stopSignal } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
@@ -47,7 +46,8 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const log = createLog(given.logLevel)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
-  const { config, gateway, generated, sandbox } = await openService(given, log, stack)
+  const opened = await openService(given, log, stack)
+  const { config, gateway, sandbox } = opened
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
   const side = lazySideDoor({ gateway, config, log })
   const server = await listenMain(config, (request, peer) =>
@@ -57,12 +57,9 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
 
-  if (config.banner) print(banner(version))
   const path = transport === 'sse' ? '/sse' : '/mcp'
-  print(`listening on ${server.url}${config.socket === undefined ? path : ` at http://localhost${path}`}`)
-  panel?.announce()
-  if (sandbox) print(`phone on ${sandbox.url}/phone`)
-  if (generated) print(tokenLine(generated))
+  const where = config.socket === undefined ? path : ` at http://localhost${path}`
+  announce(opened, [`listening on ${server.url}${where}`], panel)
 
   log.info('stopping', { signal: await stopping })
   side.beginShutdown()

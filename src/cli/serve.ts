@@ -15,6 +15,7 @@ import { isMcpPath, lazyMcpDoor } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { banner, print } from './print.ts'
 import {
+  announce,
   graceMs,
   linksOf,
   listenError,
@@ -23,7 +24,6 @@ import {
   sandboxOptions,
   sandboxRoom,
   stopSignal,
-  tokenLine,
 } from './serving.ts'
 import { NobodyReads } from './terminal.ts'
 import { oneLine } from './text.ts'
@@ -52,7 +52,8 @@ export async function serveOpenApi(
   const log = createLog(given.logLevel)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
-  const { config, gateway, generated, sandbox } = await openService(given, log, stack)
+  const opened = await openService(given, log, stack)
+  const { config, gateway, sandbox } = opened
   const app = createOpenApiApp({ gateway, config, tools, log, version })
   const mcp = lazyMcpDoor({ gateway, config, log })
   const server = await listenMain(config, (request, peer) =>
@@ -67,15 +68,12 @@ export async function serveOpenApi(
   const panel = await openPanel({ config, gateway, log, stack, links })
   await gateway.start()
 
-  if (config.banner) print(banner(version))
-  print(`listening on ${server.url}`)
-  if (config.socket === undefined) {
-    print(`docs on ${server.url}/docs`)
-    print(`mcp on ${server.url}/mcp`)
-  } else print(`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`)
-  panel?.announce()
-  if (phoneUrl) print(`phone on ${phoneUrl}`)
-  if (generated) print(tokenLine(generated))
+  const { url } = server
+  const doors =
+    config.socket === undefined
+      ? [`docs on ${url}/docs`, `mcp on ${url}/mcp`]
+      : [`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`]
+  announce(opened, [`listening on ${url}`, ...doors], panel)
   await notifyManager(notifySocket(), 'READY=1', `STATUS=svc ${version}, listening on ${server.url}`)
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })

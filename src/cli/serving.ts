@@ -15,6 +15,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
 import { version } from '../version.ts'
+import { banner, print } from './print.ts'
 
 /** Answers under way may take this long after a stop signal; the whole stop stays under 5 s. */
 export const graceMs = 3000
@@ -102,7 +103,7 @@ export async function openSandboxFor(
 }
 
 /** A generated token is shown the one time it is made; later, and to a journal that others read, only where it is. */
-export const tokenLine = ({ token, created, path }: EnsuredToken) =>
+const tokenLine = ({ token, created, path }: EnsuredToken) =>
   created && !isJournalled()
     ? `token ${token} (kept in ${path}; shown this once)`
     : `token as kept in ${path}; svc token prints it`
@@ -117,6 +118,19 @@ const guessable = (kept: EnsuredToken | undefined) =>
         : 'head -c 32 /dev/urandom | base64 | tr -d /+= prints a good one; without --token svc makes one itself.',
     },
   )
+
+/** Says where the service is, in the order of its doors, and what its callers need. */
+export function announce(
+  { config, generated, sandbox }: Opened,
+  lines: readonly string[],
+  panel: { announce(): void } | undefined,
+): void {
+  if (config.banner) print(banner(version))
+  for (const line of lines) print(line)
+  panel?.announce()
+  if (sandbox) print(`phone on ${sandbox.url}/phone`)
+  if (generated) print(tokenLine(generated))
+}
 
 /** Where the panel leads besides. */
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
@@ -173,27 +187,20 @@ export async function listen(
 
 /** A failed bind as one clear line; anything else as it is. */
 export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
-  const { code, syscall } = error as { code?: string; syscall?: string }
-  if (code === 'EADDRINUSE') {
-    return new SvcError('internal', `port ${port} on ${host} is in use`, {
-      hint: `Choose another with ${flag}, or 0 for a free one.`,
-      cause: error,
-    })
-  }
-  if (code === 'EACCES' || code === 'EPERM') {
-    return new SvcError('internal', `this user has no right to port ${port} on ${host}`, {
-      hint: `Choose a port above 1023 with ${flag}.`,
-      cause: error,
-    })
-  }
+  const { code = '', syscall } = error as { code?: string; syscall?: string }
+  const failed = (what: string, hint: string) => new SvcError('internal', what, { hint, cause: error })
+  if (code === 'EADDRINUSE')
+    return failed(`port ${port} on ${host} is in use`, `Choose another with ${flag}, or 0 for a free one.`)
+  if (code === 'EACCES' || code === 'EPERM')
+    return failed(
+      `this user has no right to port ${port} on ${host}`,
+      `Choose a port above 1023 with ${flag}.`,
+    )
   // Of a name that cannot be resolved Bun gives whatever code came last, as of a file that is not there.
-  const isUnresolved =
-    code === 'ENOTFOUND' || (syscall === 'listen' && code !== 'EMFILE' && code !== 'ENFILE')
-  if (code === 'EADDRNOTAVAIL' || isUnresolved) {
-    return new SvcError('internal', `${host} is not an address of this machine`, {
-      hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
-      cause: error,
-    })
-  }
-  return error
+  const isNoAddress = code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL' || syscall === 'listen'
+  if (!isNoAddress || code === 'EMFILE' || code === 'ENFILE') return error
+  return failed(
+    `${host} is not an address of this machine`,
+    'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+  )
 }

@@ -104,30 +104,30 @@ function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
 }
 
 function serverOf({ url, tokenEnv, confirmSend, anyFile }: SetupFlags, command: readonly string[]): Server {
+  const refuse = (is: unknown, flag: string, problem: string, hint: string) => {
+    if (is) throw badArgument(flag, problem, { hint })
+  }
   if (url === undefined) {
-    if (tokenEnv === undefined) return { command }
-    throw badArgument('--token-env', 'expected together with --url', {
-      hint: 'Without --url the client starts svc itself, which needs no token.',
-    })
+    refuse(
+      tokenEnv,
+      '--token-env',
+      'expected together with --url',
+      'Otherwise svc is started by the client itself.',
+    )
+    return { command }
   }
   const parsed = httpUrl(url)
   if (parsed === undefined)
     throw badArgument('--url', 'expected an http or https URL without user name and query', {
       hint: 'As in --url http://127.0.0.1:8000/mcp.',
     })
-  if (confirmSend)
-    throw badArgument('--confirm-send', 'expected without --url', {
-      hint: 'The service at that address decides it: start it with --confirm-send.',
-    })
-  if (anyFile)
-    throw badArgument('--any-file', 'expected without --url', {
-      hint: 'A client that reaches a service by its address names files in the media root alone.',
-    })
+  const there = 'The service at that address decides it.'
+  refuse(confirmSend, '--confirm-send', 'expected without --url', there)
+  refuse(anyFile, '--any-file', 'expected without --url', there)
   const variable = tokenEnv === true ? usualVariable : tokenEnv
-  if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
-    throw badArgument('--token-env', 'expected the name of an environment variable', {
-      hint: 'The token itself does not belong into settings.',
-    })
+  const isName = variable === undefined || /^[A-Za-z_][A-Za-z0-9_]*$/.test(variable)
+  const never = 'The token itself does not belong into settings.'
+  refuse(!isName, '--token-env', 'expected the name of an environment variable', never)
   // A service that others can reach asks everybody for its token.
   const isNeeded = !isLoopback(new URL(parsed).hostname)
   const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)

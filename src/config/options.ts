@@ -88,7 +88,13 @@ const servers = ['openapi', 'mcp', 'admin'] as const
 const everywhere = [...servers, 'sandbox', 'tool'] as const
 const working = [...servers, 'tool'] as const
 
-const one = <Name extends keyof Config>(spec: OptionSpec<Name>): OptionSpec => spec as unknown as OptionSpec
+/** The variable of an option is called like its flag: `--base-path` and SVC_BASE_PATH. */
+const one = <Name extends keyof Config>(
+  spec: Omit<OptionSpec<Name>, 'env'> & Partial<Pick<OptionSpec, 'env'>>,
+): OptionSpec => {
+  const env = `SVC_${(spec.flag ?? '').slice(2).replaceAll('-', '_').toUpperCase()}` as const
+  return { env, ...spec } as unknown as OptionSpec
+}
 
 const port = {
   placeholder: '<port>',
@@ -102,6 +108,8 @@ const address = {
   expected: 'a host name or IP address',
   parse: (text: string) => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
 } as const
+const path = { placeholder: '<folder>', expected: 'a path', parse: folder } as const
+const sizes = { placeholder: '<size>', expected: 'a size as in 500MB or 2GiB', parse: size } as const
 const url = {
   placeholder: '<url>',
   expected: 'an http or https URL without user name, query and fragment',
@@ -114,7 +122,6 @@ export const optionTable: readonly OptionSpec[] = [
     name: 'transport',
     flag: '--transport',
     short: '-t',
-    env: 'SVC_TRANSPORT',
     placeholder: '<transport>',
     default: 'stdio',
     help: 'stdio: one client that starts svc itself; http: any number, at /mcp; sse: the older form of http, at /sse',
@@ -126,7 +133,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'host',
     flag: '--host',
-    env: 'SVC_HOST',
     help: 'address to bind; other than loopback requires a token',
     commands: [...servers, 'sandbox'],
     ...address,
@@ -135,7 +141,6 @@ export const optionTable: readonly OptionSpec[] = [
     name: 'port',
     flag: '--port',
     short: '-p',
-    env: 'SVC_PORT',
     default: '8000',
     help: 'port number; 0 picks a free one',
     commands: ['openapi', 'mcp'],
@@ -144,31 +149,25 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'socket',
     flag: '--socket',
-    env: 'SVC_SOCKET',
+    ...path,
     placeholder: '<path>',
     shownDefault: 'none',
     help: 'serve on a Unix socket for your own user alone (mode 0600), instead of host and port',
     commands: ['openapi', 'mcp'],
-    expected: 'a path',
-    parse: folder,
   }),
   one({
     name: 'basePath',
     flag: '--base-path',
     short: '-d',
-    env: 'SVC_BASE_PATH',
-    placeholder: '<folder>',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
     commands: [...everywhere, 'setup', 'migrate'],
-    expected: 'a path',
-    parse: folder,
+    ...path,
   }),
   one({
     name: 'adminPort',
     flag: '--admin-port',
-    env: 'SVC_ADMIN_PORT',
     shownDefault: 'no panel; 8080 for svc admin',
     help: 'start the admin panel on this port, same host',
     commands: servers,
@@ -177,7 +176,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'logLevel',
     flag: '--log-level',
-    env: 'SVC_LOG_LEVEL',
     placeholder: '<level>',
     default: 'INFO',
     help: `least level that is logged: ${logLevels.join(', ')}`,
@@ -189,7 +187,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'banner',
     flag: '--no-banner',
-    env: 'SVC_NO_BANNER',
     default: '0',
     shownDefault: 'shown',
     help: 'suppress the banner at startup',
@@ -203,7 +200,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'token',
     flag: '--token',
-    env: 'SVC_TOKEN',
     placeholder: '<token>',
     shownDefault: 'none on loopback, else (and with --allow-host) generated and kept in api_token',
     help: 'bearer token that callers must send; SVC_TOKEN keeps it out of the process list',
@@ -215,18 +211,15 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'tokenFile',
     flag: '--token-file',
-    env: 'SVC_TOKEN_FILE',
+    ...path,
     placeholder: '<file>',
     shownDefault: 'none',
     help: 'read that token from this file instead, as from a secret of Docker or systemd',
     commands: servers,
-    expected: 'a path',
-    parse: folder,
   }),
   one({
     name: 'allowHosts',
     flag: '--allow-host',
-    env: 'SVC_ALLOW_HOST',
     placeholder: '<host>',
     default: '',
     shownDefault: 'loopback names',
@@ -239,7 +232,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'confirmSend',
     flag: '--confirm-send',
-    env: 'SVC_CONFIRM_SEND',
     default: '0',
     shownDefault: 'off',
     help: 'over MCP, ask the person behind the client before anything is sent',
@@ -249,7 +241,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'anyFile',
     flag: '--any-file',
-    env: 'SVC_ANY_FILE',
     default: '0',
     shownDefault: 'those in the media root and the working folder',
     help: 'over MCP with stdio, the client may name any file of its user',
@@ -259,7 +250,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'upstreamUrl',
     flag: '--upstream-url',
-    env: 'SVC_UPSTREAM_URL',
     default: 'https://ilinkai.weixin.qq.com',
     help: 'messaging API',
     commands: working,
@@ -268,7 +258,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'cdnUrl',
     flag: '--cdn-url',
-    env: 'SVC_CDN_URL',
     default: 'https://novac2c.cdn.weixin.qq.com/c2c',
     help: 'media CDN',
     commands: working,
@@ -277,19 +266,15 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'mediaRoot',
     flag: '--media-root',
-    env: 'SVC_MEDIA_ROOT',
-    placeholder: '<folder>',
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     shownDefault: '<base-path>/media',
     help: 'folder of the files that remote callers may send from and save to',
     commands: working,
-    expected: 'a path',
-    parse: folder,
+    ...path,
   }),
   one({
     name: 'storeMaxAgeDays',
     flag: '--store-max-age-days',
-    env: 'SVC_STORE_MAX_AGE_DAYS',
     placeholder: '<days>',
     default: '30',
     help: 'remove messages older than this; 0 keeps all',
@@ -303,7 +288,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'storeMaxCount',
     flag: '--store-max-count',
-    env: 'SVC_STORE_MAX_COUNT',
     placeholder: '<count>',
     default: '100000',
     help: 'keep at most this many messages; 0 keeps all',
@@ -314,7 +298,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'pace',
     flag: '--pace',
-    env: 'SVC_PACE',
     placeholder: '<pace>',
     default: '1/s,10/5m',
     help: 'sends per second and session, and sends to one user per time; off',
@@ -325,18 +308,14 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'maxUploadBytes',
     flag: '--max-upload',
-    env: 'SVC_MAX_UPLOAD',
-    placeholder: '<size>',
     default: '2GiB',
     help: 'largest file to upload or send',
     commands: working,
-    expected: 'a size as in 500MB or 2GiB',
-    parse: size,
+    ...sizes,
   }),
   one({
     name: 'keepFreeBytes',
     flag: '--keep-free',
-    env: 'SVC_KEEP_FREE',
     placeholder: '<size>',
     default: '256MiB',
     help: 'free space of the disk that uploads and downloads leave for messages',
@@ -347,7 +326,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'sandbox',
     flag: '--sandbox',
-    env: 'SVC_SANDBOX',
     default: '0',
     shownDefault: 'off',
     help: 'run against the built-in pretend WeChat with its simulated phone',
@@ -357,7 +335,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'sandboxPort',
     flag: '--sandbox-port',
-    env: 'SVC_SANDBOX_PORT',
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
     commands: [...servers, 'sandbox', 'setup'],
@@ -366,7 +343,6 @@ export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'sandboxHost',
     flag: '--sandbox-host',
-    env: 'SVC_SANDBOX_HOST',
     help: 'address of the simulated phone, which asks nobody for a token',
     commands: servers,
     ...address,

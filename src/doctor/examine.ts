@@ -56,7 +56,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const sight = 'sight' in store ? store.sight : undefined
   const [polling, sessions] = await Promise.all([
     lookAtPolling(config.basePath, clock).catch(() => undefined),
-    lookAtSessions(place).catch(() => ({ sessions: [], others: [] })),
+    lookAtSessions(place).catch(() => ({ sessions: [] })),
   ])
   const command = (words: string) => svcCommand(words, place.dir, place.isSandbox)
   const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions, command }

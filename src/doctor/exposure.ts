@@ -32,43 +32,38 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
 function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found {
   const { config, polling, version } = patient
   const free = patient.command('openapi --port 0')
-  const elsewhere = 'Give doctor the --port of the service'
-  if (answer.kind === 'nobody') {
-    return polling?.held
-      ? note('port', `nothing listens on ${url}, though a process polls`, `${elsewhere}, if it has another.`)
-      : ok('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
+  const elsewhere = `Give doctor the --port of the service; a free one for it: ${free}`
+  // Where a process polls, its service may listen on another port.
+  const taken = (what: string) => (polling?.held ? note('port', what, elsewhere) : bad('port', what, free))
+  switch (answer.kind) {
+    case 'nobody':
+      return polling?.held
+        ? note('port', `nothing listens on ${url}, though a process polls`, elsewhere)
+        : ok('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
+    case 'silent':
+      return bad(
+        'port',
+        `something on ${url} takes connections and does not answer`,
+        polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
+      )
+    case 'stranger':
+      return taken(`another program listens on ${url}`)
+    case 'unreachable':
+      return bad(
+        'port',
+        `${url} is no address of this machine, or is closed off (${answer.code})`,
+        'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+      )
   }
-  if (answer.kind === 'silent')
-    return bad(
-      'port',
-      `something on ${url} takes connections and does not answer`,
-      polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
-    )
-  if (answer.kind === 'stranger') {
-    const what = `another program listens on ${url}`
-    return polling?.held
-      ? note('port', what, `${elsewhere}; a free one for it: ${free}`)
-      : bad('port', `${what}: svc cannot start there`, free)
-  }
-  if (answer.kind === 'unreachable')
-    return bad(
-      'port',
-      `${url} is no address of this machine, or is closed off (${answer.code})`,
-      'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
-    )
   const { seen, status } = answer
   const says = `svc ${seen.version} answers on ${url} as ${seen.role}`
   // A service polls its directory, or follows the process that does.
   if (seen.store === 'ok' && polling?.held === false)
-    return note(
-      'port',
-      `${says}, for another data directory`,
-      `${elsewhere} of this directory, or the --base-path of that one; a free one for this: ${free}`,
-    )
+    return note('port', `${says}, for another data directory`, elsewhere)
   if (status !== 200)
     return bad(
       'port',
-      `svc ${seen.version} answers on ${url}; ${seen.trouble?.message ?? 'its message store does not work'}`,
+      `${says}; ${seen.trouble?.message ?? 'its message store does not work'}`,
       seen.trouble?.hint ?? 'Look at its log; disk and store are judged here too.',
     )
   return seen.version === version

@@ -35,8 +35,6 @@ export interface SessionsSight {
   sessions: SessionSight[]
   /** What `.default_session` says, when that is no session. */
   lostDefault?: string
-  /** Folders without credentials: leftovers of a logout, or somebody else's. */
-  others: string[]
 }
 
 /** Whoever only looks has no lock, and so mends nothing. */
@@ -57,14 +55,12 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
   const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
   const plain = new JsonFiles(fields => fields)
   const found: SessionSight[] = []
-  const others: string[] = []
   const wanted = await sessions.defaultName().catch(() => undefined)
   for (const name of sessionFolders(place)) {
     const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
     try {
       const record = await sessions.get(name)
-      if (record?.name !== name) others.push(name)
-      else {
+      if (record?.name === name) {
         const kind = kindOf(plain, sessions.contextsPath(name))
         found.push({
           ...sight,
@@ -86,7 +82,7 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
     (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
   )
   const said = wanted === undefined ? await saidDefault(dir) : undefined
-  return { sessions: found, others, ...(said && { lostDefault: said }) }
+  return { sessions: found, ...(said && { lostDefault: said }) }
 }
 
 function kindOf(files: JsonFiles<unknown>, path: string): SessionSight['contexts'] {

@@ -2,7 +2,7 @@
  * The MCP clients that svc knows: where each keeps its servers, and how it writes one down. A new client is a new entry
  * here. Sources: each client's own documentation of its MCP settings, by the name given with it.
  */
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { type Edit, type Format, type Step, valueAt } from './edit.ts'
@@ -38,37 +38,28 @@ export interface Client {
   readonly next: string
 }
 
-const perSystem = (
-  { platform, home, appData, xdgConfig }: UserFolders,
-  mac: string,
-  windows: string,
-  linux: string,
-): string => {
-  if (platform === 'darwin') return join(home, 'Library', 'Application Support', mac)
-  return platform === 'win32' ? join(appData, windows) : join(xdgConfig, linux)
-}
+/** Where a program keeps its own on this system. */
+const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): string =>
+  platform === 'darwin'
+    ? join(home, 'Library', 'Application Support')
+    : platform === 'win32'
+      ? appData
+      : xdgConfig
 
 const stdio = ([command, ...args]: readonly string[]) => ({ command, args })
 const bearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
 
 /** `command` and `args`, or a URL with headers: what most of them have in common. */
 const usual =
-  (own: {
-    stdio?: object
-    http?: object
-    urlKey?: string
-    reference(variable: string): string
-  }): Client['entry'] =>
+  (
+    reference: (variable: string) => string,
+    own: { stdio?: object; http?: object; urlKey?: string } = {},
+  ): Client['entry'] =>
   server => {
     if ('command' in server) return { value: { ...own.stdio, ...stdio(server.command) } }
     const { url, tokenVariable } = server
-    return {
-      value: {
-        ...own.http,
-        [own.urlKey ?? 'url']: url,
-        ...(tokenVariable !== undefined && bearer(own.reference(tokenVariable))),
-      },
-    }
+    const token = tokenVariable !== undefined && bearer(reference(tokenVariable))
+    return { value: { ...own.http, [own.urlKey ?? 'url']: url, ...token } }
   }
 
 /** The one that the phone's user is asked for, by VS Code. */
@@ -86,11 +77,7 @@ export const clients: readonly Client[] = [
       project: ({ project }) => [join(project, '.mcp.json')],
     },
     at: () => ['mcpServers'],
-    entry: usual({
-      stdio: { type: 'stdio' },
-      http: { type: 'http' },
-      reference: variable => `\${${variable}}`,
-    }),
+    entry: usual(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
     next: 'Start Claude Code anew; /mcp there shows the connection.',
   },
   {
@@ -99,13 +86,10 @@ export const clients: readonly Client[] = [
     title: 'Claude Desktop',
     format: json,
     files: {
-      user: folders => {
-        const file = 'claude_desktop_config.json'
-        return [
-          ...(folders.platform === 'win32' ? windowsAppFolders(folders).map(dir => join(dir, file)) : []),
-          perSystem(folders, join('Claude', file), join('Claude', file), join('Claude', file)),
-        ]
-      },
+      user: folders =>
+        [...windowsAppFolders(folders), join(programFolder(folders), 'Claude')].map(dir =>
+          join(dir, 'claude_desktop_config.json'),
+        ),
     },
     at: () => ['mcpServers'],
     entry: server => ('command' in server ? { value: stdio(server.command) } : undefined),
@@ -121,7 +105,7 @@ export const clients: readonly Client[] = [
       project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
     },
     at: () => ['mcpServers'],
-    entry: usual({ reference: variable => `\${env:${variable}}` }),
+    entry: usual(variable => `\${env:${variable}}`),
     next: 'Restart Cursor, and look under MCP in its settings that the server is on.',
   },
   {
@@ -130,10 +114,7 @@ export const clients: readonly Client[] = [
     title: 'VS Code',
     format: json,
     files: {
-      user: folders => {
-        const file = join('Code', 'User', 'mcp.json')
-        return [perSystem(folders, file, file, file)]
-      },
+      user: folders => [join(programFolder(folders), 'Code', 'User', 'mcp.json')],
       project: ({ project }) => [join(project, '.vscode', 'mcp.json')],
     },
     at: () => ['servers'],
@@ -217,24 +198,20 @@ export const clients: readonly Client[] = [
       project: ({ project }) => [join(project, '.gemini', 'settings.json')],
     },
     at: () => ['mcpServers'],
-    entry: usual({ urlKey: 'httpUrl', reference: variable => `\${${variable}}` }),
+    entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Start Gemini CLI anew; /mcp there shows the connection.',
   },
 ]
 
 /** Claude Desktop from its installer is a packaged app, which sees folders of its own instead of the usual one. */
-function windowsAppFolders({ localAppData }: UserFolders): string[] {
-  const named = (dir: string) => {
-    try {
-      return readdirSync(dir).filter(name => /^claude($|_)/i.test(name))
-    } catch {
-      return []
-    }
-  }
-  const packages = join(localAppData, 'Packages')
-  const data = join(localAppData, 'Claude-Data')
+function windowsAppFolders({ localAppData, platform }: UserFolders): string[] {
+  if (platform !== 'win32') return []
+  const named = (dir: string) =>
+    (existsSync(dir) ? readdirSync(dir) : [])
+      .filter(name => /^claude($|_)/i.test(name))
+      .map(name => join(dir, name))
   return [
-    ...named(data).map(name => join(data, name)),
-    ...named(packages).map(name => join(packages, name, 'LocalCache', 'Roaming', 'Claude')),
+    ...named(join(localAppData, 'Claude-Data')),
+    ...named(join(localAppData, 'Packages')).map(dir => join(dir, 'LocalCache', 'Roaming', 'Claude')),
   ]
 }

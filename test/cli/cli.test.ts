@@ -86,10 +86,7 @@ describe('wrong usage is one line and status 2', () => {
       'Did you mean --port?',
       'See svc openapi --help.',
     ],
-    [['start'], "unknown command 'start' (Did you mean openapi?)", 'See svc --help.'],
-    [['serve', '--port', '1'], "unknown command 'serve' (Did you mean openapi?)"],
-    [['admin', '--port', '1'], "unknown option '--port' (Did you mean --admin-port?)", 'See svc admin'],
-    [['sandbox', '--port=1'], "unknown option '--port' (Did you mean --sandbox-port?)"],
+    [['admin', '--port', '1'], "unknown option '--port'", 'See svc admin'],
     [['constructor'], "unknown command 'constructor'. See svc --help."],
     [['foo', '--help'], "unknown command 'foo'", 'See svc --help.'],
     [
@@ -105,11 +102,7 @@ describe('wrong usage is one line and status 2', () => {
     [['openapi', '--pace', 'fast'], '--pace: expected a rate as in 1/s,10/5m'],
     [['openapi', '--sandbox', '-p', '8001'], '--sandbox-port: expected another port than --port'],
     [['openapi', '--admin-port', '70000'], '--admin-port: expected a whole number from 0 to 65535'],
-    [
-      ['sandbox', '-p', '8000'],
-      "unknown option '-p' (Did you mean --sandbox-port?)",
-      'See svc sandbox --help.',
-    ],
+    [['sandbox', '-p', '8000'], "unknown option '-p'", 'See svc sandbox --help.'],
     [
       ['sandbox', '--sandbox-port', 'x'],
       '--sandbox-port: expected a whole number',

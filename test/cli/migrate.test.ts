@@ -117,9 +117,7 @@ test('what cannot be moved is one line that says what to do', async () => {
   }
   const misspelt = await svc(at, ['weilnk', '--dry-run'])
   expect(misspelt).toMatchObject({ status: 2, stdout: '' })
-  expect(misspelt.stderr).toContain(
-    "unknown command 'weilnk' (Did you mean weilink?). See svc migrate --help.",
-  )
+  expect(misspelt.stderr).toContain('See svc migrate --help.')
   const nameless = await svc(at, [])
   expect(nameless).toMatchObject({ status: 2, stdout: '' })
   expect(nameless.stderr).toContain('expected the program to move from, weilink or openclaw')
