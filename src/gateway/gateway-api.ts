@@ -4,10 +4,11 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 
-import type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
-import type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
+import type { DownloadRequest, OpenedMedia } from '../media/downloads.ts'
+import type { GivenUpload } from '../media/uploads.ts'
 import type { Call } from '../model/call.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
+import type { AcceptedUpload, Downloaded } from '../model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, SendResult } from '../model/message.ts'
 import type {
   LoginFlow,
@@ -22,8 +23,9 @@ import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
 
-export type { Downloaded, DownloadRequest, OpenedMedia } from '../media/downloads.ts'
-export type { AcceptedUpload, GivenUpload } from '../media/uploads.ts'
+export type { DownloadRequest, OpenedMedia } from '../media/downloads.ts'
+export type { GivenUpload } from '../media/uploads.ts'
+export type { AcceptedUpload, Downloaded } from '../model/media.ts'
 export type { RecvRequest } from '../model/message.ts'
 export type { LoginFlow, LoginRequest } from '../model/session.ts'
 export type { Cancelled } from '../send/outbox.ts'

@@ -69,7 +69,7 @@ export async function keepStream(
   let handle: FileHandle | undefined
   try {
     signal?.throwIfAborted()
-    using room = await options.space.room(dirname(path), options.size)
+    const room = await options.space.room(dirname(path), options.size)
     handle = await open(path, 'wx', 0o600)
     const written = await drain(reader, handle, { ...options, room })
     if (options.durable) await handle.sync()
@@ -124,7 +124,7 @@ async function drain(
       passed(value.byteLength)
       size += value.byteLength
       if (size > maxBytes) throw tooLarge(maxBytes)
-      await room.cover(size)
+      await room(size)
       held.push(value)
       heldBytes += value.byteLength
       if (heldBytes >= blockBytes) await write()

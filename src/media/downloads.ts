@@ -6,6 +6,7 @@ import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import { streamOf } from '../ilink/progress.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { Downloaded } from '../model/media.ts'
 import {
   createUnique,
   ensurePrivateDir,
@@ -31,15 +32,6 @@ export interface DownloadRequest {
   item: number
   /** Take this of the content on the way: it costs as much time as everything else. */
   digest?: 'sha256'
-}
-
-export interface Downloaded {
-  path: string
-  size: number
-  file_name: string
-  content_type: string
-  /** In hexadecimal, where it was asked for. */
-  sha256?: string
 }
 
 /** Decrypted media on its way out. The stream must be read to its end or cancelled. */
@@ -73,12 +65,11 @@ export class Downloads {
     const { stream, size } = await cdn.download(found, { cdnUrl, signal })
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
     const fromName = named && (await typeOfName(named))
-    if (named && fromName)
-      return { stream, file_name: named, content_type: fromName, ...(size !== undefined && { size }) }
+    if (named && fromName) return { stream, file_name: named, content_type: fromName, size }
     const { type, rest } = await sniffType(stream)
     const file_name =
       named ?? `${found.kind}-${safeBaseName(request.message_id, 'media')}.${await extensionOf(type)}`
-    return { stream: rest, file_name, content_type: type, ...(size !== undefined && { size }) }
+    return { stream: rest, file_name, content_type: type, size }
   }
 
   /**
@@ -101,18 +92,13 @@ export class Downloads {
       ...(size !== undefined && { size }),
     })
     try {
-      const { sha256 } = written.digests
       const target = await createUnique(folder, file_name)
       await target.handle.close()
       // Over our own empty placeholder: whoever finds the name finds the whole file a moment later.
       await rename(partial, target.path)
-      return {
-        path: target.path,
-        size: written.size,
-        file_name: basename(target.path),
-        content_type,
-        ...(sha256 !== undefined && { sha256 }),
-      }
+      const { path } = target
+      const { sha256 } = written.digests
+      return { path, size: written.size, file_name: basename(path), content_type, sha256 }
     } catch (error) {
       await rm(partial, { force: true })
       throw diskError(error)

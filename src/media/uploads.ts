@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
+import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { readText, safeBaseName, sweep, writeDurably } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -20,15 +21,6 @@ export interface GivenUpload {
   file_name?: string
   kind?: MediaKind
   digest?: 'sha256'
-}
-
-export interface AcceptedUpload {
-  upload_id: string
-  size: number
-  /** In hexadecimal, where it was asked for. */
-  sha256?: string
-  /** Unix ms. */
-  expires_at: number
 }
 
 type UploadsPorts = Pick<MediaPorts, 'folders' | 'space' | 'maxUploadBytes'>
@@ -93,27 +85,21 @@ export class Uploads {
     const { signal } = either
     const path = await this.#pathOf(id)
     const written = await keepStream(upload.body, path, {
-      ...{
-        digests: ['md5', ...(upload.digest ? [upload.digest] : [])],
-        maxBytes: maxUploadBytes,
-        signal,
-        space,
-      },
-      ...(upload.size !== undefined && { size: upload.size }),
+      digests: ['md5', ...(upload.digest ? [upload.digest] : [])],
+      ...{ maxBytes: maxUploadBytes, size: upload.size, signal, space },
     })
     try {
       if (written.size === 0) throw empty()
       const sidecar: Sidecar = {
         file_name: safeBaseName(upload.file_name ?? '', `upload-${id.slice(0, 8)}`),
-        ...(upload.kind && { kind: upload.kind }),
+        kind: upload.kind,
         size: written.size,
         md5: written.digests.md5!,
         expires_at: clock.now() + uploadLifeMs,
       }
       await writeDurably(`${path}.json`, JSON.stringify(sidecar))
       const { size, expires_at } = sidecar
-      const { sha256 } = written.digests
-      return { upload_id: id, size, ...(sha256 !== undefined && { sha256 }), expires_at }
+      return { upload_id: id, size, sha256: written.digests.sha256, expires_at }
     } catch (error) {
       await rm(path, { force: true })
       throw diskError(error)
@@ -148,10 +134,7 @@ export class Uploads {
     }
     return stagedFile(opened, {
       kind: content.kind,
-      file_name:
-        content.file_name === undefined
-          ? sidecar.file_name
-          : safeBaseName(content.file_name, sidecar.file_name),
+      file_name: safeBaseName(content.file_name ?? sidecar.file_name, sidecar.file_name),
       md5: sidecar.md5,
       ours: true,
     })

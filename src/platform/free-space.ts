@@ -4,22 +4,16 @@ import { SvcError } from '../model/error.ts'
 
 /** What is left free where nobody said otherwise. */
 export const usualKeepFreeBytes = 256 * 1024 * 1024
-/** A file of unknown size gets its room in steps of this many bytes. */
+/** The disk is looked at again after so many bytes of a file. */
 const stepBytes = 4 * 1024 * 1024
 const lookEveryMs = 5000
 
-/** Room set apart for one file that is being written. */
-export interface Room {
-  /** Tells how much of the file there is; resolves once there is room for that. @throws SvcError `store_unavailable` */
-  cover(bytes: number): Promise<void>
-  [Symbol.dispose](): void
-}
+/** Tells how much of a file there is; resolves where there is room for more. @throws SvcError `store_unavailable` */
+export type Room = (bytes: number) => Promise<void>
 
 export class FreeSpace {
   readonly #dir: string
   readonly #keepBytes: number
-  /** Set apart and not written yet, for all files. */
-  #promised = 0
   #look: { at: number; low: Promise<boolean> } | undefined
 
   /** @param dir where messages are stored, of which disk `keepBytes` are left free */
@@ -29,32 +23,24 @@ export class FreeSpace {
   }
 
   /**
-   * Sets room apart for a file in `folder`, which is there.
+   * Asks for room for a file in `folder`, which is there, and again as it grows: of several at a time each may take one
+   * step more than there is.
    *
    * @param size in bytes, where it is known
    * @throws SvcError `store_unavailable` when less than what is to be left free would be left
    */
   async room(folder: string, size = 0): Promise<Room> {
-    const guarded = await this.#isSameDisk(folder)
-    let [claimed, covered] = [0, 0]
-    const claim = async (bytes: number) => {
-      if (!guarded) return
-      const free = await freeBytes(this.#dir)
-      if (free - this.#promised - bytes < this.#keepBytes) throw full()
-      this.#promised += bytes
-      claimed += bytes
+    const [one, other] = await Promise.all([stat(folder), stat(this.#dir)])
+    if (one.dev !== other.dev) return async () => {}
+    const ask = async (bytes: number) => {
+      if ((await freeBytes(this.#dir)) - bytes < this.#keepBytes) throw full()
     }
-    await claim(size)
-    return {
-      cover: async bytes => {
-        if (bytes > claimed) await claim(Math.max(stepBytes, bytes - claimed))
-        this.#promised -= Math.min(bytes, claimed) - covered
-        covered = Math.min(bytes, claimed)
-      },
-      [Symbol.dispose]: () => {
-        this.#promised -= claimed - covered
-        covered = claimed
-      },
+    await ask(size)
+    let asked = 0
+    return async bytes => {
+      if (bytes - asked < stepBytes) return
+      asked = bytes
+      await ask(0)
     }
   }
 
@@ -64,11 +50,6 @@ export class FreeSpace {
     if (!this.#look || now - this.#look.at > lookEveryMs)
       this.#look = { at: now, low: freeBytes(this.#dir).then(free => free < this.#keepBytes) }
     return this.#look.low
-  }
-
-  async #isSameDisk(folder: string): Promise<boolean> {
-    const [one, other] = await Promise.all([stat(folder), stat(this.#dir)])
-    return one.dev === other.dev
   }
 }
 

@@ -191,14 +191,14 @@ export class Media {
   ): Promise<void> {
     const folder = join(this.#core.dir, 'media')
     await ensurePrivateDir(folder)
-    using room = await this.#core.space.room(folder, piece.cipher_size)
+    const room = await this.#core.space.room(folder, piece.cipher_size)
     let written = 0
     const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)
     try {
       await fill(async bytes => {
         written += bytes.length
-        await room.cover(written)
+        await room(written)
         // At once, not awaited: while we wait Bun goes on collecting the body; 1 GiB then costs 85 MiB instead of 26.
         for (let at = 0; at < bytes.length; ) at += writeSync(file.fd, bytes, at)
       })

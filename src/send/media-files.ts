@@ -1,16 +1,11 @@
 /** What a send needs of media; the gateway gives it. */
 import type { Account } from '../ilink/api.ts'
+import type { Call } from '../model/call.ts'
 import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
 import type { KeptFile } from '../store/store.ts'
 
 /** What sends for whom: the door's part of a call. */
-export interface Caller {
-  /** Aborts when the caller is gone. */
-  readonly signal: AbortSignal
-  /** Which files the caller may name. */
-  readonly local: boolean | readonly string[]
-  progress?(step: { what: string; done: number; total?: number }): void
-}
+export type Caller = Pick<Call, 'signal' | 'local' | 'progress'>
 
 /** A source of media that lies here now: a readable file of known size and digest. */
 export interface StagedFile {

@@ -6,6 +6,7 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import type { TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
+import { AcceptedUpload, Downloaded } from '../model/media.ts'
 import {
   MediaContent,
   Message,
@@ -17,11 +18,9 @@ import {
   SendResult,
 } from '../model/message.ts'
 import { LoginStatus, Session } from '../model/session.ts'
-import { Downloaded } from '../tools/download.ts'
 import { HistoryPage } from '../tools/history.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import { problemOf, problemType } from './errors.ts'
-import { AcceptedUpload } from './media-routes.ts'
 import { Cancelled } from './outbox-routes.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 

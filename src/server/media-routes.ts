@@ -1,25 +1,16 @@
 /** Media over HTTP: uploads for a later send, and the decrypted bytes of a message. Streamed, never whole in memory. */
 
-import { type Static, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { invalid } from '../model/error.ts'
+import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, bounded, closed, integer, optional, text, told } from '../model/shapes.ts'
+import { between, bounded, closed, optional, told } from '../model/shapes.ts'
 import { parse } from '../tools/parse.ts'
-import { DigestChoice, Sha256 } from '../tools/schema.ts'
 import { checkAnnounced, limited } from './body.ts'
 import { HttpCall } from './http-call.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
-
-/** What POST /media answers. */
-export const AcceptedUpload = Type.Object({
-  upload_id: text('For media[].upload_id of send.'),
-  size: integer('Bytes.'),
-  sha256: Sha256,
-  expires_at: integer('Unix milliseconds, 24 hours from now.'),
-})
 
 /** Query, or form fields, of POST /media. */
 const UploadQuery = closed({
@@ -46,7 +37,7 @@ async function acceptUpload(
   request: Request,
   maxBytes: number,
   signal: AbortSignal,
-): Promise<Static<typeof AcceptedUpload>> {
+): Promise<AcceptedUpload> {
   checkAnnounced(request.headers, maxBytes)
   const url = request.url
   const at = url.indexOf('?')

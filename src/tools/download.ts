@@ -1,16 +1,7 @@
-import { Type } from '@sinclair/typebox'
-import { between, bounded, closed, integer, optional, text } from '../model/shapes.ts'
-import { DigestChoice, Id, Sha256 } from './schema.ts'
+import { DigestChoice, Downloaded } from '../model/media.ts'
+import { between, bounded, closed, optional } from '../model/shapes.ts'
+import { Id } from './schema.ts'
 import { defineTool } from './tool.ts'
-
-/** A file that `download` wrote. */
-export const Downloaded = Type.Object({
-  path: text('Where the file is, on the machine of the service.'),
-  size: integer('Bytes.'),
-  file_name: Type.String(),
-  content_type: Type.String(),
-  sha256: Sha256,
-})
 
 export const download = defineTool({
   name: 'download',

@@ -13,7 +13,6 @@ import {
   type TUnsafe,
   Type,
 } from '@sinclair/typebox'
-import { oneOf, optional, text } from '../model/shapes.ts'
 
 /** The plain JSON Schema of a TypeBox schema: what OpenAPI and MCP get, free of symbols and functions. */
 export type JsonSchema = {
@@ -185,11 +184,3 @@ export function parseTime(text: string): number | undefined {
   const shift = (Number(hours) * 60 + Number(minutes)) * 60_000
   return date.getTime() - (sign === '-' ? -shift : shift)
 }
-
-/** Which digest of a file is wanted: none unless said. */
-export const DigestChoice = oneOf(
-  ['sha256'],
-  'Take the SHA-256 of the content on the way. Large files take longer then.',
-)
-/** What was asked for with `DigestChoice`. */
-export const Sha256 = optional(text('Of the content, in hexadecimal; only when asked for with digest.'))

@@ -2,9 +2,10 @@
 
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
-import { Direction, MediaKind, Message, MessageKind } from '../../model/message.ts'
+import { Direction, MediaKind, MessageKind } from '../../model/message.ts'
 import { LoginStatus, Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text } from '../../model/shapes.ts'
+import { HistoryPage } from '../../tools/history.ts'
 import { RowId, Time } from '../../tools/schema.ts'
 
 const name = (description: string) => Type.String({ maxLength: 200, description })
@@ -89,12 +90,7 @@ export const MessagesQuery = closed({
   before: optional(RowId('Only what stands before this row, newest first.')),
   limit: optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
 })
-export const Messages = Type.Object({
-  messages: Type.Array(Message),
-  total: Type.Integer(),
-  total_is_lower_bound: Type.Boolean(),
-  next_before: optional(integer('Row id to pass as before for the next page.')),
-})
+export const Messages = Type.Omit(HistoryPage, ['limit', 'offset'])
 
 export const SendBody = closed({
   to: bounded(512),
