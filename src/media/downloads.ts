@@ -98,7 +98,8 @@ export class Downloads {
       await rename(partial, target.path)
       const { path } = target
       const { sha256 } = written.digests
-      return { path, size: written.size, file_name: basename(path), content_type, sha256 }
+      const saved = { path, size: written.size, file_name: basename(path), content_type }
+      return sha256 === undefined ? saved : { ...saved, sha256 }
     } catch (error) {
       await rm(partial, { force: true })
       throw diskError(error)
