@@ -96,7 +96,7 @@ export async function brokenAnswer(
       const flip = new TransformStream<Uint8Array, Uint8Array>({
         transform(chunk, controller) {
           const bytes = Uint8Array.from(chunk)
-          if (bytes.length > 0) bytes[0] = bytes[0]! ^ 0xff
+          if (bytes[0] !== undefined) bytes[0] ^= 0xff
           controller.enqueue(bytes)
         },
       })

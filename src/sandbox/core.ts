@@ -56,7 +56,7 @@ export class Core {
     this.log = options.log
     this.closing = this.#close.signal
     this.#offsetMs = Number(this.setting('clock_offset_ms') ?? 0)
-    const kept = JSON.parse(this.setting('switches') ?? '{}') as Partial<Switches>
+    const kept: Partial<Switches> = JSON.parse(this.setting('switches') ?? '{}')
     this.#switches = { ...defaultSwitches(), ...kept }
   }
 
@@ -114,7 +114,7 @@ export class Core {
   }
 
   setting(key: string): string | undefined {
-    return this.db.get`SELECT value FROM setting WHERE key = ${key}`?.value as string | undefined
+    return this.db.get<{ value: string }>`SELECT value FROM setting WHERE key = ${key}`?.value
   }
 
   keep(key: string, value: string): void {

@@ -19,13 +19,11 @@ interface Ask {
 /** JSON text, a value, or the whole answer; undefined when the client went away and nobody waits for one. */
 type Answer = string | Fields | Response | undefined
 
-interface Endpoint {
-  path: string
-  methods: string[]
-  /** False: no token needed. */
-  auth: boolean
-  answer(ask: Ask): Answer | Promise<Answer>
-}
+type Endpoint = { path: string; methods: string[] } & (
+  | { auth: true; answer(ask: Ask & { bot: Bot }): Answer | Promise<Answer> }
+  // No token needed.
+  | { auth: false; answer(ask: Ask): Answer | Promise<Answer> }
+)
 
 /** What the switch `refused` means by `all`. */
 const refusable = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
@@ -60,14 +58,8 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
         return json({ ret: -3, errmsg: 'invalid arguments' })
       }
       const host = request.headers.get('host') ?? url.host
-      const answer = await endpoint.answer({
-        bot,
-        body,
-        query: url.searchParams,
-        origin: url.origin,
-        host,
-        signal,
-      })
+      const ask = { bot, body, query: url.searchParams, origin: url.origin, host, signal }
+      const answer = await (endpoint.auth ? bot && endpoint.answer({ ...ask, bot }) : endpoint.answer(ask))
       return answer === undefined || answer instanceof Response ? answer : json(answer)
     }
     const fault = faults.take(name, bot?.id)
@@ -117,8 +109,8 @@ function endpointsOf(world: World): Endpoint[] {
       auth: true,
       answer({ bot }) {
         if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
-        people.setStarted(bot!.id, 'started')
-        inbox.met(bot!.id, 'start')
+        people.setStarted(bot.id, 'started')
+        inbox.met(bot.id, 'start')
         return success()
       },
     },
@@ -127,7 +119,7 @@ function endpointsOf(world: World): Endpoint[] {
       methods: ['POST'],
       auth: true,
       answer({ bot }) {
-        people.setStarted(bot!.id, 'stopped')
+        people.setStarted(bot.id, 'stopped')
         return success()
       },
     },
@@ -136,10 +128,10 @@ function endpointsOf(world: World): Endpoint[] {
       methods: ['POST'],
       auth: true,
       async answer({ bot, body, signal }) {
-        const end = polls.begin(bot!.id)
+        const end = polls.begin(bot.id)
         let left = false
         try {
-          const found = await inbox.poll(bot!, textOf(body.get_updates_buf), signal)
+          const found = await inbox.poll(bot, textOf(body.get_updates_buf), signal)
           left = found === undefined
           if (found === undefined) return undefined
           if (found === 'expired') return expired(world)
@@ -157,7 +149,7 @@ function endpointsOf(world: World): Endpoint[] {
       path: 'sendmessage',
       methods: ['POST'],
       auth: true,
-      answer: ({ bot, body }) => outbox.send(bot!, body),
+      answer: ({ bot, body }) => outbox.send(bot, body),
     },
     {
       path: 'getconfig',
@@ -167,7 +159,7 @@ function endpointsOf(world: World): Endpoint[] {
         const userId = textOf(body.ilink_user_id)
         if (!userId) return needUser
         if (!people.user(userId)) return { ret: -3, errmsg: 'invalid arguments' }
-        const peer = people.peer(bot!.id, userId)
+        const peer = people.peer(bot.id, userId)
         const ticket = peer.ticket ?? newTypingTicket()
         if (!peer.ticket) people.keepPeer({ ...peer, ticket })
         // `ret` always: the official client takes an answer without it for a failure.
@@ -181,7 +173,7 @@ function endpointsOf(world: World): Endpoint[] {
       answer({ bot, body }) {
         const userId = textOf(body.ilink_user_id)
         if (!userId) return needUser
-        const peer = people.peer(bot!.id, userId)
+        const peer = people.peer(bot.id, userId)
         if (!peer.ticket || peer.ticket !== body.typing_ticket)
           return { ret: -2, errmsg: 'invalid typing_ticket' }
         const { typing_ms } = core.switches
@@ -210,7 +202,7 @@ function endpointsOf(world: World): Endpoint[] {
           md5: textOf(body.rawfilemd5),
         })
         const { upload_url } = core.switches
-        const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param!)}&filekey=${encodeURIComponent(filekey)}`
+        const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param ?? '')}&filekey=${encodeURIComponent(filekey)}`
         return {
           ...success(),
           ...(upload_url !== 'legacy' && {

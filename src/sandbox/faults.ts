@@ -110,7 +110,8 @@ export class Faults {
 const kindNames = Object.keys(faultKinds) as FaultKind[]
 
 function oneOf<T extends string>(field: string, value: unknown, allowed: readonly T[]): T {
-  if (allowed.includes(value as T)) return value as T
+  const found = allowed.find(one => one === value)
+  if (found !== undefined) return found
   throw badArgument(field, 'not one of those that exist', { hint: `Use one of ${allowed.join(', ')}.` })
 }
 

@@ -58,23 +58,27 @@ export class Logins {
       VALUES (${qrcode}, ${qrcodeUrl(qrcode)}, ${JSON.stringify(localTokens)}, ${now},
       ${now + this.#core.switches.qr_ttl_ms})`
     this.#core.changed()
-    return this.get(qrcode)!
+    return this.#known(qrcode)
   }
 
   get(qrcode: string): Login | undefined {
-    const login = this.#core.db.get`SELECT * FROM login WHERE qrcode = ${qrcode}` as unknown as
-      | Login
-      | undefined
+    const login = this.#core.db.get<Login>`SELECT * FROM login WHERE qrcode = ${qrcode}`
     if (!login || !open.has(login.status) || this.#core.now() < login.expires_at) return login
     this.#set(login, { status: 'expired' })
     return { ...login, status: 'expired' }
+  }
+
+  #known(qrcode: string): Login {
+    const login = this.get(qrcode)
+    if (!login) throw new SvcError('not_found', 'no such QR code')
+    return login
   }
 
   /** Newest first. */
   list(): Login[] {
     const rows = this.#core.db.all`SELECT qrcode FROM login
       ORDER BY created_at DESC, rowid DESC LIMIT ${recent}`
-    return rows.map(row => this.get(String(row.qrcode))!)
+    return rows.flatMap(row => this.get(String(row.qrcode)) ?? [])
   }
 
   /**
@@ -161,7 +165,7 @@ export class Logins {
       status: code === null ? 'scaned' : 'need_verifycode',
     })
     if (options.confirm && code === null) this.confirm(login.qrcode)
-    return this.get(login.qrcode)!
+    return this.#known(login.qrcode)
   }
 
   /** Makes this login ask for digits, which the phone then shows. */
@@ -172,7 +176,7 @@ export class Logins {
       wrong_codes: 0,
       ...(login.status === 'scaned' && { status: 'need_verifycode' }),
     })
-    return this.get(login.qrcode)!
+    return this.#known(login.qrcode)
   }
 
   /** The user agrees on the phone. A client that holds this user's living bot already keeps it. */
@@ -180,25 +184,26 @@ export class Logins {
     const login = this.#open(qrcode, ['scaned'])
     const userId = login.user_id!
     const live = this.#people.liveBotOf(userId)
-    const held = (JSON.parse(login.local_tokens) as string[]).includes(live?.token ?? '')
+    const tokens: string[] = JSON.parse(login.local_tokens)
+    const held = tokens.includes(live?.token ?? '')
     this.#core.db.transaction(() => {
       const bot: Bot = held && live ? live : this.#people.bind(userId)
       this.#set(login, { status: held ? 'binded_redirect' : 'confirmed', bot_id: bot.id })
     })
-    return this.get(login.qrcode)!
+    return this.#known(login.qrcode)
   }
 
   expire(qrcode?: string): Login {
     const login = this.#open(qrcode, ['wait', 'scaned', 'need_verifycode'])
     this.#set(login, { status: 'expired' })
-    return this.get(login.qrcode)!
+    return this.#known(login.qrcode)
   }
 
   #set(login: Login, fields: Partial<Login>): void {
     const names = Object.keys(fields)
     this.#core.db.run(
       `UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`,
-      ...(Object.values(fields) as (string | number | null)[]),
+      ...Object.values(fields),
       login.qrcode,
     )
     if (fields.told === undefined) this.#core.bells.ring(`login ${login.qrcode}`)

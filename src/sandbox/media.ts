@@ -8,7 +8,6 @@ import { open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline, Readable } from 'node:stream'
 import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
-import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newMediaId, newMediaParam } from './ids.ts'
 import { type Fields, fieldsOf, textOf } from './wire-text.ts'
@@ -63,16 +62,16 @@ export class Media {
 
   byUpload(param: string, filekey: string): Piece | undefined {
     return maybePiece(
-      this.#core.db.get`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
+      this.#core.db.get<PieceRow>`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
     )
   }
 
   byParam(param: string): Piece | undefined {
-    return maybePiece(this.#core.db.get`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
+    return maybePiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
   }
 
   byId(id: string): Piece | undefined {
-    return maybePiece(this.#core.db.get`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
+    return maybePiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
   }
 
   path(piece: Piece): string {
@@ -220,5 +219,8 @@ const mediaOf = (item: Fields): Fields | undefined => {
   return undefined
 }
 
-const maybePiece = (row: Row | undefined): Piece | undefined =>
-  row && ({ ...row, plain: row.plain === 1, ready: row.ready === 1 } as unknown as Piece)
+/** A piece as it is stored. */
+type PieceRow = Omit<Piece, 'plain' | 'ready'> & { plain: number; ready: number }
+
+const maybePiece = (row: PieceRow | undefined): Piece | undefined =>
+  row && { ...row, plain: row.plain === 1, ready: row.ready === 1 }

@@ -58,11 +58,11 @@ export class People {
   }
 
   users(): User[] {
-    return this.#core.db.all`SELECT * FROM user ORDER BY created_at, rowid` as unknown as User[]
+    return this.#core.db.all<User>`SELECT * FROM user ORDER BY created_at, rowid`
   }
 
   user(id: string): User | undefined {
-    return this.#core.db.get`SELECT * FROM user WHERE id = ${id}` as unknown as User | undefined
+    return this.#core.db.get<User>`SELECT * FROM user WHERE id = ${id}`
   }
 
   /** The user, made when new. */
@@ -87,26 +87,26 @@ export class People {
 
   /** The sandbox's first user: the phone's owner unless another is named. */
   firstUser(): User {
-    const found = this.#core.db.get`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
-    return (found as unknown as User | undefined) ?? this.addUser()
+    const found = this.#core.db.get<User>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
+    return found ?? this.addUser()
   }
 
   bots(): Bot[] {
-    return this.#core.db.all`SELECT * FROM bot ORDER BY created_at, rowid`.map(botOf)
+    return this.#core.db.all<BotRow>`SELECT * FROM bot ORDER BY created_at, rowid`.map(botOf)
   }
 
   bot(id: string): Bot | undefined {
-    return maybeBot(this.#core.db.get`SELECT * FROM bot WHERE id = ${id}`)
+    return maybeBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE id = ${id}`)
   }
 
   botByToken(token: string): Bot | undefined {
-    return maybeBot(this.#core.db.get`SELECT * FROM bot WHERE token = ${token}`)
+    return maybeBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
   }
 
   /** The user's own bot, while it lives. */
   liveBotOf(userId: string): Bot | undefined {
     return maybeBot(
-      this.#core.db.get`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
+      this.#core.db.get<BotRow>`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
         ORDER BY created_at DESC, rowid DESC LIMIT 1`,
     )
   }
@@ -116,10 +116,10 @@ export class People {
     const own = this.liveBotOf(userId)
     if (own) return own
     const { db } = this.#core
-    const last = db.get`SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
+    const last = db.get<BotRow>`SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
       WHERE peer.user_id = ${userId} AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`
     if (last) return botOf(last)
-    const live = db.all`SELECT * FROM bot WHERE live = 1 LIMIT 2`
+    const live = db.all<BotRow>`SELECT * FROM bot WHERE live = 1 LIMIT 2`
     return live.length === 1 ? maybeBot(live[0]) : undefined
   }
 
@@ -184,13 +184,16 @@ export class People {
   }
 }
 
-const botOf = (row: Row): Bot => ({
-  ...(row as unknown as Bot),
+/** A bot as it is stored. */
+type BotRow = Omit<Bot, 'live' | 'started' | 'stopped'> & { live: number; started: number }
+
+const botOf = (row: BotRow): Bot => ({
+  ...row,
   live: row.live === 1,
   started: row.started === 1,
   stopped: row.started === 2,
 })
-const maybeBot = (row: Row | undefined) => (row ? botOf(row) : undefined)
+const maybeBot = (row: BotRow | undefined) => (row ? botOf(row) : undefined)
 
 const peerOf = (row: Row): Peer => ({
   bot_id: String(row.bot_id),
@@ -198,7 +201,7 @@ const peerOf = (row: Row): Peer => ({
   ...(row.context_token !== null && { context_token: String(row.context_token) }),
   ...(row.last_inbound_at !== null && { last_inbound_at: Number(row.last_inbound_at) }),
   used: Number(row.used),
-  attempts: JSON.parse(String(row.attempts)) as number[],
+  attempts: JSON.parse(String(row.attempts)),
   blocked: row.blocked === 1,
   ...(row.ticket !== null && { ticket: String(row.ticket) }),
   typing_until: Number(row.typing_until),

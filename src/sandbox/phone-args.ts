@@ -52,7 +52,8 @@ export class PhoneArgs {
 
   one<T extends string>(name: string, allowed: readonly T[]): T | undefined {
     const value = this.text(name)
-    if (value === undefined || allowed.includes(value as T)) return value as T | undefined
+    const found = allowed.find(one => one === value)
+    if (found !== undefined || value === undefined) return found
     throw badArgument(name, `expected one of ${allowed.join(', ')}`)
   }
 

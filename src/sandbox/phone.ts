@@ -43,8 +43,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
       const still = fixed.get(path)
       if (still && isGet) return still(request)
       const [, noun, id] = /^\/phone\/(media|qr)\/([^/]+)$/.exec(path) ?? []
-      if (noun === 'media' && isGet) return await showMedia(world, id!)
-      if (noun === 'qr' && isGet) return await showQr(world, id!)
+      if (id !== undefined && isGet) return await (noun === 'qr' ? showQr : showMedia)(world, id)
       const routes = phoneRoutes.filter(route => route.path === path)
       const route = routes.find(route => route.method === request.method)
       if (!route) {

@@ -98,28 +98,30 @@ export type Switches = { [K in SwitchName]: (typeof switchTable)[K]['default'] }
 export const defaultSwitches = (): Switches =>
   Object.fromEntries(Object.entries(switchTable).map(([name, row]) => [name, row.default])) as Switches
 
+const rows: Readonly<Record<string, Row<string | number>>> = switchTable
+
 /** The given switches, checked. @throws SvcError `invalid_arguments` naming the switch and what it takes */
 export function readSwitches(input: Record<string, unknown>): Partial<Switches> {
-  const out: Record<string, string | number> = {}
+  const out: Partial<Record<string, string | number>> = {}
   for (const [name, value] of Object.entries(input)) {
-    const row = (switchTable as Record<string, Row<string | number>>)[name]
+    const row = rows[name]
     if (!row) {
       throw badArgument(name, 'no such switch', {
         hint: `The switches are ${Object.keys(switchTable).join(', ')}.`,
       })
     }
     const given = typeof row.default === 'number' && typeof value === 'string' ? Number(value) : value
-    const fits =
-      typeof given === typeof row.default &&
-      (row.values
-        ? row.values.includes(given as string)
-        : typeof given !== 'number' || (Number.isInteger(given) && given >= 0))
-    if (!fits) {
+    if (!fits(row, given)) {
       throw badArgument(name, 'not a value of this switch', {
         hint: row.values ? `Use one of ${row.values.join(', ')}.` : `Give a ${typeof row.default}.`,
       })
     }
-    out[name] = given as string | number
+    out[name] = given
   }
-  return out as Partial<Switches>
+  return out
 }
+
+const fits = ({ default: usual, values }: Row<string | number>, given: unknown): given is string | number =>
+  typeof given === 'number'
+    ? typeof usual === 'number' && Number.isInteger(given) && given >= 0
+    : typeof given === 'string' && typeof usual === 'string' && (values?.includes(given) ?? true)

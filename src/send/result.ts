@@ -11,7 +11,7 @@ import { errorOf } from './problems.ts'
  * @throws SvcError the first part's error when certainly nothing reached the user and nothing waits
  */
 export function resultOf(entry: Entry, right: Counter): SendResult {
-  if (entry.answer !== undefined) return JSON.parse(entry.answer) as SendResult
+  if (entry.answer !== undefined) return JSON.parse(entry.answer)
   const { mode, parts, session } = entry
   const waits = mode === 'queue' && !entry.ended
   const went = parts.filter(({ status }) => status === 'accepted' || status === 'suspect')

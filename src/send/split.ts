@@ -49,40 +49,13 @@ const anywhere = 4
  * @returns one part (the text itself) when it fits; never an empty part; undefined when `most` parts cannot hold it
  */
 export function splitText(text: string, limit: number, most: number): string[] | undefined {
-  const offsets = byteOffsets(text)
-  if (offsets[text.length]! <= limit) return [text]
+  const bytes = byteCounter(text)
+  if (bytes(0, text.length) <= limit) return [text]
   // White space at a cut falls away, and so it does at both ends.
   const start = text.length - text.trimStart().length
   const length = text.trimEnd().length
   if (start >= length) return []
-
-  const bytes = (from: number, to: number) => offsets[to]! - offsets[from]!
-  const fences = fencesOf(text, { start, length }, bytes, limit)
-  const cuts = cutsOf(text, { start, length }, fences, size => bytes(...size) * 4 <= limit)
-  /** Bytes left for a part's own text when it begins at `from`. */
-  const room = (from: Cut) => limit - (from.fence?.openingBytes ?? 0)
-  const isLast = (from: Cut) => bytes(from.next, length) <= room(from)
-  /** The best cut of `rank`, or a better one, as far from `from` as a part reaches. */
-  const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
-    const most = offsets[from.next]! + room(from)
-    const reached = lastIndex(cuts.length, i => {
-      const { end, fence } = cuts[i]!
-      return offsets[end]! + (fence?.closingBytes ?? 0) <= most
-    })
-    for (let i = reached; i >= 0 && cuts[i]!.end > from.next; i--) if (cuts[i]!.rank <= rank) return cuts[i]
-    return undefined
-  }
-  /** Where nothing else is in reach: between two characters. */
-  const hardCut = (from: Cut): Cut => {
-    const reach = (size: number) => lastIndex(length + 1, i => bytes(from.next, i) <= size)
-    const far = reach(room(from))
-    const nearest = fences[lastIndex(fences.length, i => fences[i]!.start < far)]
-    const fence = nearest && far < nearest.end ? nearest : undefined
-    const to = fence ? reach(room(from) - fence.closingBytes) : far
-    const end = characterEnd(text, from.next, to)
-    return { end, next: end, rank: anywhere, ...(fence && { fence }) }
-  }
-  const farthest = (from: Cut): Cut => cutOfRank(from, anywhere) ?? hardCut(from)
+  const { isLast, cutOfRank, farthest } = reachOf(text, { start, length }, bytes, limit)
   /** How many parts the rest needs; more than `most` are not counted. */
   const needed = (from: Cut, most: number) => {
     let count = 1
@@ -112,36 +85,70 @@ export function splitText(text: string, limit: number, most: number): string[] |
   return parts
 }
 
+/** UTF-8 bytes from one code unit to another. */
+type Bytes = (from: number, to: number) => number
+
+/** How far a part reaches that begins at a cut. */
+function reachOf(text: string, { start, length }: Span, bytes: Bytes, limit: number) {
+  const fences = fencesOf(text, { start, length }, bytes, limit)
+  const cuts = cutsOf(text, { start, length }, fences, size => bytes(...size) * 4 <= limit)
+  /** Bytes left for a part's own text when it begins at `from`. */
+  const room = (from: Cut) => limit - (from.fence?.openingBytes ?? 0)
+  const isLast = (from: Cut) => bytes(from.next, length) <= room(from)
+  /** The best cut of `rank`, or a better one, as far from `from` as a part reaches. */
+  const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
+    const reached = lastIndex(
+      cuts,
+      ({ end, fence }) => bytes(from.next, end) + (fence?.closingBytes ?? 0) <= room(from),
+    )
+    for (let i = reached; i >= 0; i--) {
+      const cut = cuts[i]
+      if (!cut || cut.end <= from.next) return undefined
+      if (cut.rank <= rank) return cut
+    }
+    return undefined
+  }
+  /** Where nothing else is in reach: between two characters. */
+  const hardCut = (from: Cut): Cut => {
+    const reach = (size: number) => lastNumber(length + 1, i => bytes(from.next, i) <= size)
+    const far = reach(room(from))
+    const nearest = fences[lastIndex(fences, fence => fence.start < far)]
+    const fence = nearest && far < nearest.end ? nearest : undefined
+    const to = fence ? reach(room(from) - fence.closingBytes) : far
+    const end = characterEnd(text, from.next, to)
+    return { end, next: end, rank: anywhere, ...(fence && { fence }) }
+  }
+  const farthest = (from: Cut): Cut => cutOfRank(from, anywhere) ?? hardCut(from)
+  return { isLast, cutOfRank, farthest }
+}
+
 interface Span {
   start: number
   length: number
 }
 
-/** UTF-8 bytes before each code unit. */
-function byteOffsets(text: string): Uint32Array {
+/** Reads the text once: bytes before each code unit. */
+function byteCounter(text: string): Bytes {
   const offsets = new Uint32Array(text.length + 1)
+  let sum = 0
   let before = 0
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
     const leads = isHigh(code) && isLow(text.charCodeAt(i + 1))
     const follows = isLow(code) && isHigh(before)
     // A surrogate pair is 4 bytes: 2 for each half keeps the sum right at every legal cut. A lone one is sent as U+FFFD.
-    offsets[i + 1] = offsets[i]! + (code < 0x80 ? 1 : code < 0x800 || leads || follows ? 2 : 3)
+    sum += code < 0x80 ? 1 : code < 0x800 || leads || follows ? 2 : 3
+    offsets[i + 1] = sum
     before = code
   }
-  return offsets
+  return (from, to) => (offsets[to] ?? sum) - (offsets[from] ?? 0)
 }
 
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
 
 /** The fences that are kept whole, or closed and opened again. */
-function fencesOf(
-  text: string,
-  { start, length }: Span,
-  bytes: (from: number, to: number) => number,
-  limit: number,
-): Fence[] {
+function fencesOf(text: string, { start, length }: Span, bytes: Bytes, limit: number): Fence[] {
   const found: Fence[] = []
   let open: (Pick<Fence, 'start' | 'opening' | 'closing'> & { bodyStart: number }) | undefined
   const close = (end: number, bodyEnd: number) => {
@@ -203,8 +210,8 @@ function cutsOf(
   const cuts: Cut[] = []
   let nth = 0
   for (let i = start; i < length; ) {
-    while (nth < fences.length && i >= fences[nth]!.end) nth++
-    const fence = fences[nth]
+    let fence = fences[nth]
+    while (fence && i >= fence.end) fence = fences[++nth]
     if (fence && i >= fence.start) {
       // Inside code only a line end is a cut, and the lines after keep their indentation.
       const from = fence.bodyStart === undefined ? fence.end : Math.max(i, fence.bodyStart + 1)
@@ -229,7 +236,7 @@ function cutsOf(
       i = next
     } else {
       i++
-      if (!sentenceEnds.has(text[i - 1]!) || i >= length || closers.has(text[i]!)) continue
+      if (!sentenceEnds.has(text.charAt(i - 1)) || i >= length || closers.has(text.charAt(i))) continue
       if (!isSpace(text.charCodeAt(i)) && !joined(text, i)) cuts.push({ end: i, next: i, rank: 2 })
     }
   }
@@ -244,8 +251,8 @@ const closers = new Set('。！？…”』」）')
 const isSpace = (code: number) =>
   (code >= 9 && code <= 13) || code === 0x20 || (code >= 0xa0 && String.fromCharCode(code).trim() === '')
 
-/** The last index below `count` that passes, of which those that pass come first; -1 for none. */
-function lastIndex(count: number, passes: (index: number) => boolean): number {
+/** The last number below `count` that passes, of which those that pass come first; -1 for none. */
+function lastNumber(count: number, passes: (number: number) => boolean): number {
   let low = 0
   let high = count
   while (low < high) {
@@ -256,15 +263,22 @@ function lastIndex(count: number, passes: (index: number) => boolean): number {
   return low - 1
 }
 
+/** The last index of an item that passes, in the same way. */
+const lastIndex = <T>(items: readonly T[], passes: (item: T) => boolean): number =>
+  lastNumber(items.length, i => {
+    const item = items[i]
+    return item !== undefined && passes(item)
+  })
+
 const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 
 /** Whether the code units on both sides are parts of one character: an accent may follow a space. */
 const joined = (text: string, at: number): boolean =>
-  text.charCodeAt(at) >= 0x300 && characters.segment(text.slice(at - 1, at + 2)).containing(1)!.index === 0
+  text.charCodeAt(at) >= 0x300 && characters.segment(text.slice(at - 1, at + 2)).containing(1)?.index === 0
 
 /** The last place in (from, to] where no character, as a reader sees it, is cut. */
 function characterEnd(text: string, from: number, to: number): number {
-  const end = from + characters.segment(text.slice(from, to + 2)).containing(to - from)!.index
+  const end = from + (characters.segment(text.slice(from, to + 2)).containing(to - from)?.index ?? 0)
   if (end > from) return end
   // One endless cluster: at least no surrogate pair is cut.
   return isLow(text.charCodeAt(to)) && isHigh(text.charCodeAt(to - 1)) && to - 1 > from ? to - 1 : to

@@ -144,9 +144,9 @@ export class Worker {
     const items: WireItem[] = []
     try {
       for (const piece of pieces) {
-        if (piece.kind === 'text') items.push(textItem((piece as { text: string }).text))
+        if ('text' in piece) items.push(textItem(piece.text))
         else {
-          const { file } = piece as Extract<Piece, { file: unknown }>
+          const { file } = piece
           const upload = () => media.upload(account(bot), to, file, signal, progress)
           items.push(mediaItem(await judge.settled(session, bot, upload)))
         }

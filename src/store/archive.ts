@@ -40,7 +40,7 @@ export class Archive {
           key,
           ...params,
         )
-        .map(row => [String(row.peer), JSON.parse(String(row.context)) as UserContext]),
+        .map((row): [string, UserContext] => [String(row.peer), JSON.parse(String(row.context))]),
     )
   }
 

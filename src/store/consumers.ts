@@ -132,7 +132,7 @@ export class Consumers {
     let isFull = false
     for (const lease of this.#lapsedLeases(consumer)) {
       if (isFull) break
-      const ids = JSON.parse(lease.ids) as number[]
+      const ids: number[] = JSON.parse(lease.ids)
       const left: number[] = []
       for (const id of ids) {
         const row = isFull ? undefined : this.#messages.byId(id)

@@ -131,19 +131,19 @@ export class Entries {
   }
 
   get(id: number): Entry | undefined {
-    const row = this.#db.get`SELECT o.*, s.name, l.peer
+    const row = this.#db.get<EntryRow>`SELECT o.*, s.name, l.peer
       FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
       LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
     return row && entryOf(row, this.#parts(id))
   }
 
   part(id: number): EntryPart | undefined {
-    const row = this.#db.get`SELECT * FROM outbox_part WHERE id = ${id}`
+    const row = this.#db.get<PartRow>`SELECT * FROM outbox_part WHERE id = ${id}`
     return row && partOf(row)
   }
 
   #parts(entry: number): EntryPart[] {
-    return this.#db.all`SELECT * FROM outbox_part
+    return this.#db.all<PartRow>`SELECT * FROM outbox_part
       WHERE id >= ${partId(entry, 0)} AND id < ${partId(entry + 1, 0)} ORDER BY id`.map(partOf)
   }
 
@@ -209,7 +209,7 @@ export class Entries {
 
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
-    return this.#db.all`SELECT * FROM outbox_part
+    return this.#db.all<PartRow>`SELECT * FROM outbox_part
       WHERE lane = ${lane} AND status = 'queued' AND message IS NOT NULL ORDER BY id LIMIT ${limit}`.map(
       partOf,
     )
@@ -236,7 +236,8 @@ export class Entries {
       if (part.message !== undefined)
         this.#messages.settleSent(part.message, { status: 'refused', reason: reason.detail })
       const lane = part.slot === undefined ? undefined : this.#lanes.get(part.lane)
-      if (lane) this.#slots.giveBack(this.#messages.keyOf(lane.session), lane.user, part.slot!)
+      if (lane && part.slot !== undefined)
+        this.#slots.giveBack(this.#messages.keyOf(lane.session), lane.user, part.slot)
       this.endPart(part.id, 'refused', reason)
     }
     return waiting
@@ -271,16 +272,19 @@ export class Entries {
 
   /** Names of the kept files that are still needed. */
   files(): string[] {
-    return this.#db.all`SELECT file FROM outbox_part WHERE file IS NOT NULL
-      AND status IN ('queued', 'sending')`.map(row => (JSON.parse(String(row.file)) as KeptFile).name)
+    const rows = this.#db.all<{ file: string }>`SELECT file FROM outbox_part WHERE file IS NOT NULL
+      AND status IN ('queued', 'sending')`
+    return rows.map(({ file }): KeptFile => JSON.parse(file)).map(({ name }) => name)
   }
 }
 
-function entryOf(row: Row, parts: EntryPart[]): Entry {
+type EntryRow = Row & { mode: SendMode }
+
+function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
   const ended = row.ended_at !== null
   return {
     ...{ id: Number(row.id), session: String(row.name ?? ''), user: String(row.peer ?? '') },
-    mode: row.mode as SendMode,
+    mode: row.mode,
     content: String(row.content ?? ''),
     ...(row.key !== null && { keyed: true }),
     ...{ created_at: Number(row.created_at), expires_at: Number(row.expires_at), ended, parts },
@@ -294,19 +298,24 @@ function entryOf(row: Row, parts: EntryPart[]): Entry {
   }
 }
 
-export function partOf(row: Row): EntryPart {
+/** `error` and `file` are JSON. */
+export type PartRow = Row & Pick<EntryPart, 'kind' | 'msg_type' | 'status'>
+
+export function partOf(row: PartRow): EntryPart {
+  const error: EndReason | null = row.error === null ? null : JSON.parse(String(row.error))
+  const file: KeptFile | null = row.file === null ? null : JSON.parse(String(row.file))
   return {
     ...{ id: Number(row.id), entry: Number(row.entry), lane: Number(row.lane) },
-    kind: row.kind as EntryPart['kind'],
-    msg_type: row.msg_type as MessageKind,
-    status: row.status as SentStatus,
+    kind: row.kind,
+    msg_type: row.msg_type,
+    status: row.status,
     tries: Number(row.tries),
     ...(row.message !== null && { message: Number(row.message) }),
     ...(row.message_id !== null && { message_id: String(row.message_id) }),
-    ...(row.error !== null && { error: JSON.parse(String(row.error)) as EndReason }),
+    ...(error && { error }),
     ...(row.slot !== null && { slot: Number(row.slot) }),
-    text: JSON.parse(String(row.text)) as string,
-    ...(row.file !== null && { file: JSON.parse(String(row.file)) as KeptFile }),
+    text: JSON.parse(String(row.text)),
+    ...(file && { file }),
     raw: String(row.raw),
   }
 }

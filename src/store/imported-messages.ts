@@ -32,8 +32,8 @@ export class Past {
   /** Rows in the log, whatever they are. */
   count(): number {
     // Ids have no gaps.
-    const { first, last } = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`!
-    return last === null ? 0 : Number(last) - Number(first) + 1
+    const ids = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`
+    return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
   }
 
   /** Whether the log has that message already, by its id and content. */

@@ -1,5 +1,4 @@
 /** Rows of the message log: inserted once, settled, read forward. */
-
 import type { Direction, MessageKind, SentStatus } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -161,9 +160,9 @@ export class Messages {
 
   /** It certainly did not go out, and waits again. Inside a transaction. */
   rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
-    const row = this.#db.get`SELECT bot_id, peer, msg_type FROM message WHERE id = ${id}`
+    const row = this.#db.get<MessageRow>`SELECT bot_id, peer, msg_type FROM message WHERE id = ${id}`
     if (!row) return
-    const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type as MessageKind }
+    const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type }
     this.rewrite(id, String(row.bot_id), whole, 'queued')
   }
 
@@ -252,12 +251,12 @@ export class Messages {
   }
 
   byMessageId(messageId: string): StoredMessage | undefined {
-    const row = this.#db.get(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, messageId)
+    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, messageId)
     return row && stored(row)
   }
 
   byId(id: number): StoredMessage | undefined {
-    const row = this.#db.get(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
+    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
     return row && stored(row)
   }
 
@@ -306,7 +305,9 @@ export class Messages {
   }
 }
 
-function stored(row: Row): StoredMessage {
+type MessageRow = Row & { msg_type: MessageKind; status: SentStatus | null }
+
+function stored(row: MessageRow): StoredMessage {
   const sent = row.sent === 1
   return {
     id: Number(row.id),
@@ -314,9 +315,9 @@ function stored(row: Row): StoredMessage {
     session: String(row.session),
     bot_id: String(row.bot_id),
     direction: sent ? 'sent' : 'received',
-    ...(row.status !== null && { status: row.status as SentStatus }),
+    ...(row.status !== null && { status: row.status }),
     from_user: String(sent ? row.bot_id : row.peer),
-    msg_type: row.msg_type as MessageKind,
+    msg_type: row.msg_type,
     text: String(row.text),
     timestamp: Number(row.timestamp),
     raw: String(row.raw),

@@ -5,7 +5,7 @@
  * Every method that writes is to be called inside a transaction.
  */
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/sqlite.ts'
+import type { Database, Row } from '../platform/sqlite.ts'
 import type { ClockTrust } from './clock-trust.ts'
 import {
   callLifeMs,
@@ -14,6 +14,7 @@ import {
   type Entry,
   type EntryPart,
   filesOf,
+  type PartRow,
   partOf,
   type SendMode,
 } from './entries.ts'
@@ -114,9 +115,9 @@ export class OutboxEnds {
   /** Messages on their way since before `before` (Unix ms), or of a process that died, and calls that are over so. */
   orphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this.#parts
-    const isDead = (row: { owner?: unknown }) => owner.isDead(String(row.owner))
+    const isDead = (row: Row) => owner.isDead(String(row.owner))
     return {
-      parts: this.#db.all`SELECT * FROM outbox_part WHERE status = 'sending'`
+      parts: this.#db.all<PartRow>`SELECT * FROM outbox_part WHERE status = 'sending'`
         .filter(row => Number(row.began_at) < before || isDead(row))
         .map(partOf),
       // A call that is not over has a part on its way, or one that waits and is no message yet.

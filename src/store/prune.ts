@@ -1,5 +1,4 @@
 /** Retention: what is too old or too many goes, oldest first, a little at a time, and the file shrinks again. */
-
 import type { Log } from '../platform/log.ts'
 import type { Database } from '../platform/sqlite.ts'
 
@@ -51,7 +50,7 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   warnReaders(db, rules, end)
   warnSenders(db, rules, end)
   db.transaction(() => {
-    db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]!.id} AND ${end}`
+    db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]?.id ?? end} AND ${end}`
     db.run`DELETE FROM message WHERE id <= ${end}`
   })
   return kept === -1
