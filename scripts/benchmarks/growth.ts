@@ -175,7 +175,9 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
         if (status === 200) {
           sent++
           left--
-        } else if (body.code === 'window_closed' || body.code === 'quota_exhausted') break
+        }
+        // What the user wrote is still on its way to the service.
+        else if (body.code === 'window_closed' || body.code === 'quota_exhausted') await Bun.sleep(5)
         else throw new Error(`send: ${JSON.stringify(body)}`)
       }
     }

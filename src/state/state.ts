@@ -1,5 +1,5 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
-import { writeDurably, writeDurablyInOrder } from '../platform/files.ts'
+import { writeDurablyInOrder } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Contexts, type Inbound } from './contexts.ts'
@@ -24,7 +24,7 @@ export interface State {
   contexts: Contexts
   /**
    * Merges the context tokens, then moves the cursor, in one hold of the data lock; a crash between leaves the cursor
-   * behind, never ahead.
+   * behind, never ahead. Batches of several sessions share a hold, so that thousands do not wait for each other.
    *
    * @returns `gone` when the session was logged out, renamed, logged in anew or polled by another process meanwhile:
    *   then nothing is written
@@ -32,44 +32,80 @@ export interface State {
   commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
 
+interface Waiting {
+  batch: BatchCommit
+  done: PromiseWithResolvers<'moved' | 'gone'>
+}
+
+/** Each has files open while it is written. */
+const groupSize = 32
+
 export function openState(options: { dir: string; lock: FileLock; log: Log }): State {
   const { lock } = options
   const sessions = new Sessions(options)
   const contexts = new Contexts({ sessions, log: options.log })
   sessions.onNewBot = name => contexts.forget(name)
 
-  return {
-    sessions,
-    contexts,
-    commitBatch: batch =>
-      told(() =>
-        lock.run(async () => {
-          const { session, cursorFrom, cursorTo } = batch
-          const file = sessions.token(session)
-          if (file?.bot.token !== batch.token) return 'gone'
-          // A try that failed after the rename has moved it already.
-          const { cursor } = file.bot
-          if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-          const contextText = await contexts.merged(session, batch.inbound, batch.now)
-          const tokenText =
-            cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
-          const contextsFile = { path: sessions.contextsPath(session), text: contextText ?? '' }
-          const tokenFile = { path: sessions.tokenPath(session), text: tokenText ?? '' }
-          try {
-            if (contextText !== undefined && tokenText !== undefined)
-              await writeDurablyInOrder([contextsFile, tokenFile])
-            else if (contextText !== undefined) await writeDurably(contextsFile.path, contextsFile.text)
-            else if (tokenText !== undefined) await writeDurably(tokenFile.path, tokenFile.text)
-          } finally {
-            sessions.written(session)
-            contexts.written(session)
-          }
-          contexts.back(
-            session,
-            batch.inbound.map(({ user_id }) => user_id),
-          )
-          return 'moved'
-        }),
-      ),
+  /** Under the data lock. */
+  async function commit(batch: BatchCommit): Promise<'moved' | 'gone'> {
+    const { session, cursorFrom, cursorTo } = batch
+    const file = sessions.token(session)
+    if (file?.bot.token !== batch.token) return 'gone'
+    // A try that failed after the rename has moved it already.
+    const { cursor } = file.bot
+    if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
+    const contextText = await contexts.merged(session, batch.inbound, batch.now)
+    const tokenText =
+      cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
+    const files = [
+      { path: sessions.contextsPath(session), text: contextText },
+      { path: sessions.tokenPath(session), text: tokenText },
+    ]
+    try {
+      await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))
+    } finally {
+      sessions.written(session)
+      contexts.written(session)
+    }
+    contexts.back(
+      session,
+      batch.inbound.map(({ user_id }) => user_id),
+    )
+    return 'moved'
   }
+
+  /** Those of one session one after the other, all others side by side: the disk takes many at once. */
+  async function commitAll(group: readonly Waiting[]): Promise<void> {
+    const bySession = Map.groupBy(group, ({ batch }) => batch.session)
+    const one = async (batches: readonly Waiting[]) => {
+      for (const { batch, done } of batches) await commit(batch).then(done.resolve, done.reject)
+    }
+    await Promise.all([...bySession.values()].map(one))
+  }
+
+  /** What waits for the lock goes with one hold of it. */
+  let group: Waiting[] | undefined
+  const grouped = (batch: BatchCommit): Promise<'moved' | 'gone'> => {
+    const done = Promise.withResolvers<'moved' | 'gone'>()
+    if (group && group.length < groupSize) group.push({ batch, done })
+    else {
+      const mine: Waiting[] = [{ batch, done }]
+      const closed = () => {
+        if (group === mine) group = undefined
+      }
+      group = mine
+      lock
+        .run(() => {
+          closed()
+          return commitAll(mine)
+        })
+        .catch(error => {
+          closed()
+          for (const { done } of mine) done.reject(error)
+        })
+    }
+    return done.promise
+  }
+
+  return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
 }

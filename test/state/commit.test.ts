@@ -50,6 +50,29 @@ test('token.json is not rewritten when the cursor stays', async () => {
   expect((await t.contexts.users('s')).size).toBe(1)
 })
 
+test('batches of many sessions at once: each ends by itself, those of one session in their order', async () => {
+  await using t = await start()
+  const names = Array.from({ length: 80 }, (_, i) => `n${i}`)
+  for (const name of names) await t.sessions.save(name, bot(name, { cursor: 'c0' }))
+  const commits = names.flatMap(session => {
+    const own = { session, token: bot(session).token }
+    return [
+      t.commitBatch(batch(own)),
+      t.commitBatch(batch({ ...own, cursorFrom: 'c1', cursorTo: 'c2' })),
+      t.commitBatch(batch({ ...own, token: 'of another login' })),
+    ]
+  })
+  expect(await Promise.all(commits)).toEqual(names.flatMap(() => ['moved', 'moved', 'gone'] as const))
+  for (const name of names) expect((await t.sessions.get(name))?.bot?.cursor).toBe('c2')
+})
+
+test('where the lock is gone, each that waits is told', async () => {
+  await using t = await start()
+  await t.lock.close()
+  const both = await Promise.allSettled([t.commitBatch(batch()), t.commitBatch(batch())])
+  expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+})
+
 test.each([
   ['logged out', (t: Awaited<ReturnType<typeof start>>) => t.sessions.remove('s')],
   ['renamed', (t: Awaited<ReturnType<typeof start>>) => t.sessions.rename('s', 'x')],
