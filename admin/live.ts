@@ -54,7 +54,7 @@ export async function refresh(): Promise<void> {
 }
 
 /** The user of a session as the session list shows it: window and answers left. */
-const userOf = (session: string, userId: string) =>
+export const userOf = (session: string, userId: string) =>
   sessions.value?.find(({ name }) => name === session)?.users.find(({ user_id }) => user_id === userId)
 
 function heard(message: Message): void {

@@ -3,10 +3,19 @@ import { useSignal } from '@preact/signals'
 import { memo } from 'preact/compat'
 import { api, type Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
+import { userOf } from '../live.ts'
 import { clock, whole } from '../times.ts'
 import { tellError } from '../ui/toasts.tsx'
 import { Who } from './avatar.tsx'
-import { Delivery, deliveryNote, isCancelled, isToNobody } from './delivery.tsx'
+import {
+  Delivery,
+  deliveryNote,
+  exactly,
+  isCancelled,
+  type Remedy,
+  RemedyButton,
+  remedyFor,
+} from './delivery.tsx'
 import { Film, Picture, Plain } from './media.tsx'
 import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
@@ -26,7 +35,7 @@ export interface BubbleProps {
   /** Whether what was refused is still at hand. */
   hasAgain: boolean
   /** Sends it once more. */
-  onAgain(message: Message): void
+  onAgain(message: Message, queue: boolean): void
 }
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
@@ -89,17 +98,32 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
       {note !== '' && (
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
+          {exactly(message) !== '' && (
+            <span class="foreign soft" lang="en">
+              {exactly(message)}
+            </span>
+          )}
           {status === 'queued' && <CancelQueued row={message.id} />}
-          {status === 'refused' && hasAgain && !isToNobody(message) && (
-            <button type="button" class="link" onClick={() => onAgain(message)}>
-              {t('chat.again')}
-            </button>
+          {status === 'refused' && hasAgain && (
+            <RemedyButton
+              remedy={remedyOf(message)}
+              session={message.session}
+              again={t('chat.again')}
+              onAgain={queue => onAgain(message, queue)}
+            />
           )}
         </p>
       )}
     </article>
   )
 })
+
+/** Once the user has written again, nothing is in the way of what was closed or held. */
+function remedyOf(message: Message): Remedy {
+  const remedy = remedyFor(isCancelled(message) ? 'not_found' : (message.reason_code ?? ''))
+  const wrote = userOf(message.session, message.to_user)?.last_received ?? 0
+  return (remedy === 'queue' || remedy === 'later') && wrote > message.timestamp ? 'again' : remedy
+}
 
 const Unknown = () => <p class="unknown soft">{t('chat.unknown_about')}</p>
 

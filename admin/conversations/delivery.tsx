@@ -1,7 +1,9 @@
 /** How far a sent message has come, as far as that is known. There is no second check: WeChat tells nobody what was read. */
 import type { Message } from '../api.ts'
 import { type TextKey, t } from '../i18n.ts'
+import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
 
 type SentStatus = NonNullable<Message['status']>
 
@@ -29,18 +31,68 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
 export const isCancelled = ({ status, reason }: Message): boolean =>
   status === 'refused' && reason === 'cancelled'
 
-/** Of a user whom WeChat does not know: sent again it is refused again. The reason is the log's, older ones begin with a field. */
-export const isToNobody = ({ status, reason }: Message): boolean =>
-  status === 'refused' && /^(to: )?WeChat knows no user /.test(reason ?? '')
+const refusals: Readonly<Record<string, TextKey>> = {
+  invalid_arguments: 'delivery.nobody',
+  window_closed: 'error.window_closed',
+  quota_exhausted: 'error.quota_exhausted',
+  rate_limited: 'delivery.limited',
+  session_expired: 'error.session_expired',
+  upstream_error: 'delivery.upstream',
+}
 
 /** What to say below a message whose state asks for attention; '' for the rest. */
 export function deliveryNote(message: Message): string {
-  const { status, reason } = message
+  const { status, reason, reason_code: code = '' } = message
   if (isCancelled(message)) return t('delivery.cancelled_note')
-  if (isToNobody(message)) return t('delivery.nobody_note')
   if (status === 'queued') return t('delivery.queued_note')
-  if (status === 'refused') return reason ? t('delivery.refused_note', { reason }) : t('delivery.refused')
+  if (status === 'refused') {
+    const why = refusals[code] ? t(refusals[code]) : reason
+    return why ? t('delivery.refused_note', { reason: why }) : t('delivery.refused')
+  }
   if (status === 'unknown') return t('delivery.unknown_note')
   if (status === 'suspect') return t('delivery.suspect_note')
   return ''
+}
+
+/** The service's own words, where they are not the note itself. */
+export const exactly = ({ status, reason = '', reason_code: code = '' }: Message): string =>
+  status === 'refused' && code in refusals ? reason : ''
+
+/** What helps after a refusal; `later`: it goes out by itself, when the user writes or the pace allows. */
+export type Remedy = 'again' | 'queue' | 'later' | 'login' | 'none'
+
+/** @param code of the error catalogue; '' of what an older version sent */
+export function remedyFor(code: string): Remedy {
+  if (code === 'window_closed' || code === 'quota_exhausted') return 'queue'
+  if (code === 'rate_limited') return 'later'
+  if (code === 'session_expired' || code === 'not_connected') return 'login'
+  const isFinal = /^(invalid_arguments|not_found|text_too_long|payload_too_large|forbidden)$/.test(code)
+  return isFinal ? 'none' : 'again'
+}
+
+interface RemedyProps {
+  remedy: Remedy
+  session: string
+  /** What "again" is called here. */
+  again: string
+  /** Sends it once more; `queue`: as soon as it can go. */
+  onAgain(queue: boolean): void
+}
+
+/** The one thing that helps. */
+export function RemedyButton({ remedy, session, again, onAgain }: RemedyProps) {
+  if (remedy === 'none') return null
+  if (remedy === 'login') {
+    return (
+      <Link class="link" href={loginPath(session)} state={beginNow}>
+        {t('overview.log_in_again')}
+      </Link>
+    )
+  }
+  const text = { again, queue: t('composer.queue'), later: t('delivery.when_possible') }[remedy]
+  return (
+    <button type="button" class="link" onClick={() => onAgain(remedy !== 'again')}>
+      {text}
+    </button>
+  )
 }

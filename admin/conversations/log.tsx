@@ -141,7 +141,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     },
     [thread, place],
   )
-  const onAgain = useCallback((message: Message) => desk.again(message, false), [desk])
+  const onAgain = useCallback((message: Message, queue: boolean) => desk.again(message, queue), [desk])
 
   if (thread.state.value === 'failed') {
     return (

@@ -207,7 +207,8 @@ export class Desk {
       if (one.pieces.value.length > 0) await threadOf(this.session, this.userId).catchUp()
       this.drop(one)
     } catch (error) {
-      // What was stored shows itself what became of it.
+      // What was stored shows itself what became of it; its event may be behind the answer.
+      if (!stored()) await this.#claimStored().catch(() => {})
       if (stored()) return this.drop(one)
       this.#fail(one, error)
     }
@@ -243,7 +244,7 @@ export class Desk {
 
 /** No answer came: it may have been sent. Trying again is safe, the key is the same. */
 export const isDoubtful = (error: unknown): boolean =>
-  error instanceof ApiError && ['unreachable', 'upstream_timeout', 'interrupted'].includes(error.code)
+  error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
 
 const desks = new Map<string, Desk>()
 

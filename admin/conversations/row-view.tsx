@@ -1,10 +1,11 @@
 /** A message with what stands above and below it. */
-import type { Message } from '../api.ts'
+import type { ApiError, Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Bubble } from './bubble.tsx'
+import { RemedyButton, remedyFor } from './delivery.tsx'
 import { type Desk, isDoubtful } from './outgoing.ts'
 import type { Outgoing } from './pieces.ts'
 import type { Row } from './rows.ts'
@@ -16,7 +17,7 @@ interface RowViewProps {
   unfolded: Set<number>
   desk: Desk
   onQuote(quote: NonNullable<Message['ref_msg']>): void
-  onAgain(message: Message): void
+  onAgain(message: Message, queue: boolean): void
 }
 
 export function RowView({ row, desk, ...props }: RowViewProps) {
@@ -49,23 +50,26 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   }
   const error = one.error.value
   const { title, hint } = errorText(error)
-  const code = (error as { code?: string }).code
-  const closed = code === 'window_closed' || code === 'quota_exhausted'
+  const { code = '', message = '' } = error as Partial<ApiError>
+  // Waiting already, it can only be tried again.
+  const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (
     <div class="failed small" role="alert">
       <Icon name="warn" size={16} />
       <span class="foreign">
         {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
       </span>
-      {closed && !one.queue ? (
-        <button type="button" class="link" onClick={() => desk.queue(one)}>
-          {t('composer.queue')}
-        </button>
-      ) : (
-        <button type="button" class="link" onClick={() => desk.retry(one)}>
-          {t('action.retry')}
-        </button>
+      {message !== '' && message !== title && (
+        <span class="foreign soft" lang="en">
+          {message}
+        </span>
       )}
+      <RemedyButton
+        remedy={remedy}
+        session={desk.session}
+        again={t('action.retry')}
+        onAgain={queue => (queue ? desk.queue(one) : desk.retry(one))}
+      />
       <button type="button" class="link" onClick={() => desk.drop(one)}>
         {t('chat.discard')}
       </button>

@@ -227,6 +227,13 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
 const codeOf = (error: unknown): string | undefined =>
   filledOf((error as { code?: unknown } | undefined)?.code)
 
+/** What WeChat said when it refused, as an addition to a sentence; its number where it said nothing. */
+export function said({ errmsg, ret, errcode }: ILinkError): string {
+  if (errmsg) return `: ${errmsg}`
+  const code = ret || errcode
+  return code === undefined ? '' : ` with ${code}`
+}
+
 /** The error that `ret` and `errcode` state, or undefined for success. */
 function outcomeError(fields: Record<string, unknown>, status: number) {
   const { ret, errcode, errmsg } = outcomeOf(fields)

@@ -63,11 +63,13 @@ function decoded(
   row: StoredMessage,
   quoted?: (messageId: string) => Message | undefined,
 ): Message {
-  const { id, message_id, session, bot_id, direction, status, reason, sent_with, timestamp } = row
+  const { id, message_id, session, bot_id, direction, status, reason, reason_code, sent_with, timestamp } =
+    row
   const known = {
     ...{ id, message_id, session, bot_id, direction, timestamp },
     ...(status && { status }),
     ...(reason !== undefined && { reason }),
+    ...(reason_code !== undefined && { reason_code }),
     ...(sent_with !== undefined && { sent_with }),
   }
   try {

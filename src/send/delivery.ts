@@ -3,7 +3,7 @@
  * got no clear answer is unknown for good: repeating it blindly could send it twice.
  */
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
-import { type ILinkError, isILinkError } from '../ilink/http.ts'
+import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
 import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
 import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
@@ -105,19 +105,28 @@ function refused(
   const result = { status: 'refused', spent: true } as const
   if (ret !== -2 && errcode !== -2) {
     const { giveUp, hold: pause } = afterRefusal(facts, tries)
-    const other = new SvcError('upstream_error', 'WeChat refused the message', { cause: error })
+    const other = new SvcError('upstream_error', `WeChat refused the message${said(error)}`, { cause: error })
     return { ...result, error: other, giveUp, pause }
   }
   switch (reasonOf(facts, rules)) {
     case 'window':
-      return { ...result, error: new SvcError('window_closed', 'WeChat refused: the window is shut') }
+      return {
+        ...result,
+        error: new SvcError('window_closed', `the window is shut: WeChat refused the message${said(error)}`),
+      }
     case 'quota':
-      return { ...result, error: new SvcError('quota_exhausted', 'WeChat refused: the answers are used up') }
+      return {
+        ...result,
+        error: new SvcError(
+          'quota_exhausted',
+          `the answers are used up: WeChat refused the message${said(error)}`,
+        ),
+      }
     case 'never_wrote':
       return { ...result, error: neverWrote(), ...afterRefusal(facts, tries) }
     case 'unexplained': {
       const after = afterRefusal(facts, tries)
-      return { ...result, error: throttled(after.hold.until - now), ...after }
+      return { ...result, error: throttled(after.hold.until - now, error), ...after }
     }
   }
 }

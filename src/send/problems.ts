@@ -1,5 +1,5 @@
 /** Why a message does not go, as callers are told; and the same on disk. */
-import { isILinkError } from '../ilink/http.ts'
+import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
@@ -49,9 +49,9 @@ export const neverWrote = (): SvcError =>
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
   })
 
-/** WeChat refuses for a reason that it keeps to itself. */
-export const throttled = (waitMs: number): SvcError =>
-  new SvcError('rate_limited', 'WeChat refused a message to this user and gave no reason', {
+/** WeChat refuses for a reason that it does not tell. @param error absent while it is held */
+export const throttled = (waitMs: number, error?: ILinkError): SvcError =>
+  new SvcError('rate_limited', `WeChat refused a message to this user${error ? said(error) : ''}`, {
     retryAfter: Math.ceil(waitMs / 1000),
     hint: 'Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or after retry_after seconds.',
   })
@@ -91,10 +91,14 @@ export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
 export function uploadError(error: unknown, to: string): unknown {
   if (!isILinkError(error)) return error
   if (error.kind === 'refused')
-    return new SvcError('upstream_error', `WeChat refused the upload for ${to}; nothing was sent`, {
-      cause: error,
-      hint: 'Check that the user id is exactly the one received, then try again.',
-    })
+    return new SvcError(
+      'upstream_error',
+      `WeChat refused the upload for ${to}${said(error)}; nothing was sent`,
+      {
+        cause: error,
+        hint: 'Check that the user id is exactly the one received, then try again.',
+      },
+    )
   return new SvcError(
     error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
     'the upload to WeChat failed; nothing was sent',

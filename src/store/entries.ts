@@ -234,7 +234,7 @@ export class Entries {
     const waiting = this.#parts(entry).filter(part => part.status === 'queued')
     for (const part of waiting) {
       if (part.message !== undefined)
-        this.#messages.settleSent(part.message, { status: 'refused', reason: reason.detail })
+        this.#messages.settleSent(part.message, { status: 'refused', error: reason })
       const lane = part.slot === undefined ? undefined : this.#lanes.get(part.lane)
       if (lane && part.slot !== undefined)
         this.#slots.giveBack(this.#messages.keyOf(lane.session), lane.user, part.slot)

@@ -32,6 +32,8 @@ export interface StoredMessage {
   raw: string
   /** Of a sent message: why it was refused, or is in doubt. */
   reason?: string
+  /** Of the error catalogue; absent of what an older version sent. */
+  reason_code?: string
   /** Of a queued text that went out joined to another one: the `message_id` of that one. */
   sent_with?: string
   /** Another program received it. */
@@ -68,11 +70,13 @@ export interface Settled {
   status: SentStatus
   /** Upstream's. */
   messageId?: string
-  reason?: string
+  /** Why it was refused, or is in doubt. */
+  error?: { code: string; detail: string }
 }
 
 const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
-  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.sent_with`
+  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code,
+  m.sent_with`
 
 export class Messages {
   readonly #db: Database
@@ -153,7 +157,7 @@ export class Messages {
     this.#sentChanges += 1
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
-      reason = NULL, sent_with = NULL WHERE id = ${id}`
+      reason = NULL, reason_code = NULL, sent_with = NULL WHERE id = ${id}`
     if (String(before.text) !== text) this.grams.changed(id, text)
     return true
   }
@@ -166,15 +170,18 @@ export class Messages {
     this.rewrite(id, String(row.bot_id), whole, 'queued')
   }
 
-  settleSent(id: number, { status, messageId, reason }: Settled): void {
+  settleSent(id: number, { status, messageId, error }: Settled): void {
     this.#sentChanges += 1
+    const [reason, code] = [error?.detail ?? null, error?.code ?? null]
     if (messageId !== undefined) {
       // An id that another row has already is not ours to take; the local one stays.
       const { changes } = this.#db.run`UPDATE OR IGNORE message
-        SET status = ${status}, reason = ${reason ?? null}, message_id = ${messageId} WHERE id = ${id}`
+        SET status = ${status}, reason = ${reason}, reason_code = ${code}, message_id = ${messageId}
+        WHERE id = ${id}`
       if (changes > 0) return
     }
-    this.#db.run`UPDATE message SET status = ${status}, reason = ${reason ?? null} WHERE id = ${id}`
+    this.#db
+      .run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code} WHERE id = ${id}`
   }
 
   /** A message went out joined to that one. */
@@ -322,6 +329,7 @@ function stored(row: MessageRow): StoredMessage {
     timestamp: Number(row.timestamp),
     raw: String(row.raw),
     ...(row.reason !== null && { reason: String(row.reason) }),
+    ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
     ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
     ...(row.sent === receivedElsewhere && { past: true }),
   }

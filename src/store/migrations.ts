@@ -188,6 +188,12 @@ const steps: readonly ((db: Database) => void)[] = [
       UPDATE outbox_part SET id = -id;
     `)
   },
+  db => {
+    db.exec(`
+      -- The error's code beside its sentence.
+      ALTER TABLE message ADD COLUMN reason_code TEXT;
+    `)
+  },
 ]
 
 /** The form that this version writes. */

@@ -140,7 +140,7 @@ export class OutboxEnds {
   }
 
   #unknown(part: EntryPart): void {
-    this.#parts.messages.settleSent(part.message!, { status: 'unknown', reason: stoppedWhile.detail })
+    this.#parts.messages.settleSent(part.message!, { status: 'unknown', error: stoppedWhile })
     this.#parts.entries.endPart(part.id, 'unknown', stoppedWhile)
   }
 

@@ -156,7 +156,7 @@ export class Outbox {
     // Taken for abandoned meanwhile: the caller has been told so.
     const parts = found.filter(part => part.status === 'sending')
     if (status !== 'queued') {
-      const settled = { status, ...(error && { reason: error.detail }) }
+      const settled = { status, ...(error && { error }) }
       messages.settleSent(begun.row, {
         ...settled,
         ...(message_id !== undefined && { messageId: message_id }),
