@@ -8,24 +8,18 @@ import { instructions } from './instructions.ts'
 import { addPrompts } from './prompts.ts'
 import { protocolError, refusedParams } from './protocol-error.ts'
 import { addResources } from './resources.ts'
-import { addTools } from './tools.ts'
+import { addTools, unchecked } from './tools.ts'
 
 /** A server for one connection, or for one request of the stateless era. */
 export function createMcpServer(context: McpContext, door: CallDoor): McpServer {
   const server = new McpServer(
-    {
-      name: 'svc',
-      title: 'svc: WeChat bot tools',
-      version: context.version,
-    },
+    { name: 'svc', title: 'svc: WeChat bot tools', version: context.version },
     {
       instructions,
       // The tools never change while a process runs.
       capabilities: { tools: { listChanged: false }, logging: {} },
       // Answers of people are read with care where they are used; the default would load a whole validator.
-      jsonSchemaValidator: {
-        getValidator: () => input => ({ valid: true, data: input as never, errorMessage: undefined }),
-      },
+      jsonSchemaValidator: unchecked,
     },
   )
   server.server.onerror = error => context.log.debug('mcp', { error })

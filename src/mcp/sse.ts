@@ -25,8 +25,6 @@ export class SseSessions {
   readonly #server: SseServer
   readonly #messagesPath: string
   readonly #open = new Map<string, SseTransport>()
-  /** How many of them each caller has. */
-  readonly #callers = new Map<string, number>()
 
   /** @param messagesPath where clients post */
   constructor(server: SseServer, messagesPath: string) {
@@ -36,26 +34,19 @@ export class SseSessions {
 
   /** GET: the stream; `undefined` when there are too many. @param caller whose it is: an address */
   async open(request: Request, caller: string): Promise<Response | undefined> {
-    const own = this.#callers.get(caller) ?? 0
-    if (this.#open.size >= maxStreams || own >= maxOfCaller) return undefined
+    const own = this.#open.values().filter(transport => transport.caller === caller)
+    if (this.#open.size >= maxStreams || [...own].length >= maxOfCaller) return undefined
     const id = randomUUID()
     const closed = new AbortController()
-    const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, request.signal)
+    const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, caller, request.signal)
     const server = this.#server(closed.signal, (requestId, call) => transport.deliver(requestId, call))
     server.server.onclose = () => {
       closed.abort()
-      if (this.#open.delete(id)) this.#count(caller, -1)
+      this.#open.delete(id)
     }
     this.#open.set(id, transport)
-    this.#count(caller, 1)
     await server.connect(transport)
     return transport.response()
-  }
-
-  #count(caller: string, more: number): void {
-    const now = (this.#callers.get(caller) ?? 0) + more
-    if (now > 0) this.#callers.set(caller, now)
-    else this.#callers.delete(caller)
   }
 
   /** POST: hands the message over. @returns false when there is no such stream, undefined when it is no message */
@@ -84,6 +75,8 @@ interface Frame {
 }
 
 class SseTransport implements Transport {
+  /** Whose it is: an address. */
+  readonly caller: string
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
@@ -95,7 +88,8 @@ class SseTransport implements Transport {
   #closed = false
   #keepAlive: ReturnType<typeof setInterval> | undefined
 
-  constructor(endpoint: string, signal: AbortSignal) {
+  constructor(endpoint: string, caller: string, signal: AbortSignal) {
+    this.caller = caller
     this.#signal = signal
     this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n` })
   }
