@@ -217,9 +217,12 @@ export function createCdn(options: CdnOptions) {
 const isFinal = (error: ILinkError) =>
   error.kind === 'http' && error.httpStatus !== undefined && error.httpStatus >= 400 && error.httpStatus < 500
 
+/** A lone surrogate cannot be written in an address; the CDN then says that it does not know the parameter. */
+const encoded = (param: string) => encodeURIComponent(param.toWellFormed())
+
 function uploadUrl({ cdnUrl, uploadParam, filekey }: CdnUpload): string {
   if (uploadParam === undefined) throw new ILinkError('malformed', 'CDN upload: no upload address')
-  const query = `encrypted_query_param=${encodeURIComponent(uploadParam)}&filekey=${encodeURIComponent(filekey)}`
+  const query = `encrypted_query_param=${encoded(uploadParam)}&filekey=${encoded(filekey)}`
   return joinUrl(cdnUrl, `upload?${query}`)
 }
 
@@ -227,7 +230,7 @@ function downloadUrl({ info }: MediaReference, cdnUrl: string): URL {
   const full = info.full_url
   if (full && /^https?:/i.test(full) && URL.canParse(full)) return new URL(full)
   if (info.encrypt_query_param) {
-    const query = `encrypted_query_param=${encodeURIComponent(info.encrypt_query_param)}`
+    const query = `encrypted_query_param=${encoded(info.encrypt_query_param)}`
     return new URL(joinUrl(cdnUrl, `download?${query}`))
   }
   throw new SvcError('no_media', 'This item names no place to download from')

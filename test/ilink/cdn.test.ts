@@ -84,6 +84,12 @@ describe('upload', () => {
     expect(server.seen[0]!.path).toBe('/c2c/upload?encrypted_query_param=a%2Bb%26c&filekey=f%20k')
   })
 
+  test('a parameter that no address can hold is asked for all the same', async () => {
+    await using server = httpServer(() => new Response(null, { status: 400 }))
+    const uploading = cdnWith().upload({ ...upload(server.url), url: undefined, uploadParam: 'a\ud800' })
+    expect(await failure(uploading)).toMatchObject({ kind: 'http', httpStatus: 400 })
+  })
+
   test('the older name of the parameter counts', async () => {
     await using server = scripted(() => new Response('', { headers: { 'x-encrypted-query-param': 'old' } }))
     expect(await cdnWith().upload(upload(server.url))).toEqual({ downloadParam: 'old' })
@@ -275,6 +281,14 @@ describe('download', () => {
     expect((await bytesOf(stream)).equals(plain)).toBe(true)
     expect(size).toBe(plain.length)
     expect(paths).toEqual(['/c2c/download?encrypted_query_param=a%2Bb%26c'])
+  })
+
+  test('a parameter that no address can hold is asked for all the same', async () => {
+    await using server = httpServer(() => new Response(null, { status: 400 }))
+    const reference = media({}, { encrypt_query_param: 'a\ud800' })
+    expect(await failure(cdnWith().download(reference, { cdnUrl: server.url }))).toMatchObject({
+      code: 'media_expired',
+    })
   })
 
   test('the full URL goes first, as it is', async () => {
