@@ -157,8 +157,8 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       const content = filledOf(fields.qrcode_img_content)
       if (qrcode === undefined || content === undefined)
         throw new ILinkError('malformed', 'WeChat answered without a QR code')
-      if (Buffer.byteLength(content) > qrcodeBytes)
-        throw new ILinkError('malformed', 'WeChat answered with more than a QR code holds')
+      if (Buffer.byteLength(content) > qrcodeBytes || !content.isWellFormed())
+        throw new ILinkError('malformed', 'WeChat answered with what no QR code holds')
       return { qrcode, qrcode_img_content: content }
     },
 

@@ -350,6 +350,8 @@ describe('sendMessage', () => {
 test('getBotQrcode without a code is malformed', async () => {
   await using server = recording({ ret: 0, qrcode: 'k' })
   expect(await failure(api.getBotQrcode(server.url, []))).toMatchObject({ kind: 'malformed' })
-  await using large = recording({ qrcode: 'q', qrcode_img_content: `https://${'a'.repeat(3000)}` })
-  expect(await failure(api.getBotQrcode(large.url, []))).toMatchObject({ kind: 'malformed' })
+  for (const qrcode_img_content of [`https://${'a'.repeat(3000)}`, 'https://\ud800']) {
+    await using odd = recording({ qrcode: 'q', qrcode_img_content })
+    expect(await failure(api.getBotQrcode(odd.url, []))).toMatchObject({ kind: 'malformed' })
+  }
 })
