@@ -267,7 +267,7 @@ const mcpHeaders = { ...json, accept: 'application/json, text/event-stream' }
 
 /** JSON, most of it whole; some is cut, of another type, or no text at all. */
 function jsonBody(source: fc.Arbitrary<unknown>): fc.Arbitrary<Body> {
-  const whole = spoiled(source, places).map(
+  const whole = spoiled(source, places, true).map(
     ({ value, places: found }): Body => ({ headers: json, body: jsonText(value), places: found }),
   )
   return fc.oneof(
@@ -420,6 +420,7 @@ function mcpCalls(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
     arbitrary: spoiled(
       valid(inputSchema, known, () => ({})),
       places,
+      true,
     ).map(
       ({ value, places: found }): Asked => ({
         method: 'tools/call',

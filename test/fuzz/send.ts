@@ -14,7 +14,7 @@ export interface Answer {
 
 /** Long enough for what waits for nobody. */
 const patienceMs = 10_000
-const waitsMs = 120
+const waitsMs = 250
 
 export async function send(url: string, call: Call): Promise<Answer> {
   if (call.framing === 'longer' || call.framing === 'shorter') return sendLying(url, call)

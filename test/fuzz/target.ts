@@ -42,7 +42,8 @@ export interface Target extends AsyncDisposable {
   victim(): string | undefined
   /** What is wrong with the lines of the log since the last time. */
   logged(): string | undefined
-  call(tool: string, input: unknown): Promise<{ status: number; body: Json }>
+  /** The caller leaves after `withinMs`. */
+  call(tool: string, input: unknown, withinMs?: number): Promise<{ status: number; body: Json }>
   /** Whether what is stored can be read. @returns what is wrong */
   unreadable(): Promise<string | undefined>
   /** The size of the store, MB. */
@@ -110,17 +111,22 @@ export async function startTarget(options: { memoryMb: number; command?: string[
   }
   probe.postMessage(told)
 
-  const post = async (path: string, body: string | Uint8Array, headers: Record<string, string> = {}) => {
+  const post = async (
+    path: string,
+    body: string | Uint8Array,
+    headers: Record<string, string> = {},
+    withinMs = 30_000,
+  ) => {
     const response = await fetch(service.url + path, {
       method: 'POST',
       headers: { authorization: `Bearer ${secrets.api}`, 'content-type': 'application/json', ...headers },
       body: body as BodyInit,
-      signal: AbortSignal.timeout(30_000),
+      signal: AbortSignal.timeout(withinMs),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
-  const call = async (tool: string, input: unknown) => {
-    const { status, text } = await post(`/tools/default/${tool}`, JSON.stringify(input))
+  const call = async (tool: string, input: unknown, withinMs?: number) => {
+    const { status, text } = await post(`/tools/default/${tool}`, JSON.stringify(input), {}, withinMs)
     return { status, body: JSON.parse(text) as Json }
   }
   const say = (token: string, msgs: unknown[]) => {
@@ -187,7 +193,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
     },
     async unreadable() {
       for (const [tool, asked] of [
-        ['history', { limit: 200 }],
+        ['history', { limit: 20 }],
         ['recv', { timeout: 0, consumer: 'default' }],
       ] as const) {
         const { status, body } = await call(tool, asked)

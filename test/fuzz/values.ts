@@ -178,11 +178,11 @@ const oddShapes = fc.oneof(
 
 /** A value that nobody expects there; `now` makes it. */
 const hostile: fc.Arbitrary<unknown> = fc.oneof(
-  { arbitrary: repeated, weight: 8 },
+  { arbitrary: repeated, weight: 4 },
   { arbitrary: oddTexts, weight: 2 },
   { arbitrary: fc.string({ unit: 'binary', maxLength: 40 }), weight: 1 },
-  { arbitrary: oddNumbers, weight: 2 },
-  { arbitrary: unspeakable, weight: 2 },
+  { arbitrary: oddNumbers, weight: 3 },
+  { arbitrary: unspeakable, weight: 4 },
   { arbitrary: oddShapes, weight: 3 },
 )
 const anyText = fc.oneof(repeated, oddTexts, fc.string({ unit: 'binary', maxLength: 40 }))
@@ -281,8 +281,14 @@ export interface Spoiled {
 /**
  * Values of which none, one or two parts at any depth are replaced, removed, repeated or wrapped.
  * Names of hosts and addresses get those of this machine alone: nothing is to be looked up or called elsewhere.
+ *
+ * @param favoursLast the last part is changed more often: in a call with one choice it is that choice
  */
-export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]): fc.Arbitrary<Spoiled> {
+export function spoiled(
+  source: fc.Arbitrary<unknown>,
+  places: readonly string[],
+  favoursLast = false,
+): fc.Arbitrary<Spoiled> {
   const change = fc.record({
     at: fc.nat({ max: 9999 }),
     how: fc.constantFrom(...Array(12).fill('replace'), 'remove', 'add', 'repeat', 'wrap'),
@@ -303,7 +309,7 @@ export function spoiled(source: fc.Arbitrary<unknown>, places: readonly string[]
     const found: string[] = []
     let result = value
     for (const { at, how, key, value: other, text, staysText, ...texts } of wanted) {
-      const path = pathIn(result, at)
+      const path = pathIn(result, at, favoursLast)
       const last = path.at(-1) ?? ''
       found.push(path.map(part => (/^\d+$/.test(part) ? '*' : part)).join('.'))
       result = changed(result, path, old => {
@@ -336,12 +342,12 @@ function fitting(name: string, { encoded, written }: { encoded: Later; written: 
   return /text|title|content/.test(name) ? written : undefined
 }
 
-/** The way to one part: often the last one, which in a call with one choice is that choice; of four, once to the whole or a group. */
-function pathIn(value: unknown, at: number): string[] {
+/** The way to one part: of four times, once to the whole or a group. */
+function pathIn(value: unknown, at: number, favoursLast: boolean): string[] {
   const paths = pathsOf(value)
   const ends = paths.filter(({ isEnd }) => isEnd)
   if (at % 4 === 0 || ends.length === 0) return paths[(at >> 2) % paths.length]!.path
-  return (at % 4 === 1 ? ends[(at >> 2) % ends.length]! : ends.at(-1)!).path
+  return (favoursLast && at % 4 > 1 ? ends.at(-1)! : ends[(at >> 2) % ends.length]!).path
 }
 
 /** The way to each part, the whole included. */
