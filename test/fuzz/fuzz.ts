@@ -98,6 +98,8 @@ class Run implements AsyncDisposable {
   #target: Target | undefined
   #report: FuzzReport
   readonly #known: Wrong[] = []
+  /** When a line said how far it is, s. */
+  #toldAt = 0
   /** Set once something is wrong: what follows makes it smaller. */
   #first: { requests: number; seconds: number; until: number } | undefined
 
@@ -151,8 +153,9 @@ class Run implements AsyncDisposable {
 
   #add(wrong: Wrong, inputs: Input[], seed: number, path: string): void {
     // A reply reaches whoever asks first: of a few together it may be another than the one that saw the fault.
-    const all = inputs.length <= 3 || !wrong.input ? inputs : [wrong.input]
-    const text = all.map(describe).join('\nwith\n')
+    const all = inputs.length > 3 && wrong.input ? [wrong.input] : inputs
+    const more = all.length > 10 ? `\nwith ${all.length - 10} more` : ''
+    const text = all.slice(0, 10).map(describe).join('\nwith\n') + more
     this.#known.push(wrong)
     const { requests, seconds } = this.#first!
     const finding: Finding = { what: wrong.message, input: text, seed, path, requests, seconds }
@@ -167,6 +170,10 @@ class Run implements AsyncDisposable {
     } else if (this.#report.requests >= this.#options.requests || this.#seconds >= this.#options.seconds)
       throw new Enough()
     const wrong = await this.#tried(inputs)
+    if (this.#seconds >= this.#toldAt + 60) {
+      this.#toldAt = this.#seconds
+      this.#options.onLine?.(`${this.#report.requests} requests in ${Math.round(this.#seconds)} s`)
+    }
     if (!wrong) return
     if (this.#known.some(known => isLike(wrong, known))) return this.#leaveWhenBroken()
     const { requests } = this.#report

@@ -143,7 +143,8 @@ export async function startTarget(options: { memoryMb: number; command?: string[
   let lost: string | undefined
   const seen = new Set<number>()
 
-  const read = async (): Promise<string | undefined> => {
+  /** @returns what is wrong, or how many messages came */
+  const read = async (): Promise<string | number> => {
     const { status, body } = await call('recv', { consumer: 'reader', timeout: 2, limit: 1000 })
     if (status !== 200) return `the reader's recv is answered with ${status} ${body.code}`
     for (const { text, redelivered } of body as Json[]) {
@@ -152,7 +153,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       if (seen.has(number) && !redelivered) return `message ${number} was delivered twice`
       seen.add(number)
     }
-    return undefined
+    return body.length
   }
 
   const target: Target = {
@@ -183,10 +184,12 @@ export async function startTarget(options: { memoryMb: number; command?: string[
         message({ id, user, items: [textItem(`number ${number}`)] }),
       ])
       if (!said) return 'an account whose WeChat answers honestly polls no more'
-      for (let tries = 0; tries < 6 && !seen.has(number); tries++) {
-        const wrong = await read()
-        lost = wrong
-        if (wrong) return wrong
+      // What came before it, of other accounts, is read first.
+      for (let inVain = 0; inVain < 6 && !seen.has(number); ) {
+        const came = await read()
+        if (typeof came === 'string') lost = came
+        if (lost) return lost
+        if (came === 0) inVain++
       }
       if (!seen.has(number)) lost = `message ${number} never came to its reader`
       return lost
