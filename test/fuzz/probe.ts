@@ -37,7 +37,7 @@ if (!Bun.isMainThread)
       if (mb < memoryMb || numbers[cell.ended]) return
       numbers[cell.ended] = 1
       process.kill(pid, 'SIGKILL')
-    }, 10)
+    }, 25)
     void (async () => {
       for (;;) {
         busyBefore = busyMsOf(pid)
@@ -49,7 +49,7 @@ if (!Bun.isMainThread)
         noted()
         askedAt = 0
         numbers[cell.asks]!++
-        await Bun.sleep(15)
+        await Bun.sleep(50)
       }
     })()
   }

@@ -129,11 +129,8 @@ export async function startTarget(options: { memoryMb: number; command?: string[
     const { status, text } = await post(`/tools/default/${tool}`, JSON.stringify(input), {}, withinMs)
     return { status, body: JSON.parse(text) as Json }
   }
-  const say = (token: string, msgs: unknown[]) => {
-    const reply: Reply = {
-      status: 200,
-      body: JSON.stringify({ ret: 0, msgs, get_updates_buf: `cursor${counted}` }),
-    }
+  const say = (token: string, cursor: string, msgs: unknown[]) => {
+    const reply: Reply = { status: 200, body: JSON.stringify({ ret: 0, msgs, get_updates_buf: cursor }) }
     return upstream.answer(token, reply)
   }
   const ids = { upload: '', session: '' }
@@ -180,16 +177,21 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       const id = String(7_450_000_000_000_000_000n + BigInt(number))
       // A logout without a name may have reached it, once the default one was logged out.
       restore()
-      const said = await say(tokens.get(steady)!, [
-        message({ id, user, items: [textItem(`number ${number}`)] }),
-      ])
-      if (!said) return 'an account whose WeChat answers honestly polls no more'
+      const cursor = `cursor${counted}`
+      const given = () =>
+        say(tokens.get(steady)!, cursor, [message({ id, user, items: [textItem(`number ${number}`)] })])
+      if (!(await given())) return 'an account whose WeChat answers honestly polls no more'
       // What came before it, of other accounts, is read first.
       for (let inVain = 0; inVain < 6 && !seen.has(number); ) {
         const came = await read()
-        if (typeof came === 'string') lost = came
-        if (lost) return lost
-        if (came === 0) inVain++
+        if (typeof came === 'string') {
+          lost = came
+          return lost
+        }
+        if (came > 0) continue
+        inVain++
+        // A check of the session may have ended the poll that carried it: WeChat gives it again until the cursor moves.
+        if (upstream.cursorOf(tokens.get(steady)!) !== cursor) await given()
       }
       if (!seen.has(number)) lost = `message ${number} never came to its reader`
       return lost
@@ -227,7 +229,7 @@ export async function startTarget(options: { memoryMb: number; command?: string[
     },
   }
   await call('recv', { consumer: 'reader', timeout: 0 })
-  await say(tokens.get(steady)!, [
+  await say(tokens.get(steady)!, 'cursor0', [
     message({ id: firstId, user: users[0], items: [textItem('first')] }),
     message({ id: '7460000000000000002', user: users[1], items: mediaItems }),
   ])

@@ -28,6 +28,8 @@ export interface Upstream extends AsyncDisposable {
   disarm(): void
   /** Whether an account with this token waits for messages now. */
   polls(token: string): boolean
+  /** The cursor that its last poll came with: where a message is given again when it was not acknowledged. */
+  cursorOf(token: string): string | undefined
   /** Answers the poll of an account, once there is one. @returns false when none came in time */
   answer(token: string, reply: Reply, withinMs?: number): Promise<boolean>
 }
@@ -40,6 +42,7 @@ export async function startUpstream(): Promise<Upstream> {
   const ledAstray: string[] = []
   const armed = new Map<Endpoint, Reply[]>()
   const waiting = new Map<string, Set<(reply: Reply) => void>>()
+  const cursors = new Map<string, string>()
   let sent = 7_470_000_000_000_000_000n
   let codes = 0
   const looks = new Map<string, number>()
@@ -66,7 +69,7 @@ export async function startUpstream(): Promise<Upstream> {
     })
 
   const honest: Record<Endpoint, (request: Request) => Reply | Promise<Reply>> = {
-    getupdates: request => held(request.headers.get('authorization')?.slice(7) ?? '', request.signal),
+    getupdates: request => held(tokenOf(request), request.signal),
     sendmessage: () => text(`{"ret":0,"message_id":${++sent}}`),
     getconfig: () => json({ ret: 0, typing_ticket: secrets.ticket }),
     sendtyping: () => json({ ret: 0 }),
@@ -90,7 +93,9 @@ export async function startUpstream(): Promise<Upstream> {
     ...{ hostname: '127.0.0.1', port: 0, idleTimeout: 0, development: false },
     async fetch(request): Promise<Response> {
       const endpoint = new URL(request.url).pathname.split('/').at(-1) as Endpoint
-      if (request.method === 'POST' && endpoint !== 'getupdates') await request.arrayBuffer()
+      const asked = request.method === 'POST' ? await request.text() : ''
+      if (endpoint === 'getupdates')
+        cursors.set(tokenOf(request), /"get_updates_buf":"(\w*)"/.exec(asked)?.[1] ?? '')
       const reply =
         (endpoint !== 'getupdates' && armed.get(endpoint)?.shift()) || (await honest[endpoint]?.(request))
       if (endpoint === 'download' && reply?.body === '') return new Response(stored)
@@ -109,6 +114,7 @@ export async function startUpstream(): Promise<Upstream> {
       // A login asks by itself, later.
       for (const endpoint of armed.keys()) if (endpoint !== 'get_qrcode_status') armed.delete(endpoint)
     },
+    cursorOf: token => cursors.get(token),
     polls: token => (waiting.get(token)?.size ?? 0) > 0,
     async answer(token, reply, withinMs = 30_000) {
       const until = performance.now() + withinMs
@@ -128,6 +134,7 @@ export async function startUpstream(): Promise<Upstream> {
   }
 }
 
+const tokenOf = (request: Request) => request.headers.get('authorization')?.slice(7) ?? ''
 const text = (body: string, status = 200): Reply => ({ status, body })
 const json = (value: unknown): Reply => text(JSON.stringify(value))
 
