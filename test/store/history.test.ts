@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../src/model/message.ts'
+import { gramsOf } from '../../src/store/bigram-index.ts'
 import type { HistoryFilter, Store } from '../../src/store/store.ts'
 import { failure } from '../support/failure.ts'
 import { message, open, openStore, sending, type TestStore } from './support.ts'
@@ -71,6 +72,26 @@ describe('text_contains', () => {
     one.store.insertReceived(session, 'b', [message(text), message('龘')])
     expect(contains(text, needle)).toBe(expected)
     expect(await texts(one.store, { session, text_contains: needle })).toHaveLength(expected ? 1 : 0)
+  })
+
+  test('a long text is found by any part of it, and costs the index one entry', async () => {
+    const text = Array.from({ length: 100_000 }, (_, n) => String.fromCodePoint(0x4e00 + (n % 20_000))).join(
+      '',
+    )
+    expect(gramsOf(text).length).toBeLessThan(10)
+    const session = `case${++cases}`
+    one.store.insertReceived(session, 'b', [message(`${text}%好`), message('好'), message('x')])
+    const found = (text_contains: string) => texts(one.store, { session, text_contains })
+    for (const [needle, times] of [
+      ['%好', 1],
+      ['好', 2],
+      [text.slice(50_000, 50_020), 1],
+      [text.slice(0, 5000), 1],
+      ['\ue000', 0],
+      ['\ue000\ue000\ue000', 0],
+      ['龘龘', 0],
+    ] as const)
+      expect(await found(needle)).toHaveLength(times)
   })
 
   test('agrees with a naive reading of the rule over random texts and needles', async () => {
