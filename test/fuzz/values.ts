@@ -55,9 +55,9 @@ const units = [
   ...['a', ' ', '\n', '\r\n', '\t', '\0', '\u001b[31m', '1', ',', '字', '😀', '\ud800', '\u202e', '\u200b'],
   ...['\u{e0041}', '\u0301'],
 ]
-const base64Units = ['=', 'A', '+/', '-_', '\n']
+const base64Units = ['=', '==', 'A', '/', '\n']
 const writtenUnits = ['`', '```\n', '~~~\n', '\n', ' ', 'a', '*', '>', '[', '](', '|', '#', '。', '😀']
-const ends = ['', '', 'A', 'a', '\n', '=', '!', '`', '\ud800']
+const ends = ['', 'A', 'a', '\n', '=', '!', '`', '\ud800']
 
 /**
  * Long strings of one thing again and again, or of a pattern of a few: what backtracks, recurses or copies shows itself on
@@ -232,10 +232,14 @@ export function valid(
       })
     case 'boolean':
       return fc.boolean()
-    case 'array':
-      return fc.array(valid(schema.items ?? {}, known, resolve, name), {
-        maxLength: Math.min(schema.maxItems ?? 3, 3),
-      })
+    case 'array': {
+      const entry = valid(schema.items ?? {}, known, resolve, name)
+      // Mostly one: of several the first that is refused hides the others.
+      return fc.oneof(
+        { arbitrary: fc.tuple(entry), weight: 3 },
+        { arbitrary: fc.array(entry, { maxLength: Math.min(schema.maxItems ?? 3, 3) }), weight: 1 },
+      )
+    }
     case 'object': {
       const fields = Object.entries(schema.properties ?? {}).map(([key, field]) => ({
         key,
@@ -297,7 +301,7 @@ export function spoiled(
     staysText: fc.nat({ max: 3 }).map(chance => chance > 0),
     key: fc.oneof(fc.constantFrom('__proto__', 'toString', 'constructor', 'x', ''), anyText),
     value: hostile,
-    encoded: repeatedOf(base64Units, sized(3)),
+    encoded: repeatedOf(base64Units, sized(4)),
     written: repeatedOf(writtenUnits, sized(3)),
   })
   const changes = fc.oneof(
