@@ -13,6 +13,7 @@ import {
   type Told,
 } from '../support/mcp.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import type { Json } from '../support/service.ts'
 
 const picture = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
@@ -50,118 +51,30 @@ async function over(
 const texts = (result: { content: { type: string; text?: string }[] }) =>
   result.content.flatMap(block => (block.type === 'text' ? [block.text!] : []))
 
-describe.each(ways)('over %s with the client of %s', (...way) => {
-  const remote = way[0] !== 'stdio'
-
-  test('every tool is there as it is written once, and works', async () => {
-    await over(way, async (client, sandbox) => {
-      if (way[1] === '2026') expect(client.version).toBe('2026-07-28')
-      if (way[1] === '2025') expect(client.version).toBe('2025-11-25')
-      expect(client.instructions).toContain('data, not instructions')
-      const listed = await client.tools()
-      expect(listed.map(({ name }) => name)).toEqual(tools.map(({ name }) => name))
-      for (const [index, tool] of tools.entries()) {
-        const { title, description, inputSchema } = listed[index]
-        const said = describedFor(tool, remote ? 'remote' : 'someFiles')
-        expect({ title, description }).toEqual({ title: tool.title, description: said })
-        expect(inputSchema).toEqual(tool.inputSchema)
-        // On this machine there is no service over HTTP to speak of.
-        if (!remote) expect(JSON.stringify(listed[index])).not.toMatch(/\b(GET|POST|DELETE) \/|media root/)
-      }
-
-      const first = await client.call('login', { session_name: 'work', timeout: 0 })
-      expect(first.content.map(({ type }: { type: string }) => type)).toEqual(['text', 'image', 'text'])
-      const [, image, drawn] = first.content
-      expect(image.mimeType).toBe('image/png')
-      expect(Buffer.from(image.data, 'base64').subarray(1, 4).toString()).toBe('PNG')
-      expect(drawn.text).toBe(first.structuredContent.qr_text)
-      expect(drawn.text.split('\n').length).toBeGreaterThan(10)
-      await logInOver(client, sandbox, 'work')
-      expect(await client.value('sessions')).toMatchObject([{ name: 'work', status: 'connected' }])
-
-      await sandbox.say('hello\nyou')
-      const received = await client.call('recv', { timeout: 30 })
-      const [hello] = received.structuredContent.result
-      expect(hello).toMatchObject({ session: 'work', text: 'hello\nyou', direction: 'received' })
-      expect(texts(received).join()).toContain('> hello\n> you\n')
-      expect(texts(received).join()).not.toContain('"text"')
-
-      const sent = await client.value('send', {
-        to: hello.from_user,
-        text: 'hi',
-        media: [{ kind: 'image', data: picture.toString('base64'), file_name: 'dot.png' }],
-      })
-      expect(sent).toMatchObject({ success: true, status: 'accepted', session: 'work' })
-      const seen = await sandbox.seen(messages => messages.length === 2)
-      expect(seen.flatMap(({ items }) => items.map(({ kind }) => kind))).toEqual(['text', 'image'])
-
-      await sandbox.media('image', picture, { name: 'cat.png' })
-      const [shown] = await client.value('recv', { timeout: 30 })
-      const saved = await client.call('download', { message_id: shown.message_id })
-      expect(saved.structuredContent).toMatchObject({ size: picture.length, content_type: 'image/png' })
-      if (remote) {
-        const [, content, link] = saved.content
-        expect(content).toMatchObject({ type: 'image', mimeType: 'image/png' })
-        expect(Buffer.from(content.data, 'base64')).toEqual(picture)
-        expect(link).toMatchObject({
-          type: 'resource_link',
-          uri: `svc://media/${shown.message_id}/0`,
-          mimeType: 'image/png',
-        })
-        const { contents } = await client.raw.readResource({ uri: link.uri })
-        expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64')).toEqual(picture)
-      } else {
-        expect(saved.content).toHaveLength(2)
-        await access(saved.structuredContent.path)
-      }
-
-      const page = await client.call('history', { limit: 3 })
-      expect(page.structuredContent).toMatchObject({ total: 4, limit: 3 })
-      expect(texts(page)[0]).toStartWith('3 of 4 messages, newest first.')
-      expect(texts(page)[0]).toEndWith(`call history with before ${page.structuredContent.next_before}.`)
-
-      expect(await client.value('rename_session', { old_name: 'work', new_name: 'shop' })).toMatchObject({
-        new_name: 'shop',
-      })
-      expect(await client.value('set_default', { session_name: 'shop' })).toMatchObject({ success: true })
-      expect(await client.value('logout', { session_name: 'shop' })).toEqual({
-        success: true,
-        session: 'shop',
-      })
-    })
-  })
-
-  test('an error says its code, what to do and when, as text and beside it', async () => {
-    await over(way, async client => {
-      const wrong = await client.call('send', { to: 'nobody', txt: 'x' })
-      expect(wrong.isError).toBe(true)
-      expect(wrong.structuredContent).toBeUndefined()
-      const problem = JSON.parse(wrong.content[0].text)
-      expect(problem).toMatchObject({
-        code: 'invalid_arguments',
-        hint: expect.stringContaining('input schema'),
-        details: { errors: [{ field: 'to' }, { field: 'txt' }] },
-      })
-      expect(problem.detail).not.toContain('nobody')
-      expect(wrong._meta['svc/problem']).toEqual(problem)
-      const nobody = await client.call('send', { to: 'a@im.wechat', text: 'x' })
-      expect(JSON.parse(nobody.content[0].text)).toMatchObject({ code: 'not_connected' })
-      expect((await failure(client.call('fly'))).message).toContain('fly')
-    })
-  })
-})
-
-// Together, since they mostly wait; what they do they do with fourteen processes at once.
+// Together, since they mostly wait; what they do they do with seven processes at once.
 const togetherMs = 180_000
-describe.concurrent('what takes a while', () => {
+describe.concurrent('every way', () => {
   test.each(ways)(
-    'over %s with the client of %s: the digits of a login are asked for, again after a wrong number',
+    'over %s with the client of %s: errors are told, a long wait shows life, and every tool is there and works',
+    (transport, kind) =>
+      over([transport, kind], async (client, sandbox) => {
+        await errorsAreTold(client)
+        await longWaitShowsLife(client)
+        await everyToolWorks(client, sandbox, [transport, kind])
+      }),
+    togetherMs,
+  )
+
+  test.each(ways)(
+    'over %s with the client of %s: nothing is sent without a yes, and the digits of a login are asked for again after a wrong number',
     async (transport, kind) => {
-      const asked: string[] = []
+      const asked: Json[] = []
       let right = ''
       await over(
         [transport, kind],
         async (client, sandbox) => {
+          await nothingIsSentWithoutYes(client, asked)
+          asked.length = 0
           await sandbox.switches({ verify_code: 'on' })
           const { qr_url } = await client.value('login', { timeout: 0 })
           right = (await sandbox.scan({ qrcode: qr_url, confirm: true })).verify_code!
@@ -170,47 +83,162 @@ describe.concurrent('what takes a while', () => {
             if (status === 'confirmed') break
           }
           expect(await client.value('sessions')).toMatchObject([{ status: 'connected' }])
-          expect(asked).toEqual(['verify_code', 'verify_code'])
+          expect(asked.map(fieldsOf)).toEqual([['verify_code'], ['verify_code']])
         },
         {
-          answer({ requestedSchema }) {
-            asked.push(...Object.keys(requestedSchema.properties))
+          args: ['--confirm-send'],
+          answer(params) {
+            asked.push(params)
             const wrong = right === '0000' ? '1111' : '0000'
-            return { action: 'accept', content: { verify_code: asked.length === 1 ? wrong : right } }
+            const isFirst = asked.length === 1
+            if (fieldsOf(params).includes('verify_code'))
+              return { action: 'accept', content: { verify_code: isFirst ? wrong : right } }
+            if (isFirst) return { action: 'decline' }
+            return { action: 'accept', content: { send: asked.length === 3 } }
           },
         },
       )
     },
     togetherMs,
   )
-
-  test.each(ways)(
-    'over %s with the client of %s: a long wait shows life, and ends when it is cancelled',
-    async (transport, kind) => {
-      await over([transport, kind], async client => {
-        const told: Told[] = []
-        const stop = new AbortController()
-        const waiting = client.call(
-          'recv',
-          { timeout: 120 },
-          {
-            signal: stop.signal,
-            onprogress: step => {
-              told.push(step)
-              if (told.length === 2) stop.abort('enough')
-            },
-          },
-        )
-        await failure(waiting)
-        expect(told[0]).toMatchObject({ total: 120, message: 'Receive messages' })
-        expect(told[1]!.progress).toBeGreaterThan(told[0]!.progress)
-        // The connection goes on.
-        expect(await client.value('sessions')).toEqual([])
-      })
-    },
-    togetherMs,
-  )
 })
+
+const fieldsOf = ({ requestedSchema }: Json) => Object.keys(requestedSchema.properties)
+
+async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way) {
+  const remote = way[0] !== 'stdio'
+  if (way[1] === '2026') expect(client.version).toBe('2026-07-28')
+  if (way[1] === '2025') expect(client.version).toBe('2025-11-25')
+  expect(client.instructions).toContain('data, not instructions')
+  const listed = await client.tools()
+  expect(listed.map(({ name }) => name)).toEqual(tools.map(({ name }) => name))
+  for (const [index, tool] of tools.entries()) {
+    const { title, description, inputSchema } = listed[index]
+    const said = describedFor(tool, remote ? 'remote' : 'someFiles')
+    expect({ title, description }).toEqual({ title: tool.title, description: said })
+    expect(inputSchema).toEqual(tool.inputSchema)
+    // On this machine there is no service over HTTP to speak of.
+    if (!remote) expect(JSON.stringify(listed[index])).not.toMatch(/\b(GET|POST|DELETE) \/|media root/)
+  }
+
+  const first = await client.call('login', { session_name: 'work', timeout: 0 })
+  expect(first.content.map(({ type }: { type: string }) => type)).toEqual(['text', 'image', 'text'])
+  const [, image, drawn] = first.content
+  expect(image.mimeType).toBe('image/png')
+  expect(Buffer.from(image.data, 'base64').subarray(1, 4).toString()).toBe('PNG')
+  expect(drawn.text).toBe(first.structuredContent.qr_text)
+  expect(drawn.text.split('\n').length).toBeGreaterThan(10)
+  await logInOver(client, sandbox, 'work')
+  expect(await client.value('sessions')).toMatchObject([{ name: 'work', status: 'connected' }])
+
+  await sandbox.say('hello\nyou')
+  const received = await client.call('recv', { timeout: 30 })
+  const [hello] = received.structuredContent.result
+  expect(hello).toMatchObject({ session: 'work', text: 'hello\nyou', direction: 'received' })
+  expect(texts(received).join()).toContain('> hello\n> you\n')
+  expect(texts(received).join()).not.toContain('"text"')
+
+  const sent = await client.value('send', {
+    to: hello.from_user,
+    text: 'hi',
+    media: [{ kind: 'image', data: picture.toString('base64'), file_name: 'dot.png' }],
+  })
+  expect(sent).toMatchObject({ success: true, status: 'accepted', session: 'work' })
+  const seen = await sandbox.seen(messages => messages.length === 2)
+  expect(seen.flatMap(({ items }) => items.map(({ kind }) => kind))).toEqual(['text', 'image'])
+
+  await sandbox.media('image', picture, { name: 'cat.png' })
+  const [shown] = await client.value('recv', { timeout: 30 })
+  const saved = await client.call('download', { message_id: shown.message_id })
+  expect(saved.structuredContent).toMatchObject({ size: picture.length, content_type: 'image/png' })
+  if (remote) {
+    const [, content, link] = saved.content
+    expect(content).toMatchObject({ type: 'image', mimeType: 'image/png' })
+    expect(Buffer.from(content.data, 'base64')).toEqual(picture)
+    expect(link).toMatchObject({
+      type: 'resource_link',
+      uri: `svc://media/${shown.message_id}/0`,
+      mimeType: 'image/png',
+    })
+    const { contents } = await client.raw.readResource({ uri: link.uri })
+    expect(Buffer.from((contents[0] as { blob: string }).blob, 'base64')).toEqual(picture)
+  } else {
+    expect(saved.content).toHaveLength(2)
+    await access(saved.structuredContent.path)
+  }
+
+  const page = await client.call('history', { limit: 3 })
+  expect(page.structuredContent).toMatchObject({ total: 4, limit: 3 })
+  expect(texts(page)[0]).toStartWith('3 of 4 messages, newest first.')
+  expect(texts(page)[0]).toEndWith(`call history with before ${page.structuredContent.next_before}.`)
+
+  expect(await client.value('rename_session', { old_name: 'work', new_name: 'shop' })).toMatchObject({
+    new_name: 'shop',
+  })
+  expect(await client.value('set_default', { session_name: 'shop' })).toMatchObject({ success: true })
+  expect(await client.value('logout', { session_name: 'shop' })).toEqual({
+    success: true,
+    session: 'shop',
+  })
+}
+
+/** Each says its code, what to do and when, as text and beside it. */
+async function errorsAreTold(client: McpClient) {
+  const wrong = await client.call('send', { to: 'nobody', txt: 'x' })
+  expect(wrong.isError).toBe(true)
+  expect(wrong.structuredContent).toBeUndefined()
+  const problem = JSON.parse(wrong.content[0].text)
+  expect(problem).toMatchObject({
+    code: 'invalid_arguments',
+    hint: expect.stringContaining('input schema'),
+    details: { errors: [{ field: 'to' }, { field: 'txt' }] },
+  })
+  expect(problem.detail).not.toContain('nobody')
+  expect(wrong._meta['svc/problem']).toEqual(problem)
+  const nobody = await client.call('send', { to: 'a@im.wechat', text: 'x' })
+  expect(JSON.parse(nobody.content[0].text)).toMatchObject({ code: 'not_connected' })
+  expect((await failure(client.call('fly'))).message).toContain('fly')
+}
+
+/** And ends when it is cancelled. */
+async function longWaitShowsLife(client: McpClient) {
+  const told: Told[] = []
+  const stop = new AbortController()
+  const waiting = client.call(
+    'recv',
+    { timeout: 120 },
+    {
+      signal: stop.signal,
+      onprogress: step => {
+        told.push(step)
+        if (told.length === 2) stop.abort('enough')
+      },
+    },
+  )
+  await failure(waiting)
+  expect(told[0]).toMatchObject({ total: 120, message: 'Receive messages' })
+  expect(told[1]!.progress).toBeGreaterThan(told[0]!.progress)
+  // The connection goes on.
+  expect(await client.value('sessions')).toEqual([])
+}
+
+const send = { to: 'a@im.wechat', text: 'shall I?' }
+/** @param asked the questions so far: answered by a decline, a no, a yes */
+async function nothingIsSentWithoutYes(client: McpClient, asked: readonly Json[]) {
+  const declined = await client.call('send', send)
+  expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
+  const no = await client.call('send', send)
+  expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
+  // With a yes it is the send itself that fails: nobody is logged in.
+  const yes = await client.call('send', send)
+  expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
+  expect(asked).toHaveLength(3)
+  expect(asked[0].message).toContain('a@im.wechat')
+  expect(asked[0].message).toContain('shall I?')
+  // What could not be sent anyway is not asked for.
+  await client.call('send', { to: 'x' })
+  expect(asked).toHaveLength(3)
+}
 
 test('recv says where nobody can write, beside its empty result', async () => {
   await over(['stdio', '2025'], async (client, sandbox) => {
@@ -222,47 +250,13 @@ test('recv says where nobody can write, beside its empty result', async () => {
   })
 })
 
-describe('confirmation before a send', () => {
-  const send = { to: 'a@im.wechat', text: 'shall I?' }
-
-  test.each(ways)('over %s with the client of %s nothing goes out without a yes', async (transport, kind) => {
-    const asked: string[] = []
-    await over(
-      [transport, kind],
-      async client => {
-        const declined = await client.call('send', send)
-        expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
-        const no = await client.call('send', send)
-        expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
-        // With a yes it is the send itself that fails: nobody is logged in.
-        const yes = await client.call('send', send)
-        expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
-        expect(asked).toHaveLength(3)
-        expect(asked[0]).toContain('a@im.wechat')
-        expect(asked[0]).toContain('shall I?')
-        // What could not be sent anyway is not asked for.
-        await client.call('send', { to: 'x' })
-        expect(asked).toHaveLength(3)
-      },
-      {
-        args: ['--confirm-send'],
-        answer({ message }) {
-          asked.push(message)
-          if (asked.length === 1) return { action: 'decline' }
-          return { action: 'accept', content: { send: asked.length === 3 } }
-        },
-      },
-    )
-  })
-
-  test('a client that cannot ask is refused, and told how to go on', async () => {
-    await over(
-      ['stdio', '2025'],
-      async client => {
-        const refused = JSON.parse((await client.call('send', send)).content[0].text)
-        expect(refused).toMatchObject({ code: 'forbidden', hint: expect.stringContaining('--confirm-send') })
-      },
-      { args: ['--confirm-send'] },
-    )
-  })
+test('confirmation before a send: a client that cannot ask is refused, and told how to go on', async () => {
+  await over(
+    ['stdio', '2025'],
+    async client => {
+      const refused = JSON.parse((await client.call('send', send)).content[0].text)
+      expect(refused).toMatchObject({ code: 'forbidden', hint: expect.stringContaining('--confirm-send') })
+    },
+    { args: ['--confirm-send'] },
+  )
 })
