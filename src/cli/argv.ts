@@ -1,6 +1,7 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
-import type { Command } from 'commander'
+import { Command } from 'commander'
 import { optionTable } from '../config.ts'
+import { quiet } from './command.ts'
 import { isCommand } from './commands.ts'
 
 /**
@@ -14,8 +15,14 @@ export function namedBy(program: Command, args: readonly string[]): string[] {
   for (const word of args) {
     if (word.startsWith('-')) break
     const next = command.commands.find(one => one.name() === word)
-    if (!next && command === program) program.parse([word], { from: 'user' })
-    if (!next) break
+    if (!next) {
+      // The library says what was meant, by its idea of what is similar.
+      const probe = quiet(new Command()).helpCommand(false)
+      for (const one of command.createHelp().visibleCommands(command)) probe.command(one.name())
+      if (probe.commands.length > 0 && command.registeredArguments.length === 0)
+        probe.parse([word], { from: 'user' })
+      break
+    }
     command = next
     path.push(word)
   }

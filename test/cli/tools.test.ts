@@ -302,7 +302,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
       "unknown command 'renam' (Did you mean rename?)",
       'See svc sessions --help.',
     ],
-    [['rename', 'a', 'b'], "unknown command 'rename' (Did you mean sessions rename?)", 'See svc --help.'],
+    [['rename', 'a', 'b'], "unknown command 'rename'", 'See svc --help.'],
     [
       ['send', 'a@b', 'hi', 'there'],
       "too many arguments for 'send': put the text in quotes",
