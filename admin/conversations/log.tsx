@@ -1,7 +1,6 @@
 /** The messages of a conversation, as far as they are in view. */
 
 import { useComputed, useSignal } from '@preact/signals'
-import { observeElementRect } from '@tanstack/virtual-core'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { navigate } from 'wouter-preact/use-browser-location'
 import type { Message } from '../api.ts'
@@ -17,11 +16,10 @@ import { rowOf } from './quotes.ts'
 import { useMarkRead } from './read-marks.ts'
 import { RowView } from './row-view.tsx'
 import { heightOf, rowsOf } from './rows.ts'
+import { nearPx, useStayAtEnd } from './stay-at-end.ts'
 import type { Thread } from './thread.ts'
 import { useVirtual } from './virtual.ts'
 
-/** So near to the end counts as being there. */
-const nearPx = 80
 /** More is loaded when so few rows are left in a direction. */
 const aheadRows = 20
 
@@ -38,6 +36,8 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const unfolded = useMemo(() => new Set<number>(), [thread])
   const hasNewer = thread.hasNewer.value
   const hadNewer = useRef(hasNewer)
+  const hasFailed = thread.state.value === 'failed'
+  const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
   const list = useVirtual({
     count: rows.length,
@@ -56,12 +56,6 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     // What was left out between is no news.
     followOnAppend: !hasNewer && !hadNewer.current,
     scrollEndThreshold: nearPx,
-    observeElementRect: (list, tell) =>
-      observeElementRect(list, rect => {
-        tell(rect)
-        // Where one writes has grown: the end stays in view.
-        if (atEnd.peek() && positioned.current === thread) list.scrollToEnd()
-      }),
     onChange: () => look(),
   })
   hadNewer.current = hasNewer
@@ -69,7 +63,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const look = () => {
     const { range } = list
     if (!range || rows.length === 0 || positioned.current !== thread) return
-    const end = list.isAtEnd(nearPx)
+    const end = stays.current || list.isAtEnd(nearPx)
     if (end !== atEnd.peek()) atEnd.value = end
     if (end && unseen.peek() > 0) unseen.value = 0
     if (range.startIndex < aheadRows && thread.hasOlder.peek()) void thread.older()
@@ -89,13 +83,15 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     if (index >= 0 && shown.current !== place.m) {
       shown.current = place.m
       positioned.current = thread
+      stays.current = false
       list.scrollToIndex(index, { align: 'center' })
     } else if (positioned.current !== thread) {
       positioned.current = thread
       const unreadAt = rows.findIndex(({ unreadFromHere }) => unreadFromHere)
       if (unreadAt > 0) list.scrollToIndex(unreadAt, { align: 'start' })
       // Few unread ones leave the end in view.
-      if (unreadAt <= 0 || list.isAtEnd(nearPx)) list.scrollToEnd()
+      stays.current = unreadAt <= 0 || list.isAtEnd(nearPx)
+      if (stays.current) list.scrollToEnd()
     }
     if (place.m === undefined) shown.current = undefined
   }, [ready, rows, place.m, thread])
@@ -127,7 +123,10 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     if (thread.hasNewer.peek()) {
       positioned.current = undefined
       await thread.open()
-    } else list.scrollToEnd()
+    } else {
+      stays.current = true
+      list.scrollToEnd()
+    }
   }
 
   useMarkRead(thread, atEnd)
@@ -143,7 +142,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   )
   const onAgain = useCallback((message: Message, queue: boolean) => desk.again(message, queue), [desk])
 
-  if (thread.state.value === 'failed') {
+  if (hasFailed) {
     return (
       <div class="log empty">
         <h2>{errorText(thread.error.value).title}</h2>

@@ -1,0 +1,88 @@
+import { expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { hasBrowser, withPanel } from '../support/panel.ts'
+
+const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
+const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })
+
+/** How far the end is out of view, once nothing moves any more. */
+const away = (page: Page): Promise<number> =>
+  log(page).evaluate(async it => {
+    const rest = () => it.scrollHeight - it.clientHeight - it.scrollTop
+    const shape = () => `${it.scrollHeight} ${it.clientHeight} ${it.scrollTop}`
+    for (let before = '', still = 0; still < 12; before = shape()) {
+      await new Promise(done => requestAnimationFrame(done))
+      still = before === shape() ? still + 1 : 0
+    }
+    return Math.round(rest())
+  })
+
+const pictureOf = (page: Page, width: number, height: number): Promise<number[]> =>
+  page.evaluate(
+    async size => {
+      const canvas = Object.assign(document.createElement('canvas'), size)
+      canvas.getContext('2d')!.fillRect(0, 0, size.width, size.height)
+      const blob = await new Promise<Blob | null>(done => canvas.toBlob(done))
+      return [...new Uint8Array(await blob!.arrayBuffer())]
+    },
+    { width, height },
+  )
+
+for (const viewport of [
+  { width: 1280, height: 800 },
+  { width: 390, height: 844 },
+]) {
+  test.skipIf(!hasBrowser)(`the end of the chat stays in view, ${viewport.width} wide`, async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    await sandbox.bulk(60, 'message {n} with some words, so that it takes more than one line on a phone')
+    await panel.receive(60)
+    const page = await panel.open({
+      path: `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`,
+      viewport,
+    })
+    await log(page).getByText('message 60 ').waitFor()
+    const found: Record<string, number> = { 'when it opens': await away(page) }
+    const tall = Buffer.from(await pictureOf(page, 300, 900))
+    const file = (name: string) => ({ name, mimeType: 'image/png', buffer: tall })
+
+    await page
+      .locator('input[type=file]')
+      .setInputFiles([file('a.png'), file('b.png'), { ...file('c.pdf'), mimeType: 'application/pdf' }])
+    await page.getByRole('button', { name: 'Remove c.pdf' }).waitFor()
+    found['with files attached'] = await away(page)
+    await field(page).fill('several\nlines\nof\ntext')
+    found['while more is written'] = await away(page)
+    await field(page).press('Enter')
+    await sandbox.seen(messages => messages.length === 4)
+    await log(page).getByText('Sent', { exact: true }).nth(3).waitFor()
+    await log(page).locator('.picture:not(.loading)').nth(1).waitFor()
+    found['after text and files were sent'] = await away(page)
+
+    await sandbox.media('image', tall)
+    await log(page).locator('article.in .picture:not(.loading) img').waitFor()
+    found['after a picture has grown'] = await away(page)
+    await page.setViewportSize({ width: viewport.width, height: 500 })
+    found['with a keyboard on the screen'] = await away(page)
+    await page.setViewportSize(viewport)
+    found['without it'] = await away(page)
+    await sandbox.say('line\n'.repeat(12))
+    await log(page).getByText('line').first().waitFor()
+    found['after a long message came'] = await away(page)
+    expect(Object.entries(found).filter(([, px]) => px > 1)).toEqual([])
+
+    // Whoever reads above is left alone.
+    await log(page).hover()
+    await page.mouse.wheel(0, -700)
+    await panel.until('it has moved', async () => (await away(page)) > 500)
+    const first = () => log(page).evaluate(it => it.scrollTop)
+    const before = await first()
+    await sandbox.say('not to be followed')
+    await page.getByRole('button', { name: '1 new message' }).waitFor()
+    await sandbox.media('image', tall)
+    await page.getByRole('button', { name: '2 new messages' }).waitFor()
+    await away(page)
+    expect(Math.abs((await first()) - before)).toBeLessThan(2)
+    expect(panel.complaints).toEqual([])
+  })
+}
