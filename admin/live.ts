@@ -71,12 +71,29 @@ function heard(message: Message): void {
       const updated: Conversation = {
         ...(known ?? { session, user_id: userId, unread: 0 }),
         last_message: message,
-        unread: Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
+        // Whoever answers has read.
+        unread: isNew && !counts ? 0 : Math.min(100, (known?.unread ?? 0) + (counts ? 1 : 0)),
       }
       conversations.value = [updated, ...all.filter(one => one !== known)]
     }
   }
   for (const listener of listeners) listener(message)
+}
+
+interface ReadMark {
+  session: string
+  user_id: string
+  /** Row id of the newest message that was looked at. */
+  up_to: number
+}
+
+/** Somebody looked at a conversation, here or elsewhere. */
+function wasRead({ session, user_id, up_to }: ReadMark): void {
+  const known = conversationOf(session, user_id)
+  if (!known || known.unread === 0) return
+  if (known.last_message.id <= up_to) {
+    conversations.value = conversations.value!.map(one => (one === known ? { ...one, unread: 0 } : one))
+  } else void refresh().catch(() => {})
 }
 
 /** The windows and quotas of the sessions' users, as far as the conversations show them. */
@@ -116,6 +133,7 @@ export function follow(): void {
       void refresh().catch(failed)
     })
     source.addEventListener('message', event => heard(JSON.parse(event.data) as Message))
+    source.addEventListener('read', event => wasRead(JSON.parse(event.data) as ReadMark))
     source.addEventListener('sessions', event => {
       batch(() => {
         sessions.value = (JSON.parse(event.data) as { sessions: SessionWithUsers[] }).sessions

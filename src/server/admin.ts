@@ -113,7 +113,10 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
   )
   addAccountRoutes(app, context, { status, sessions })
-  addMessageRoutes(app, context, { maxUploadBytes: config.maxUploadBytes, log })
+  addMessageRoutes(app, context, {
+    ...{ maxUploadBytes: config.maxUploadBytes, log },
+    onRead: mark => events.tell('read', mark),
+  })
   app.get('/api/events', ({ request }) => events.open(() => !access.refusal(request, false)), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,
@@ -214,7 +217,7 @@ const liveDetail = {
   operationId: 'events',
   summary: 'Live changes',
   description:
-    'Server-sent events: hello at the start, message (also when the status of a sent one changes), sessions, status.',
+    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, status.',
   tags: ['panel'],
   ...noted({ errors: doorErrors }),
 }

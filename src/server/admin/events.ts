@@ -65,6 +65,11 @@ export class PanelEvents {
     })
   }
 
+  /** Tells all panels of what one of them did. */
+  tell(name: string, data: object): void {
+    this.#tell(this.#event(name, data))
+  }
+
   /** Ends all streams. */
   stop(): void {
     this.#stopped = true

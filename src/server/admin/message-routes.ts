@@ -1,4 +1,5 @@
 /** The panel's messages: conversations, pages of them, sending, media, what waits, and how much goes on. */
+import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { SendResult } from '../../model/message.ts'
 import type { Log } from '../../platform/log.ts'
@@ -22,7 +23,12 @@ import {
 export function addMessageRoutes(
   app: Elysia,
   context: PanelContext,
-  options: { maxUploadBytes: number; log: Log },
+  options: {
+    maxUploadBytes: number
+    log: Log
+    /** Tells the open panels. */
+    onRead(mark: Static<typeof ReadBody>): void
+  },
 ): void {
   const { gateway } = context
   addJsonRoute(app, context, {
@@ -49,6 +55,7 @@ export function addMessageRoutes(
     errors: ['store_unavailable'],
     run: async ({ body }) => {
       await gateway.conversations.markRead(body.session, body.user_id, body.up_to)
+      options.onRead(body)
       return { success: true }
     },
   })
