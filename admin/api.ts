@@ -167,6 +167,12 @@ export const api = {
     request<Login>('POST', '/api/sessions/login/code', { login_id: loginId, verify_code: verifyCode }),
   cancelLogin: (loginId: string) =>
     request<{ success: boolean }>('POST', '/api/sessions/login/cancel', { login_id: loginId }),
+  /** While the page goes: the answer is of no interest. */
+  leaveLogin: (loginId: string): void =>
+    void fetch('/api/sessions/login/cancel', {
+      ...{ method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' } },
+      body: JSON.stringify({ login_id: loginId, left: true }),
+    }).catch(() => {}),
   check: (name: string) => request<SessionCheck>('POST', `/api/sessions/${part(name)}/check`, {}),
   logout: (name: string) => request<{ success: boolean }>('POST', `/api/sessions/${part(name)}/logout`, {}),
   rename: (name: string, newName: string) =>

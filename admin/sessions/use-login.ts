@@ -50,7 +50,13 @@ export function useLogin(name: string, atOnce: boolean): Following {
     void follow(name, asked, show, left.signal)
       .then(end => end && !left.signal.aborted && setProgress(end))
       .catch(error => !left.signal.aborted && setProgress({ step: 'failed', error }))
+    const onHide = () => {
+      const login = latest.current
+      if (login && isOpen(login)) api.leaveLogin(login.login_id)
+    }
+    addEventListener('pagehide', onHide)
     return () => {
+      removeEventListener('pagehide', onHide)
       left.abort()
       const login = latest.current
       if (login && isOpen(login)) void api.cancelLogin(login.login_id).catch(() => {})

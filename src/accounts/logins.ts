@@ -41,7 +41,12 @@ interface Entry {
   read: boolean
   /** Revision that the last call of `login` was told. */
   told: number
+  /** How often somebody asked how it goes. */
+  asked: number
 }
+
+/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there asks again within 25 s. */
+const leftMs = 40_000
 
 export class Logins {
   readonly #ports: LoginPorts
@@ -130,6 +135,7 @@ export class Logins {
         ? this.#entries.get(sessionKey(sessionName(session ?? '')))
         : this.#byId(login_id)
     if (!entry) throw noLogin()
+    entry.asked++
     await this.#begun(entry)
     const news = seen !== undefined && seen !== entry.driver.revision
     if (!news) await entry.driver.waitForChange(timeoutMs, signal)
@@ -152,6 +158,16 @@ export class Logins {
   callOff(loginId: string): boolean {
     const entry = this.#byId(loginId)
     return entry !== undefined && !entry.driver.confirmed && this.cancel(entry.driver.name)
+  }
+
+  /** The page that followed it was left: it is called off soon, unless somebody asks for it or has scanned the code. */
+  async leave(loginId: string): Promise<void> {
+    const entry = this.#byId(loginId)
+    if (!entry) return
+    const { asked, driver } = entry
+    const { clock, closing } = this.#runtime
+    await clock.sleep(leftMs, closing)
+    if (entry.asked === asked && (await driver.status()).status === 'waiting') this.callOff(loginId)
   }
 
   #byId(loginId: string): Entry | undefined {
@@ -195,6 +211,7 @@ export class Logins {
   /** The state, for a caller of `login`. */
   async #tell(entry: Entry): Promise<{ status: LoginStatus; entry: Entry }> {
     entry.told = entry.driver.revision
+    entry.asked++
     return { status: await this.#status(entry), entry }
   }
 
@@ -238,7 +255,14 @@ export class Logins {
       return other
     }
     this.#checkRoom(name, records, most())
-    const entry: Entry = { driver, started: driver.start(), force, read: false, told: driver.revision }
+    const entry: Entry = {
+      driver,
+      started: driver.start(),
+      force,
+      read: false,
+      told: driver.revision,
+      asked: 0,
+    }
     this.#entries.set(key, entry)
     try {
       await this.#begun(entry)

@@ -135,6 +135,7 @@ export interface PanelGateway extends Gateway {
     giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow>
     /** @returns whether it was under way */
     callOff(loginId: string): boolean
+    leave(loginId: string): Promise<void>
   }
   readonly conversations: {
     /** The newest first. */

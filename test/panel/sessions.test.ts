@@ -76,6 +76,32 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('a login whose page was left ends within a minute, one that was scanned goes on', async () => {
+    await using panel = await withPanel()
+    const logins = async () =>
+      (await panel.gateway.accounts.list()).filter(one => one.status === 'logging_in').map(({ name }) => name)
+    const begin = async (name: string) => {
+      const page = await panel.open({ path: `/sessions/${name}/login` })
+      await dialog(page).getByRole('button', { name: 'Show the QR code' }).click()
+      await code(page).waitFor()
+      return page
+    }
+    const scanned = await begin('scanned')
+    await panel.sandbox.scan({})
+    await dialog(scanned).getByText('Confirm on the phone').waitFor()
+    const left = await begin('left')
+    const stays = await begin('stays')
+    await left.goto('about:blank')
+    await scanned.close({ runBeforeUnload: true })
+    expect((await logins()).sort()).toEqual(['left', 'scanned', 'stays'])
+    await panel.until('it has ended', async () => {
+      panel.clock.advance(1000)
+      return !(await logins()).includes('left')
+    })
+    expect((await logins()).sort()).toEqual(['scanned', 'stays'])
+    expect(await code(stays).count()).toBe(1)
+  })
+
   test('adding: a free name is proposed, a bad or taken one is refused in place', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/sessions' })
@@ -191,6 +217,50 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await news.getByRole('button', { name: 'Close' }).click()
     await news.and(page.locator('[data-state=closed]')).waitFor()
     expect(await dialog(page).count()).toBe(1)
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a hundred accounts: found by name, trouble first, many logged in again one after the other', async () => {
+    const all = Array.from({ length: 100 }, (_none, index) => `bot-${index + 1}`)
+    await using panel = await withPanel({ sessions: all })
+    const lost = ['bot-7', 'bot-42', 'bot-80', 'bot-99']
+    for (const name of lost) panel.sandbox.world.people.expire(panel.bots.get(name)!.bot_id)
+    const page = await panel.open({ viewport: { width: 1440, height: 900 } })
+    const told = page.locator('.concern', { hasText: '4 accounts must be logged in again' })
+    await told.waitFor()
+    expect(await page.locator('.concern').count()).toBe(1)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const comes = (name: string) => heading(page).getByText(name, { exact: false }).waitFor()
+    await told.getByRole('button').click()
+    await comes('bot-7')
+    await code(page).waitFor()
+    await panel.sandbox.scan({ user: panel.bots.get('bot-7')!.user_id, confirm: true })
+    await page.getByRole('button', { name: /^Next: .*bot-42.* \(3 to go\)/ }).click()
+    await comes('bot-42')
+    await code(page).waitFor()
+    await page.getByRole('button', { name: /^Skip to .*bot-80/ }).click()
+    await comes('bot-80')
+    await page.keyboard.press('Escape')
+    await dialog(page).waitFor({ state: 'detached' })
+
+    const rows = page.locator('.account-table tbody tr')
+    await panel.until('three are left', async () => (await page.locator('tbody .badge.bad').count()) === 3)
+    expect(await rows.locator('th a').first().innerText()).toBe('bot-42')
+    expect(await rows.count()).toBe(100)
+    await page.getByRole('searchbox').fill('BOT-9')
+    await panel.until('found', async () => (await rows.count()) === 11)
+    await page.getByRole('button', { name: 'Choose the 1 in trouble' }).click()
+    await page.getByRole('checkbox', { name: /Choose .*bot-90/ }).check()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    for (const width of [320, 390, 1440]) {
+      await page.setViewportSize({ width, height: 800 })
+      const over = await page.evaluate(() => document.querySelector('main')!.scrollWidth - innerWidth)
+      expect([width, Math.max(0, over)]).toEqual([width, 0])
+    }
+    await page.getByRole('button', { name: /^Log in again, one after the other \(2\)/ }).click()
+    await comes('bot-99')
+    await page.getByRole('button', { name: /^Skip to .*bot-90.*last/ }).click()
+    await comes('bot-90')
     expect(panel.complaints).toEqual([])
   })
 

@@ -110,7 +110,12 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     tag: 'accounts',
     body: CancelBody,
     answer: Success,
-    run: async ({ body }) => ({ success: logins.callOff(body.login_id) }),
+    run: async ({ body: { login_id, left } }) => {
+      if (!left) return { success: logins.callOff(login_id) }
+      // It ends by itself when the service stops.
+      void logins.leave(login_id).catch(() => {})
+      return { success: true }
+    },
   })
   addJsonRoute(app, context, {
     method: 'post',

@@ -55,7 +55,12 @@ export const CodeBody = closed({
   login_id: Type.String({ maxLength: 64 }),
   verify_code: bounded(32, 'The digits on the phone.'),
 })
-export const CancelBody = closed({ login_id: Type.String({ maxLength: 64 }) })
+export const CancelBody = closed({
+  login_id: Type.String({ maxLength: 64 }),
+  left: optional(
+    flag('The page was left: it ends within a minute, unless somebody follows it or has scanned the code.'),
+  ),
+})
 export const Login = Type.Composite([
   LoginStatus,
   Type.Object({
