@@ -24,6 +24,13 @@ export const pages = {
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
 }
 
+/** Loads the rest once the first page has had its time: they open also while the service is away. */
+export function loadOthers(): void {
+  setTimeout(() => {
+    for (const page of Object.values(pages)) void page.load()
+  }, 2000)
+}
+
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {
   const [, first = ''] = path.split('/')

@@ -36,6 +36,7 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const unfolded = useMemo(() => new Set<number>(), [thread])
   const hasNewer = thread.hasNewer.value
   const hadNewer = useRef(hasNewer)
+  const settled = useSignal(false)
   const hasFailed = thread.state.value === 'failed'
   const stays = useStayAtEnd(scroller, () => !thread.hasNewer.peek(), !hasFailed)
 
@@ -95,6 +96,16 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
     }
     if (place.m === undefined) shown.current = undefined
   }, [ready, rows, place.m, thread])
+  useEffect(() => {
+    if (!ready || settled.peek()) return
+    // Heights are known after a frame: nobody is to see how the rows find their places.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => {
+        settled.value = true
+      })
+    })
+    return () => cancelAnimationFrame(frame)
+  }, [ready])
 
   // Whoever sends looks at what was sent.
   const sentBefore = useRef(outgoing.length)
@@ -165,7 +176,10 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
         tabIndex={0}
       >
         <div class="log-bottom">
-          <div class="log-rows" style={{ blockSize: `${list.getTotalSize()}px` }}>
+          <div
+            class={settled.value ? 'log-rows' : 'log-rows unsettled'}
+            style={{ blockSize: `${list.getTotalSize()}px` }}
+          >
             <div class="log-top small soft">
               {thread.loading.value === 'older' ? (
                 <span class="spinner" role="img" aria-label={t('status.loading')} />

@@ -28,9 +28,14 @@ export function Settings() {
         <ThemeChoice />
         <p class="soft small">{t('settings.looks_about')}</p>
       </section>
-      <Retention />
-      <Service />
-      <Links />
+      {/* All of it at once: what comes piece by piece makes the rest jump. */}
+      {status.value && (
+        <>
+          <Retention />
+          <Service />
+          <Links />
+        </>
+      )}
       {status.value?.token_required && (
         <section class="card" aria-labelledby="sign-in">
           <h2 id="sign-in">{t('settings.access')}</h2>

@@ -23,6 +23,7 @@ export function later<P extends object>(
   const page = signal<ComponentType<P> | undefined>(undefined)
   const problem = signal<NotLoaded | undefined>(undefined)
   let loading: Promise<void> | undefined
+  let isShown = false
   const begin = () => {
     problem.value = undefined
     loading ??= load().then(
@@ -31,13 +32,20 @@ export function later<P extends object>(
       },
       cause => {
         loading = undefined
-        problem.value = new NotLoaded('', { cause })
+        // Ahead of time it is nobody's problem: the page tries again when it is shown.
+        if (isShown) problem.value = new NotLoaded('', { cause })
       },
     )
     return loading
   }
   const Later = (props: P) => {
-    useEffect(() => void begin(), [])
+    useEffect(() => {
+      isShown = true
+      void begin()
+      return () => {
+        isShown = false
+      }
+    }, [])
     if (problem.value) throw problem.value
     return page.value ? <Shown page={page.value} given={props} onShown={onShown} /> : <Skeleton />
   }

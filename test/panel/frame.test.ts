@@ -78,6 +78,23 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
   })
 
+  test('pages that nobody has visited open while the service is away', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open()
+    const wanted = ['sessions', 'conversations', 'settings']
+    await panel.until('the others have come', () =>
+      page.evaluate(names => {
+        const loaded = performance.getEntriesByType('resource').map(({ name }) => name)
+        return names.every(one => loaded.some(url => url.includes(`/assets/${one}`)))
+      }, wanted),
+    )
+    await panel.silence()
+    for (const name of ['Accounts', 'Conversations', 'Settings']) {
+      await page.getByRole('navigation').getByRole('link', { name }).click()
+      await page.getByRole('heading', { level: 1, name }).waitFor()
+    }
+  })
+
   test('an address of nothing leads back', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/nowhere' })

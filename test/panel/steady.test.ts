@@ -1,0 +1,53 @@
+import { expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
+
+/** What a viewer would call steady is 0.1; what was there when it was measured last is far below. */
+const mostShift = 0.02
+
+/** How much has moved by itself, and what. */
+const shifts = (page: Page) =>
+  page.evaluate(async () => {
+    const all: { value: number; of: string[] }[] = []
+    const observer = new PerformanceObserver(list => {
+      for (const entry of list.getEntries() as unknown as {
+        value: number
+        sources: { node: Node | null }[]
+      }[]) {
+        const of = entry.sources.map(({ node }) =>
+          node instanceof Element ? `${node.tagName}.${node.className}` : String(node?.nodeName),
+        )
+        all.push({ value: entry.value, of })
+      }
+    })
+    observer.observe({ type: 'layout-shift', buffered: true })
+    await new Promise(done => setTimeout(done, 1500))
+    observer.disconnect()
+    return all
+  })
+
+for (const viewport of [
+  { width: 1440, height: 900 },
+  { width: 390, height: 844 },
+]) {
+  test.skipIf(!hasBrowser)(`nothing jumps while a page comes, ${viewport.width} wide`, async () => {
+    await using panel = await withPanel({ sessions: ['default', 'second'] })
+    await panel.sandbox.bulk(80, 'message {n} as people write them')
+    for (let nth = 0; nth < 8; nth++) {
+      const from = await panel.sandbox.addUser(`user ${nth}`)
+      await panel.sandbox.say('hello', { from, to: panel.bots.get('default')!.bot_id })
+    }
+    await panel.receive(88)
+    const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+    const found: [string, number, string[]][] = []
+    for (const path of ['/', '/conversations', chat, '/sessions', '/settings']) {
+      const page = await panel.open({ path, viewport })
+      const all = await shifts(page)
+      const sum = all.reduce((total, { value }) => total + value, 0)
+      found.push([path === chat ? 'a chat' : path, sum, all.flatMap(({ of }) => of)])
+      await page.close()
+    }
+    expect(found.filter(([, sum]) => sum > mostShift)).toEqual([])
+  })
+}
