@@ -1,6 +1,6 @@
 /** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
 import { ApiError } from './api.ts'
-import { type TextKey, t } from './i18n.ts'
+import { isEnglish, type TextKey, t } from './i18n.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {
   unreachable: 'error.unreachable',
@@ -26,5 +26,7 @@ export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
   const key = codes[error.code]
   if (key) return { title: t(key, { seconds: error.retryAfter ?? 0 }), hint: '' }
-  return { title: error.message, hint: error.hint }
+  return isEnglish()
+    ? { title: error.message, hint: error.hint }
+    : { title: t('error.refused'), hint: error.message }
 }

@@ -23,6 +23,8 @@ const texts = signal<Texts>({})
 
 /** The language in use, and those there are. */
 export const language = signal('en')
+/** The service's own words are understood. */
+export const isEnglish = (): boolean => /^en\b/.test(language.value)
 export const languages = signal<readonly Language[]>([])
 
 /** Loads the language that was chosen here, else the first of the browser's that there is, else English. */

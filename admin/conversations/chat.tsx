@@ -2,8 +2,12 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
-import { sessions } from '../live.ts'
+import { sessions, status } from '../live.ts'
+import { HealthBadge } from '../sessions/account.tsx'
+import { healthOf } from '../sessions/health.ts'
+import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
+import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
@@ -22,6 +26,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const right = rightOf(session, userId)
   // What an account that was logged out had to say stays to be read; of one that never was there is nothing.
   const isNothing = right.kind === 'gone' && thread.messages.value.length === 0
+  const account = accountOf(session)
+  const health = account ? healthOf(account, status.value, now.value) : 'well'
   const heading = useRef<HTMLHeadingElement>(null)
   const dragging = useSignal(false)
   // Alone on the page, it is its title.
@@ -84,7 +90,14 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
               </span>
             )}
           </Heading>
-          {!isNothing && <RightBadge right={right} full />}
+          <div class="chat-state">
+            {!isNothing && <RightBadge right={right} full />}
+            {health !== 'well' && (
+              <Link href={accountPath(session)}>
+                <HealthBadge health={health} />
+              </Link>
+            )}
+          </div>
         </div>
         <button
           type="button"

@@ -3,6 +3,7 @@ import { useComputed } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
+import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import type { Attachment } from './attachments.ts'
@@ -94,7 +95,12 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
               {t('action.cancel')}
             </button>
           )}
-          {(right.kind === 'expired' || right.kind === 'damaged' || right.kind === 'gone') && (
+          {(right.kind === 'expired' || right.kind === 'damaged') && (
+            <Link class="link" href={loginPath(desk.session)} state={beginNow}>
+              {t('overview.log_in_again')}
+            </Link>
+          )}
+          {right.kind === 'gone' && (
             <Link class="link" href="/sessions">
               {t('composer.accounts')}
             </Link>

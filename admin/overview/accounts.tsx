@@ -1,53 +1,33 @@
 /** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
-import { language, type TextKey, t } from '../i18n.ts'
+import { language, t } from '../i18n.ts'
+import { byTrouble, type Health, healthOf, looks, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
-import { ago, whole } from '../times.ts'
+import { ago, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { type Wellness, wellnessOf } from './concerns.ts'
 
-/** From here on cards are lines, and can be filtered. */
-const manyFrom = 9
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
 const shownAtFirst = 12
-
-const order: readonly Wellness[] = ['bad', 'silent', 'lapsed', 'pending', 'well']
-
-const states: Readonly<Record<Wellness, { tone: string; text: TextKey }>> = {
-  bad: { tone: 'bad', text: 'session.expired' },
-  silent: { tone: 'warn', text: 'overview.state_silent' },
-  lapsed: { tone: 'warn', text: 'session.lapsed' },
-  pending: { tone: 'warn', text: 'session.logging_in' },
-  well: { tone: 'good', text: 'session.connected' },
-}
 
 export interface AccountsProps {
   status: Status
   sessions: readonly SessionWithUsers[]
-  /** Names of those that WeChat has not answered for long. */
-  silent: ReadonlySet<string>
   conversations: readonly Conversation[]
   outbox: readonly OutboxEntry[]
 }
 
-export function Accounts({ status, sessions, silent, conversations, outbox }: AccountsProps) {
+export function Accounts({ status, sessions, conversations, outbox }: AccountsProps) {
   const wanted = useSignal('')
   const all = useSignal(false)
   const many = sessions.length >= manyFrom
-  const wellness = (session: SessionWithUsers) => wellnessOf(session, silent.has(session.name))
-  const byName = new Intl.Collator(language.value, { numeric: true })
+  const health = (session: SessionWithUsers) => healthOf(session, status, now.value)
   const needle = wanted.value.trim().toLocaleLowerCase()
   const found = sessions
     .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
-    .toSorted(
-      (one, other) =>
-        order.indexOf(wellness(one)) - order.indexOf(wellness(other)) ||
-        Number(other.is_default) - Number(one.is_default) ||
-        byName.compare(one.name, other.name),
-    )
-  const troubled = found.filter(session => wellness(session) !== 'well').length
+    .toSorted(byTrouble(status, now.value, language.value))
+  const troubled = found.filter(session => health(session) !== 'well').length
   const shown = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)
   const queued = sumBySession(outbox, () => 1)
@@ -87,7 +67,7 @@ export function Accounts({ status, sessions, silent, conversations, outbox }: Ac
             <li key={session.name} class="card">
               <Account
                 session={session}
-                wellness={wellness(session)}
+                health={health(session)}
                 follows={status.role === 'watcher'}
                 unread={unread.get(session.name) ?? 0}
                 queued={queued.get(session.name) ?? 0}
@@ -113,16 +93,16 @@ export function Accounts({ status, sessions, silent, conversations, outbox }: Ac
 
 interface AccountProps {
   session: SessionWithUsers
-  wellness: Wellness
+  health: Health
   /** Another process polls, and knows when. */
   follows: boolean
   unread: number
   queued: number
 }
 
-function Account({ session, wellness, follows, unread, queued }: AccountProps) {
-  const { name, status, is_default, last_poll_at, user_count, connected } = session
-  const { tone, text } = states[wellness]
+function Account({ session, health, follows, unread, queued }: AccountProps) {
+  const { name, is_default, last_poll_at, user_count, connected } = session
+  const { tone, text } = looks[health]
   return (
     <>
       <span class="avatar" aria-hidden="true">
@@ -136,7 +116,7 @@ function Account({ session, wellness, follows, unread, queued }: AccountProps) {
       <p class="states">
         <span class={`badge ${tone}`}>
           <span class="dot" />
-          {t(status === 'disconnected' ? 'session.disconnected' : text)}
+          {t(text)}
         </span>
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>

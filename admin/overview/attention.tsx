@@ -5,6 +5,7 @@ import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
+import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
@@ -17,9 +18,13 @@ import { quoted } from './words.ts'
 const shownAtFirst = 5
 
 export function Attention({
+  id,
+  title,
   concerns,
   onChange,
 }: {
+  id: string
+  title: string
   concerns: readonly Concern[]
   /** Something that was waiting was called off. */
   onChange(): void
@@ -28,8 +33,8 @@ export function Attention({
   const shown = all.value ? concerns : concerns.slice(0, shownAtFirst)
   const hidden = concerns.length - shown.length
   return (
-    <section class="attention card" aria-labelledby="attention">
-      <h2 id="attention">{t('overview.attention')}</h2>
+    <section class="attention card" aria-labelledby={id}>
+      <h2 id={id}>{title}</h2>
       <ul>
         {shown.map(concern => (
           <li key={keyOf(concern)}>
@@ -99,6 +104,23 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           }
         >
           <p class="soft">{t(`overview.${kind}_about`)}</p>
+        </Row>
+      )
+    }
+    case 'logins': {
+      const { sessions } = concern
+      return (
+        <Row
+          tone="bad"
+          icon="renew"
+          title={t('overview.logins', { count: sessions.length })}
+          action={
+            <button type="button" class="button primary" onClick={() => logInOneByOne(sessions)}>
+              {t('sessions.login_chosen', { count: sessions.length })}
+            </button>
+          }
+        >
+          <p class="soft cut">{sessions.map(isolated).join(', ')}</p>
         </Row>
       )
     }

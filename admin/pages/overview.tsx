@@ -8,10 +8,11 @@ import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
 import { useAnswer } from '../overview/answers.ts'
 import { Attention } from '../overview/attention.tsx'
-import { type Concern, concernsOf, silentOnes, wellnessOf } from '../overview/concerns.ts'
+import { type Concern, concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
 import { Welcome } from '../overview/welcome.tsx'
 import { elsewhere } from '../service-urls.ts'
+import { type Health, healthOf } from '../sessions/health.ts'
 import { now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 
@@ -29,18 +30,32 @@ export function Overview() {
   const outbox = queue.value.value ?? []
   const sight = { status: state, sessions: all, conversations: talks, outbox, now: now.value }
   const concerns = concernsOf(sight)
-  const silent = new Set(silentOnes(sight).map(({ name }) => name))
   return (
     <div class="page overview">
       <header>
         <h1 tabIndex={-1}>{t('nav.overview')}</h1>
         <Sentence concerns={concerns} />
       </header>
-      {concerns.length > 0 && <Attention concerns={concerns} onChange={queue.again} />}
+      {concerns.some(isToDo) && (
+        <Attention
+          id="attention"
+          title={t('overview.attention')}
+          concerns={concerns.filter(isToDo)}
+          onChange={queue.again}
+        />
+      )}
       {all.length === 0 ? (
         <Welcome />
       ) : (
-        <Accounts status={state} sessions={all} silent={silent} conversations={talks} outbox={outbox} />
+        <Accounts status={state} sessions={all} conversations={talks} outbox={outbox} />
+      )}
+      {concerns.some(one => !isToDo(one)) && (
+        <Attention
+          id="notes"
+          title={t('overview.notes')}
+          concerns={concerns.filter(one => !isToDo(one))}
+          onChange={queue.again}
+        />
       )}
       {(all.length > 0 || talks.length > 0) && (
         <div class="columns">
@@ -88,11 +103,12 @@ function sentenceOf(concerns: readonly Concern[]): { tone: 'good' | 'calm' | 'wa
   if (concerns.some(({ kind }) => kind === 'stalled'))
     return { tone: 'bad', text: t('overview.says_stalled') }
   if (all.length === 0) return { tone: 'calm', text: t('overview.says_none') }
-  const count = (wanted: string) => all.filter(one => wellnessOf(one, false) === wanted).length
-  const bad = count('bad')
+  const count = (...wanted: Health[]) =>
+    all.filter(one => wanted.includes(healthOf(one, status.value, now.value))).length
+  const bad = count('expired', 'damaged')
   if (bad > 0) return { tone: 'bad', text: t('overview.says_bad', { count: bad, all: all.length }) }
-  const silent = concerns.find(concern => concern.kind === 'silent')
-  if (silent) return { tone: 'warn', text: t('overview.says_silent', { count: silent.sessions.length }) }
+  const silent = count('silent')
+  if (silent > 0) return { tone: 'warn', text: t('overview.says_silent', { count: silent }) }
   const lapsed = count('lapsed')
   if (lapsed > 0) return { tone: 'warn', text: t('overview.says_lapsed', { count: lapsed }) }
   const pending = count('pending')

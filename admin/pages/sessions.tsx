@@ -5,11 +5,14 @@ import { t } from '../i18n.ts'
 import { sessions } from '../live.ts'
 import { Account } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
+import { manyFrom } from '../sessions/health.ts'
 import { LoginDialog } from '../sessions/login.tsx'
 import { Logout } from '../sessions/logout.tsx'
 import { Bot } from '../sessions/mascot.tsx'
 import { accountOf, beginNow, isolated, loginPath } from '../sessions/names.ts'
+import { comingLogins } from '../sessions/one-by-one.ts'
 import { Rename } from '../sessions/rename.tsx'
+import { AccountTable } from '../sessions/table.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 
@@ -20,7 +23,17 @@ export function Sessions() {
   const adding = name === 'add' && more === ''
   const chosen = adding || name === '' ? undefined : name
   const all = sessions.value
-  const close = () => navigate('/sessions')
+  const many = (all?.length ?? 0) >= manyFrom
+  const rename = (which: string) => {
+    asked.value = { what: 'rename', name: which }
+  }
+  const logout = (which: string) => {
+    asked.value = { what: 'logout', name: which }
+  }
+  const close = () => {
+    comingLogins.value = []
+    navigate('/sessions')
+  }
   const forget = () => {
     asked.value = undefined
   }
@@ -54,23 +67,22 @@ export function Sessions() {
           </span>
         </p>
       )}
-      {all && !none && (
+      {all && !none && !(many && chosen === undefined) && (
         <ul class="accounts">
-          {all.map(session => (
-            <Account
-              key={session.name}
-              session={session}
-              chosen={session.name === chosen}
-              onRename={() => {
-                asked.value = { what: 'rename', name: session.name }
-              }}
-              onLogout={() => {
-                asked.value = { what: 'logout', name: session.name }
-              }}
-            />
-          ))}
+          {all
+            .filter(session => !many || session.name === chosen)
+            .map(session => (
+              <Account
+                key={session.name}
+                session={session}
+                chosen={session.name === chosen}
+                onRename={() => rename(session.name)}
+                onLogout={() => logout(session.name)}
+              />
+            ))}
         </ul>
       )}
+      {all && many && <AccountTable all={all} onRename={rename} onLogout={logout} />}
       {all && adding && <Add onClose={close} />}
       {all && chosen !== undefined && more === 'login' && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />

@@ -10,25 +10,16 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
+import { type Health, healthOf, looks } from './health.ts'
 import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
 
-type State = SessionWithUsers['status']
-
-const states: Record<State, { kind: 'good' | 'warn' | 'bad' | ''; text: TextKey; trouble?: TextKey }> = {
-  connected: { kind: 'good', text: 'session.connected' },
-  expired: { kind: 'bad', text: 'session.expired', trouble: 'sessions.is_expired' },
-  lapsed: { kind: 'warn', text: 'session.lapsed', trouble: 'sessions.is_lapsed' },
-  disconnected: { kind: 'bad', text: 'session.disconnected', trouble: 'sessions.is_damaged' },
-  logging_in: { kind: 'warn', text: 'session.logging_in', trouble: 'sessions.is_logging_in' },
-}
-
-/** The state of an account in a word. */
-export function StateBadge({ state }: { state: State }) {
-  const { kind, text } = states[state]
+/** How an account is, in a word. */
+export function HealthBadge({ health }: { health: Health }) {
+  const { tone, text } = looks[health]
   return (
-    <span class={`badge ${kind}`}>
+    <span class={`badge ${tone}`}>
       <span class="dot" />
       {t(text)}
     </span>
@@ -44,12 +35,12 @@ export interface AccountProps {
 }
 
 export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
-  const { name, status: state, is_default, bot_id, user_id, created_at } = session
+  const { name, is_default, bot_id, user_id, created_at } = session
+  const health = healthOf(session, status.value, now.value)
   const card = useRef<HTMLLIElement>(null)
   useEffect(() => {
     if (chosen) card.current?.scrollIntoView({ block: 'nearest' })
   }, [chosen])
-  const { trouble } = states[state]
   return (
     <li class="card account" ref={card} data-chosen={chosen}>
       <header>
@@ -63,7 +54,7 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
             </Link>
           </h2>
           <p>
-            <StateBadge state={state} />
+            <HealthBadge health={health} />
             {is_default && (
               <span class="badge">
                 <Icon name="star" size={14} />
@@ -74,7 +65,7 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
         </div>
         <AccountMenu session={session} onRename={onRename} onLogout={onLogout} />
       </header>
-      {trouble && <Trouble name={name} state={state} text={trouble} />}
+      <Trouble name={name} health={health} />
       {(bot_id ?? user_id ?? created_at) !== undefined && (
         <dl>
           <Fact label={t('sessions.last_poll')}>
@@ -99,17 +90,21 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
   )
 }
 
-function Trouble({ name, state, text }: { name: string; state: State; text: TextKey }) {
+function Trouble({ name, health }: { name: string; health: Health }) {
   const [, navigate] = useLocation()
+  const { tone, trouble, login } = looks[health]
+  if (!trouble) return null
   return (
-    <div class={`notice ${states[state].kind}`}>
-      <Icon name={state === 'logging_in' ? 'clock' : 'warn'} />
+    <div class={`notice ${tone}`}>
+      <Icon name={health === 'pending' ? 'clock' : 'warn'} />
       <div>
-        <p>{t(text)}</p>
-        <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
-          {t(state === 'logging_in' ? 'sessions.login_go_on' : 'sessions.login_again')}
-          <span class="visually-hidden"> {isolated(name)}</span>
-        </button>
+        <p>{t(trouble)}</p>
+        {login && (
+          <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
+            {t(health === 'pending' ? 'sessions.login_go_on' : 'sessions.login_again')}
+            <span class="visually-hidden"> {isolated(name)}</span>
+          </button>
+        )}
       </div>
     </div>
   )
@@ -156,13 +151,14 @@ function Ago({ at }: { at: number }) {
   )
 }
 
-function LastPoll({ session: { last_poll_at, connected } }: { session: SessionWithUsers }) {
+export function LastPoll({ session: { last_poll_at, connected } }: { session: SessionWithUsers }) {
   if (last_poll_at !== undefined) return <Ago at={last_poll_at} />
   // A process that does not poll knows nothing of it.
   return <>{t(connected && status.value?.role === 'watcher' ? 'sessions.elsewhere' : 'sessions.never')}</>
 }
 
-function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen'>) {
+/** What can be done with an account. */
+export function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen'>) {
   const [, navigate] = useLocation()
   const { name, is_default, status: state } = session
   const isNew = state === 'logging_in'
@@ -205,6 +201,14 @@ function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 'chosen
   return <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
 }
 
+const stateTexts: Readonly<Record<SessionWithUsers['status'], TextKey>> = {
+  connected: 'session.connected',
+  expired: 'session.expired',
+  lapsed: 'session.lapsed',
+  disconnected: 'session.disconnected',
+  logging_in: 'session.logging_in',
+}
+
 async function checkNow(name: string): Promise<void> {
   tell(t('sessions.checking', { name: isolated(name) }))
   try {
@@ -212,7 +216,7 @@ async function checkNow(name: string): Promise<void> {
     await refreshSessions()
     tell(
       answered
-        ? t('sessions.checked', { name: isolated(name), state: t(states[found].text) })
+        ? t('sessions.checked', { name: isolated(name), state: t(stateTexts[found]) })
         : t('sessions.check_unanswered', { name: isolated(name) }),
     )
   } catch (error) {

@@ -12,6 +12,7 @@ import { Digits } from './digits.tsx'
 import { Bot } from './mascot.tsx'
 import { nameProblem } from './name-field.tsx'
 import { isolated } from './names.ts'
+import { comingLogins, logInOneByOne } from './one-by-one.ts'
 import { isOpen, useLogin } from './use-login.ts'
 
 export function LoginDialog({
@@ -27,6 +28,7 @@ export function LoginDialog({
   const { progress, begin, giveCode } = useLogin(name, atOnce)
   const shown = progress.step === 'following' ? progress.login : undefined
   const confirmed = shown?.status === 'confirmed'
+  const next = comingLogins.value[0]
   const again = (force: boolean, text: TextKey = 'login.show_code') => (
     <>
       <button class="button" type="button" onClick={onClose}>
@@ -67,14 +69,18 @@ export function LoginDialog({
       const { login } = progress
       if (isOpen(login)) {
         return (
-          <Dialog title={title} onClose={onClose}>
+          <Dialog title={title} onClose={onClose} {...(next !== undefined && { footer: <Next skips /> })}>
             <Under login={login} giveCode={giveCode} />
           </Dialog>
         )
       }
       if (confirmed) {
         return (
-          <Dialog title={title} onClose={onClose} footer={<Onward onClose={onClose} />}>
+          <Dialog
+            title={title}
+            onClose={onClose}
+            footer={next === undefined ? <Onward onClose={onClose} /> : <Next />}
+          >
             <div class="login-end good" role="status">
               <Bot awake />
               <p>{t('login.confirmed_about')}</p>
@@ -146,6 +152,20 @@ function Ended({ text, about }: { text: string; about: string }) {
       <h3>{text}</h3>
       <p class="soft foreign">{about}</p>
     </div>
+  )
+}
+
+/** To the next of those that were chosen. */
+function Next({ skips }: { skips?: boolean }) {
+  const [name = '', ...after] = comingLogins.value
+  const go = () => logInOneByOne(comingLogins.value, true)
+  const what = { name: isolated(name), count: after.length + 1 }
+  return skips ? (
+    <button class="button" type="button" onClick={go}>
+      {t('login.skip', what)}
+    </button>
+  ) : (
+    <Primary onClick={go}>{t('login.next', what)}</Primary>
   )
 }
 

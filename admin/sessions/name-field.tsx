@@ -2,12 +2,13 @@
 import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { t } from '../i18n.ts'
+import { isEnglish, t } from '../i18n.ts'
 
 /** Why a name was refused, in the viewer's words; the exact reason is the service's own. */
 export function nameProblem(error: unknown): { text: string; reason: string } {
   if (error instanceof ApiError && error.code === 'invalid_arguments') {
-    return { text: t('sessions.name_bad'), reason: error.message }
+    // The rule below the field says it in the viewer's language.
+    return { text: t('sessions.name_bad'), reason: isEnglish() ? error.message : '' }
   }
   const { title, hint } = errorText(error)
   return { text: title, reason: hint }

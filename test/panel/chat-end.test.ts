@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { hasBrowser, withPanel } from '../support/panel.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
 
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
 const field = (page: Page) => page.getByRole('textbox', { name: 'Message' })

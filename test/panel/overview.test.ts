@@ -197,6 +197,24 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('every page says the same of an account, and the chat leads to the way out', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const user = panel.bots.get('default')!.user_id
+    panel.sandbox.world.people.expire(panel.bots.get('default')!.bot_id)
+    const page = await panel.open()
+    const said = page.locator('main .badge.bad').first()
+    const texts = []
+    for (const path of ['/', '/sessions', `/conversations/default/${encodeURIComponent(user)}`]) {
+      await page.goto(`${panel.url}${path}`)
+      texts.push(await said.innerText())
+    }
+    expect(new Set(texts).size).toBe(1)
+    await page.locator('.composer').getByRole('link', { name: 'Log in again' }).click()
+    await page.getByRole('img', { name: 'QR code for WeChat' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
   test('a viewer whose clock is wrong sees no trouble where there is none', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
