@@ -113,3 +113,10 @@ export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndR
 
 export const errorOf = ({ code, detail, field, hint, next, retry_after }: EndReason): SvcError =>
   new SvcError(code as ErrorCode, detail, { ...{ field, hint, next }, retryAfter: retry_after })
+
+/** Another call has the key. */
+export const conflict = () =>
+  new SvcError(
+    'idempotency_conflict',
+    'this idempotency_key was used for another message within the last 24 hours',
+  )

@@ -4,23 +4,26 @@
  * The answer tells the truth: accepted is what upstream took, refused is what certainly did not go out, unknown is
  * what got no answer and must not be sent again blindly, queued is what waits in the outbox.
  */
-import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
+import { textItem } from '../ilink/encode.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type BotInfo, countNow } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
-import type { Enqueued, Entry, KeptFile, NewPart } from '../store/store.ts'
-import { described, type Letter, letter } from './delivery.ts'
-import type { Caller, StagedFile } from './media-files.ts'
-import { contentOf, isSame, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
-import { closedError, reasonOf, stopped } from './problems.ts'
+import type { Enqueued, Entry, KeptFile } from '../store/store.ts'
+import { type Letter, letter } from './delivery.ts'
+import type { SendPorts } from './delivery-attempt.ts'
+import { type Draft, newEntry, waitingParts } from './draft.ts'
+import type { Caller } from './media-files.ts'
+import { sendOwn } from './own-entry.ts'
+import { isSame, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
+import { closedError, conflict, reasonOf, stopped } from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { showTyping } from './typing.ts'
-import type { Worker, WorkerPorts } from './worker.ts'
+import type { Worker } from './worker.ts'
 
-export interface SenderPorts extends WorkerPorts {
+export interface SenderPorts extends SendPorts {
   worker: Worker
   /** Which session sends to a user. @throws SvcError `not_connected`, `session_not_found`, `session_expired` */
   route(to: string, session: string | undefined): Promise<{ name: string; bot: BotInfo }>
@@ -33,15 +36,6 @@ const lookEveryMs = 100
 const retryAfterS = 5
 /** A call tells this often that it is still at it. */
 const renewEveryMs = 60_000
-
-/** A call on its way into the outbox. */
-interface Draft {
-  request: SendRequest
-  session: string
-  bot: BotInfo
-  pieces: Piece[]
-  files: StagedFile[]
-}
 
 export class Sender {
   readonly #ports: SenderPorts
@@ -100,7 +94,7 @@ export class Sender {
       const all = Promise.allSettled([...this.#running, ...worker.flushing.values()])
       await Promise.race([all, clock.sleep(waitMs, over.signal)])
       over.abort()
-      worker.cut(stopped(closing))
+      worker.attempts.cut(stopped(closing))
     }
   }
 
@@ -146,7 +140,7 @@ export class Sender {
     const count = texts.length + request.media.length
     if (!queues && request.media.length > 0) {
       // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-      const { context } = worker.terms(session, request.to)
+      const { context } = worker.attempts.terms(session, request.to)
       const verdict = await store.outbox.verdict(session, request.to, count, { context, rules })
       if (verdict.go === 'no') throw closedError(verdict, { count, texts: texts.length }, sandboxed)
     }
@@ -168,12 +162,12 @@ export class Sender {
   async #send(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
     const { clock } = this.#runtime
     const { sandboxed } = this.#ports.upstream
-    const { store, worker } = this.#ports
+    const { rules, store, worker } = this.#ports
     const { request, session, bot, pieces, files } = draft
     const { to } = request
-    const { token, ...terms } = worker.terms(session, to)
-    const isFirst = !worker.isBusy(session, to)
-    const line = worker.line(session, to)
+    const { token, ...terms } = worker.attempts.terms(session, to)
+    const isFirst = !worker.lines.isBusy(session, to)
+    const line = worker.lines.line(session, to)
     const over = new AbortController()
     let typed: (() => Promise<void>) | undefined
     try {
@@ -183,7 +177,7 @@ export class Sender {
         isFirst && files.length === 0 && text && 'text' in text
           ? letter(to, textItem(text.text), token, clock.now())
           : undefined
-      const entry = this.#entry(
+      const entry = newEntry(
         draft,
         pieces.map(({ kind }) => ({ kind })),
       )
@@ -195,14 +189,16 @@ export class Sender {
       }
       typed = this.#typing(draft, token)
       void this.#renewed(enqueued.entry, over.signal)
-      await worker.turn(line.ahead, caller.signal).catch(async error => {
+      await worker.lines.turn(line.ahead, rules.patienceMs, caller.signal).catch(async (error: unknown) => {
         await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
         throw error
       })
-      const ended = await worker.send({
+      const own = {
         ...{ entry: enqueued.entry, bot, pieces, caller },
         ...(enqueued.begun && first && { first: { begun: enqueued.begun, letter: first } }),
-      })
+      }
+      const tools = { ports: this.#ports, attempts: worker.attempts, runtime: this.#runtime }
+      const ended = await sendOwn(own, tools)
       return this.#result(ended)
     } finally {
       line.leave()
@@ -227,7 +223,7 @@ export class Sender {
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
     if (verdict !== 'behind' && verdict.go !== 'no') {
-      const typed = this.#typing(draft, worker.terms(draft.session, draft.request.to).token)
+      const typed = this.#typing(draft, worker.attempts.terms(draft.session, draft.request.to).token)
       const left = new AbortController()
       const abort = Promise.withResolvers<'left'>()
       const leave = () => abort.resolve('left')
@@ -251,27 +247,9 @@ export class Sender {
     const { clock } = this.#runtime
     const { media, store, worker } = this.#ports
     const { to } = draft.request
-    const parts: NewPart[] = []
-    for (const [nth, piece] of draft.pieces.entries()) {
-      const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
-      if (file) kept.push(file)
-      const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
-      const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
-      const row = { client_id: clientId, to_user: to, timestamp: clock.now() }
-      const raw = JSON.stringify(outgoingMessage({ to, item, clientId }))
-      const message = { ...row, raw, ...described(item) }
-      parts.push({ kind: piece.kind, waiting: { message, ...(file && { file }) } })
-    }
-    const { token: _, ...terms } = worker.terms(draft.session, to)
-    return store.outbox.enqueue(this.#entry(draft, parts), terms)
-  }
-
-  #entry({ request, session, bot, files }: Draft, parts: NewPart[]) {
-    const { idempotency_key: key, to, when_closed: mode = 'fail' } = request
-    return {
-      ...{ session, bot_id: bot.bot_id, user: to, mode, parts },
-      ...(key !== undefined && { key, content: contentOf(request, files) }),
-    }
+    const parts = await waitingParts(draft, { media, clock, kept, signal })
+    const { token: _, ...terms } = worker.attempts.terms(draft.session, to)
+    return store.outbox.enqueue(newEntry(draft, parts), terms)
   }
 
   /** Who leaves before the answer cannot know of what would wait. */
@@ -313,13 +291,7 @@ export class Sender {
     const { store, worker } = this.#ports
     const { counter, session, user } = entry
     if (counter) return resultOf(entry, counter)
-    const { context } = worker.terms(session, user)
+    const { context } = worker.attempts.terms(session, user)
     return resultOf(entry, countNow(context, store.outbox.counters(session, user).get(user), clock.now()))
   }
 }
-
-const conflict = () =>
-  new SvcError(
-    'idempotency_conflict',
-    'this idempotency_key was used for another message within the last 24 hours',
-  )

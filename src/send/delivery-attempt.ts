@@ -1,0 +1,106 @@
+/** One message on its way: what it may be sent by, the request, and its result on disk. */
+import type { Upstream } from '../ilink/api.ts'
+import type { SendRules } from '../model/admission.ts'
+import type { SvcError } from '../model/error.ts'
+import type { BotInfo } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { State } from '../state/state.ts'
+import type { Begun, Entry, Settlement, Store, Terms } from '../store/store.ts'
+import { type DeliveryResult, deliver, type Letter } from './delivery.ts'
+import type { MediaFiles } from './media-files.ts'
+import { reasonOf } from './problems.ts'
+
+/** Says what getupdates says, when another endpoint has refused a session with -14. */
+export interface Judge {
+  /**
+   * Does `work`; when that is refused with -14 and getupdates says that the token works, once more.
+   *
+   * @throws SvcError `session_expired`; `upstream_error` with the refusal as its cause; what `work` throws besides
+   */
+  settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T>
+  doubt(session: string, bot: BotInfo): Promise<unknown>
+}
+
+export interface SendPorts {
+  upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
+  state: Pick<State, 'sessions' | 'contexts'>
+  judge: Judge
+  store: Store
+  media: MediaFiles
+  rules: SendRules
+}
+
+export class DeliveryAttempts {
+  readonly #ports: SendPorts
+  readonly #runtime: Runtime
+  /** Ends even the requests that are under way. */
+  readonly #cut = new AbortController()
+
+  constructor(ports: SendPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+  }
+
+  /** Ends requests under way, at once and for good: their messages are unknown. */
+  cut(reason: SvcError): void {
+    this.#cut.abort(reason)
+  }
+
+  /** What a user may be answered by, as far as this process knows. */
+  terms(session: string, user: string): Terms & { token: string | undefined } {
+    const { contexts } = this.#ports.state
+    const { rules } = this.#ports
+    const context = contexts.find(session, user)
+    return { context: context ?? { used: 0 }, rules, token: context?.token }
+  }
+
+  /** Hands a message over that was begun. */
+  async deliver(session: string, bot: BotInfo, { wire, row }: Letter, begun: Begun): Promise<DeliveryResult> {
+    const { clock, log } = this.#runtime
+    const { account, api } = this.#ports.upstream
+    const { judge, rules } = this.#ports
+    // Not cancelled when the caller leaves: half a request is the one thing that cannot be told apart later.
+    const post = () =>
+      judge.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
+    const result = await deliver(post, row.to_user, begun, { rules, now: () => clock.now() })
+    const { error, status } = result
+    // Whoever sends is told; here it is for whoever looks back.
+    if (error) log.info('send failed', { session, error, as: status, code: error.code })
+    return result
+  }
+
+  /** @returns the entries of the message's parts as they stand then; undefined where the disk did not take it */
+  async settle(begun: Begun, settlement: Settlement): Promise<Entry[] | undefined> {
+    const { log } = this.#runtime
+    const { media, store } = this.#ports
+    const taken = settlement.status === 'accepted' || settlement.status === 'suspect'
+    try {
+      const { entries, files } = await store.outbox.settle(begun, {
+        ...settlement,
+        ...(taken && begun.hold && { hold: null }),
+      })
+      await media.kept.discard(files)
+      return entries
+    } catch (error) {
+      // The send happened whatever the disk says: the caller must hear of it.
+      log.error('status of a sent message not stored', { row: begun.row, error })
+      return undefined
+    }
+  }
+}
+
+/** What becomes of the rows of a message. */
+export const settlementOf = ({
+  status,
+  message_id,
+  error,
+  spent,
+  unseen,
+  hold,
+}: DeliveryResult): Settlement => ({
+  ...{ status, spent },
+  ...(message_id !== undefined && { message_id }),
+  ...(error && { error: reasonOf(error) }),
+  ...(unseen && { unseen }),
+  ...(hold && { hold }),
+})

@@ -1,0 +1,49 @@
+/** A call on its way into the outbox. */
+import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
+import type { BotInfo } from '../model/session.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { KeptFile, NewPart } from '../store/store.ts'
+import { described } from './delivery.ts'
+import type { MediaFiles, StagedFile } from './media-files.ts'
+import { contentOf, type Piece, type SendRequest } from './plan.ts'
+
+export interface Draft {
+  request: SendRequest
+  session: string
+  bot: BotInfo
+  pieces: Piece[]
+  files: StagedFile[]
+}
+
+/** What the outbox is told of a call. */
+export function newEntry({ request, session, bot, files }: Draft, parts: NewPart[]) {
+  const { idempotency_key: key, to, when_closed: mode = 'fail' } = request
+  return {
+    ...{ session, bot_id: bot.bot_id, user: to, mode, parts },
+    ...(key !== undefined && { key, content: contentOf(request, files) }),
+  }
+}
+
+/**
+ * The parts of a call that may wait: each is a message of the log from now on.
+ *
+ * @param kept takes the files that were copied, also when it fails
+ */
+export async function waitingParts(
+  draft: Draft,
+  { media, clock, kept, signal }: { media: MediaFiles; clock: Clock; kept: KeptFile[]; signal: AbortSignal },
+): Promise<NewPart[]> {
+  const { to } = draft.request
+  const parts: NewPart[] = []
+  for (const [nth, piece] of draft.pieces.entries()) {
+    const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
+    if (file) kept.push(file)
+    const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
+    const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
+    const row = { client_id: clientId, to_user: to, timestamp: clock.now() }
+    const raw = JSON.stringify(outgoingMessage({ to, item, clientId }))
+    const message = { ...row, raw, ...described(item) }
+    parts.push({ kind: piece.kind, waiting: { message, ...(file && { file }) } })
+  }
+  return parts
+}

@@ -1,0 +1,60 @@
+/** Who sends to a user next: in this process one at a time, in the order of their coming. */
+import type { Clock } from '../platform/clock.ts'
+import { stopped, tooSoon } from './problems.ts'
+
+/** Those ahead may hang beyond what the pace foresees; one request that gets no answer takes 15 s. */
+const hangMs = 15_000
+
+export class Lines {
+  readonly #clock: Clock
+  readonly #sandboxed: boolean
+  /** By session and user: when whoever sends there now is done. */
+  readonly #lines = new Map<string, Promise<void>>()
+
+  constructor(clock: Clock, sandboxed: boolean) {
+    this.#clock = clock
+    this.#sandboxed = sandboxed
+  }
+
+  /** Whether somebody here sends to that user, or is about to. */
+  isBusy(session: string, user: string): boolean {
+    return this.#lines.has(keyOf(session, user))
+  }
+
+  /**
+   * A place in the line of those who send to a user.
+   *
+   * @returns `ahead` resolves when everybody before is done; `leave` lets the next one go
+   */
+  line(session: string, user: string): { ahead: Promise<void>; leave(): void } {
+    const key = keyOf(session, user)
+    const ahead = this.#lines.get(key) ?? Promise.resolve()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const end = ahead.then(() => promise)
+    this.#lines.set(key, end)
+    const leave = () => {
+      resolve()
+      if (this.#lines.get(key) === end) this.#lines.delete(key)
+    }
+    return { ahead, leave }
+  }
+
+  /**
+   * Waits for those ahead in a line.
+   *
+   * @throws SvcError `rate_limited` when they take longer than `patienceMs` and one request; the signal's reason
+   */
+  async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
+    const over = new AbortController()
+    const abort = () => over.abort()
+    signal.addEventListener('abort', abort, { once: true })
+    const sleeping = this.#clock.sleep(patienceMs + hangMs, over.signal)
+    const first = await Promise.race([ahead.then(() => true), sleeping.then(() => false)])
+    over.abort()
+    signal.removeEventListener('abort', abort)
+    if (signal.aborted) throw stopped(signal)
+    if (!first) throw tooSoon(patienceMs, this.#sandboxed)
+  }
+}
+
+const keyOf = (session: string, user: string) => `${session}\n${user}`
