@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../support/service.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { cursorsIn } from './support/log-file.ts'
 import { type Program, runSvc, until } from './support/program.ts'
 import { openSite } from './support/upstream.ts'
@@ -14,9 +15,11 @@ const canSwitch = (() => {
   const ok =
     process.getuid?.() === 0 &&
     Bun.which('setpriv') !== null &&
-    Bun.spawnSync([...asStranger, process.execPath, '--version'], { stdout: 'ignore', stderr: 'ignore' })
+    // The sources may lie where only root may go; what ./scripts/test builds does not.
+    Bun.spawnSync([...asStranger, ...svcProgram, '--version'], { stdout: 'ignore', stderr: 'ignore' })
       .exitCode === 0
-  if (!ok) console.error('tests under another user are skipped: not root, or no setpriv that may')
+  if (!ok)
+    console.error('tests under another user are skipped: not root, no setpriv, or svc lies out of reach')
   return ok
 })()
 

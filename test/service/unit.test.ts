@@ -20,7 +20,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const plan = (more: Partial<ServicePlan> = {}): ServicePlan => ({
   ...{ name: 'svc', scope: 'system', dataDir: '/var/lib/svc' },
-  command: [process.execPath, 'openapi', '-d', '/var/lib/svc'],
+  // A program that every machine has, and in nobody's home: the project may lie in one.
+  command: ['/bin/sh', 'openapi', '-d', '/var/lib/svc'],
   ...{ writes: [], lowPort: false, notifies: true, environment: {} },
   // Whom every machine has.
   account: { name: 'daemon', uid: 1, gid: 1, home: '/' },
