@@ -428,14 +428,12 @@ describe('serving', () => {
       const dir = await mkdtemp(join(home, 'socket-'))
       const socket = join(dir, 's.sock')
       const token = crypto.randomUUID()
-      const child = Bun.spawn(
-        [...svcProgram, 'openapi', '--sandbox', '--sandbox-port', '0', '--socket', socket, '-d', dir],
-        {
-          env: { PATH: process.env.PATH ?? '', HOME: home, SVC_TOKEN: token },
-          stdout: 'pipe',
-          stderr: 'pipe',
-        },
-      )
+      const sandboxed = ['--sandbox', '--sandbox-port', '0']
+      const child = Bun.spawn([...svcProgram, 'openapi', ...sandboxed, '--socket', socket, '-d', dir], {
+        env: { PATH: process.env.PATH ?? '', HOME: home, SVC_TOKEN: token },
+        stdout: 'pipe',
+        stderr: 'pipe',
+      })
       try {
         const healthy = async () => (await svc(['health', '--socket', socket])).status === 0
         await until('it is healthy', 30_000, healthy)
@@ -455,16 +453,7 @@ describe('serving', () => {
           ])
         }
         expectOneLine(
-          await svc([
-            'openapi',
-            '--sandbox',
-            '--sandbox-port',
-            '0',
-            '--socket',
-            socket,
-            '-d',
-            join(dir, 'b'),
-          ]),
+          await svc(['openapi', ...sandboxed, '--socket', socket, '-d', join(dir, 'b')]),
           1,
           socket,
         )

@@ -5,6 +5,7 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sandboxAlone } from '../support/command.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -140,32 +141,15 @@ test.skipIf(process.platform === 'win32')(
 
 test('alone: asks WeChat itself, shows what came, each once', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-hook-'))
-  const sandbox = Bun.spawn([...svcProgram, 'sandbox', '--no-banner', '-d', dir, '--sandbox-port', '0'], {
-    env: { PATH: process.env.PATH ?? '', HOME: dir },
-    stdout: 'pipe',
-    stderr: 'ignore',
-  })
   try {
-    let ready = ''
-    void (async () => {
-      for await (const chunk of sandbox.stdout.pipeThrough(new TextDecoderStream())) ready += chunk
-    })()
-    await until('the last line', 30_000, () => ready.includes('use it with'))
-    const phone = /^phone on (\S+)$/m.exec(ready)![1]!
+    await using sandbox = await sandboxAlone(dir, dir)
     {
       await using service = await startService({ dir })
       await logIn(service)
       expect(await service.kill('SIGTERM')).toBe(0)
     }
     expect(await hookPoll(dir)).toEqual(nothing)
-    for (const text of ['one', 'two']) {
-      const said = await fetch(`${phone}/say`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ text }),
-      })
-      expect(said.status).toBe(200)
-    }
+    for (const text of ['one', 'two']) await sandbox.say(text)
     const texts: string[] = []
     for (let tries = 0; tries < 10 && texts.length < 2; tries++) {
       const { stdout } = await hookPoll(dir)
@@ -174,8 +158,6 @@ test('alone: asks WeChat itself, shows what came, each once', async () => {
     expect(texts).toEqual(['> one', '> two'])
     expect(await hookPoll(dir)).toEqual(nothing)
   } finally {
-    sandbox.kill('SIGTERM')
-    await sandbox.exited
     await rm(dir, { recursive: true, force: true })
   }
 })

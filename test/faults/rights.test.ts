@@ -42,6 +42,17 @@ function giveAll(dir: string): void {
     chownSync(join(dir, name), stranger, stranger)
 }
 
+/** A service of the stranger's that has stored `one`. */
+async function openOwn() {
+  const dir = ownFolder()
+  const site = await openSite({ dir })
+  giveAll(dir)
+  const service = await site.start({ prefix: asStranger })
+  await site.say('one')
+  await site.stored(1)
+  return { dir, site, service, [Symbol.asyncDispose]: () => site[Symbol.asyncDispose]() }
+}
+
 async function refusal(program: Program): Promise<string> {
   expect(await program.ready).toBe(false)
   expect(await program.exited).toBe(1)
@@ -50,21 +61,18 @@ async function refusal(program: Program): Promise<string> {
   return program.log()
 }
 
-describe('as another user (skipped where that is forbidden)', () => {
-  test.skipIf(!canSwitch)(
-    'a data directory that only others may write: one clear line, exit status 1',
-    async () => {
-      const dir = ownFolder()
-      chownSync(dir, 0, 0)
-      chmodSync(dir, 0o555)
-      for (const where of [dir, join(dir, 'new')]) {
-        await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', where], {
-          prefix: asStranger,
-        })
-        expect(await refusal(program)).toContain(where)
-      }
-    },
-  )
+describe.skipIf(!canSwitch)('as another user (skipped where that is forbidden)', () => {
+  test('a data directory that only others may write: one clear line, exit status 1', async () => {
+    const dir = ownFolder()
+    chownSync(dir, 0, 0)
+    chmodSync(dir, 0o555)
+    for (const where of [dir, join(dir, 'new')]) {
+      await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', where], {
+        prefix: asStranger,
+      })
+      expect(await refusal(program)).toContain(where)
+    }
+  })
 
   for (const { name, mode } of [
     { name: 'messages.db', mode: 0o444 },
@@ -73,148 +81,117 @@ describe('as another user (skipped where that is forbidden)', () => {
     { name: '.data.lock', mode: 0o444 },
     { name: 'media', mode: 0o555 },
   ]) {
-    test.skipIf(!canSwitch)(
-      `${name} of somebody else with mode ${mode.toString(8)}: one clear line, exit status 1`,
-      async () => {
-        const dir = ownFolder()
-        await using site = await openSite({ dir })
-        giveAll(dir)
-        const first = await site.start({ prefix: asStranger })
-        await site.say('one')
-        await site.stored(1)
-        await first.kill('SIGTERM')
-        chownSync(join(dir, name), 0, 0)
-        chmodSync(join(dir, name), mode)
-        expect(await refusal(site.launch({ prefix: asStranger }))).toMatch(
-          /messages\.db|\.lock|media|data directory/,
-        )
-      },
-    )
+    test(`${name} of somebody else with mode ${mode.toString(8)}: one clear line, exit status 1`, async () => {
+      await using own = await openOwn()
+      const { dir, site, service } = own
+      await service.kill('SIGTERM')
+      chownSync(join(dir, name), 0, 0)
+      chmodSync(join(dir, name), mode)
+      expect(await refusal(site.launch({ prefix: asStranger }))).toMatch(
+        /messages\.db|\.lock|media|data directory/,
+      )
+    })
   }
 
-  test.skipIf(!canSwitch)(
-    "a session's files that cannot be read: that session is disconnected, the other one works, and it heals",
-    async () => {
-      const dir = ownFolder()
-      await using site = await openSite({ dir })
-      const user = await site.sandbox.addUser('Other')
-      const other = site.sandbox.bot(user)
-      await site.connect('other', other)
-      giveAll(dir)
-      const service = await site.start({ prefix: asStranger })
-      await site.say('one')
-      await site.stored(1)
-      const files = ['token.json', 'contexts.json'].map(name => join(dir, 's', name))
-      await until('contexts are there', 30_000, () => existsSync(files[1]!))
-      // Long enough that the service has looked at them again and knows them by heart.
-      await Bun.sleep(1500)
-      for (const path of files) {
-        chownSync(path, 0, 0)
-        chmodSync(path, 0o600)
-      }
-      const statuses = async () => {
-        const { status, body } = await service.call('sessions')
-        return (
-          status === 200 &&
-          body
-            .map(({ name, status }: Json) => `${name} ${status}`)
-            .sort()
-            .join()
-        )
-      }
-      await until('it is told', 30_000, async () => (await statuses()) === 'other connected,s disconnected')
-      await site.sandbox.say('works', { from: user, to: other.bot_id })
-      await site.stored(2)
-      const answered = await service.call('send', { to: user, text: 'hi' })
-      expect(answered.body).toMatchObject({ status: 'accepted', session: 'other' })
-      expect(service.log()).toContain('token.json cannot be read')
-      for (const path of files) chownSync(path, stranger, stranger)
-      await site.say('two')
-      expect((await site.stored(3)).sort()).toEqual(['one', 'two', 'works'])
-      expect(await statuses()).toBe('other connected,s connected')
-      // Nobody took it for damaged.
-      expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
-    },
-  )
+  test("a session's files that cannot be read: that session is disconnected, the other one works, and it heals", async () => {
+    const dir = ownFolder()
+    await using site = await openSite({ dir })
+    const user = await site.sandbox.addUser('Other')
+    const other = site.sandbox.bot(user)
+    await site.connect('other', other)
+    giveAll(dir)
+    const service = await site.start({ prefix: asStranger })
+    await site.say('one')
+    await site.stored(1)
+    const files = ['token.json', 'contexts.json'].map(name => join(dir, 's', name))
+    await until('contexts are there', 30_000, () => existsSync(files[1]!))
+    // Long enough that the service has looked at them again and knows them by heart.
+    await Bun.sleep(1500)
+    for (const path of files) {
+      chownSync(path, 0, 0)
+      chmodSync(path, 0o600)
+    }
+    const statuses = async () => {
+      const { status, body } = await service.call('sessions')
+      return (
+        status === 200 &&
+        body
+          .map(({ name, status }: Json) => `${name} ${status}`)
+          .sort()
+          .join()
+      )
+    }
+    await until('it is told', 30_000, async () => (await statuses()) === 'other connected,s disconnected')
+    await site.sandbox.say('works', { from: user, to: other.bot_id })
+    await site.stored(2)
+    const answered = await service.call('send', { to: user, text: 'hi' })
+    expect(answered.body).toMatchObject({ status: 'accepted', session: 'other' })
+    expect(service.log()).toContain('token.json cannot be read')
+    for (const path of files) chownSync(path, stranger, stranger)
+    await site.say('two')
+    expect((await site.stored(3)).sort()).toEqual(['one', 'two', 'works'])
+    expect(await statuses()).toBe('other connected,s connected')
+    // Nobody took it for damaged.
+    expect(readdirSync(join(dir, 's')).filter(name => name.includes('corrupt'))).toEqual([])
+  })
 
-  test.skipIf(!canSwitch)(
-    "a session's folder that cannot be written while running: the cursor stays, sends go on, and nothing is lost when it can",
-    async () => {
-      const dir = ownFolder()
-      await using site = await openSite({ dir })
-      giveAll(dir)
-      const service = await site.start({ prefix: asStranger })
-      await site.say('one')
-      await site.stored(1)
-      const cursor = await until('the cursor moves', 30_000, () => cursorsIn(dir).get(site.bot) || undefined)
-      const folder = join(dir, 's')
-      chownSync(folder, 0, 0)
-      chmodSync(folder, 0o555)
-      await site.say('two')
-      await site.stored(2)
-      await until('it is told', 30_000, () => service.log().includes('batch not committed'))
-      expect(cursorsIn(dir).get(site.bot)).toBe(cursor)
-      const answer = await service.call('send', { to: site.user, text: 'hi' })
-      expect(answer.body).toMatchObject({ status: 'accepted' })
-      expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
-      chownSync(folder, stranger, stranger)
-      chmodSync(folder, 0o700)
-      await until('the cursor moves', 30_000, () => cursorsIn(dir).get(site.bot)! > cursor)
-      await site.say('three')
-      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
-      expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
-        status: 'accepted',
-      })
-    },
-  )
+  test("a session's folder that cannot be written while running: the cursor stays, sends go on, and nothing is lost when it can", async () => {
+    await using own = await openOwn()
+    const { dir, site, service } = own
+    const cursor = await until('the cursor moves', 30_000, () => cursorsIn(dir).get(site.bot) || undefined)
+    const folder = join(dir, 's')
+    chownSync(folder, 0, 0)
+    chmodSync(folder, 0o555)
+    await site.say('two')
+    await site.stored(2)
+    await until('it is told', 30_000, () => service.log().includes('batch not committed'))
+    expect(cursorsIn(dir).get(site.bot)).toBe(cursor)
+    const answer = await service.call('send', { to: site.user, text: 'hi' })
+    expect(answer.body).toMatchObject({ status: 'accepted' })
+    expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
+    chownSync(folder, stranger, stranger)
+    chmodSync(folder, 0o700)
+    await until('the cursor moves', 30_000, () => cursorsIn(dir).get(site.bot)! > cursor)
+    await site.say('three')
+    expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+    expect((await service.call('send', { to: site.user, text: 'hi' })).body).toMatchObject({
+      status: 'accepted',
+    })
+  })
 
-  test.skipIf(!canSwitch)(
-    'a data directory that cannot be written while running: open files go on, and it heals',
-    async () => {
-      const dir = ownFolder()
-      await using site = await openSite({ dir })
-      giveAll(dir)
-      const service = await site.start({ prefix: asStranger })
-      await site.say('one')
-      await site.stored(1)
-      chownSync(dir, 0, 0)
-      chmodSync(dir, 0o555)
-      await site.say('two')
-      expect(await site.stored(2)).toEqual(['one', 'two'])
-      expect((await service.call('sessions')).status).toBe(200)
-      chownSync(dir, stranger, stranger)
-      chmodSync(dir, 0o700)
-      await site.say('three')
-      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
-      expect(await service.kill('SIGTERM')).toBe(0)
-    },
-  )
+  test('a data directory that cannot be written while running: open files go on, and it heals', async () => {
+    await using own = await openOwn()
+    const { dir, site, service } = own
+    chownSync(dir, 0, 0)
+    chmodSync(dir, 0o555)
+    await site.say('two')
+    expect(await site.stored(2)).toEqual(['one', 'two'])
+    expect((await service.call('sessions')).status).toBe(200)
+    chownSync(dir, stranger, stranger)
+    chmodSync(dir, 0o700)
+    await site.say('three')
+    expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+    expect(await service.kill('SIGTERM')).toBe(0)
+  })
 
-  test.skipIf(!canSwitch)(
-    'a data directory that cannot be entered while running: the service says so, lives on, and heals',
-    async () => {
-      const dir = ownFolder()
-      await using site = await openSite({ dir })
-      giveAll(dir)
-      const service = await site.start({ prefix: asStranger })
-      await site.say('one')
-      await site.stored(1)
-      chownSync(dir, 0, 0)
-      chmodSync(dir, 0o700)
-      // Longer than locks and session files go unlooked at.
-      await until('it is told', 30_000, () => service.log().includes('session files cannot be read'))
-      await Bun.sleep(1500)
-      expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
-      expect(await service.call('sessions')).toMatchObject({
-        status: 503,
-        body: { code: 'store_unavailable' },
-      })
-      await site.say('two')
-      chownSync(dir, stranger, stranger)
-      await site.say('three')
-      expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
-      await until('it is well', 30_000, async () => (await service.get('/healthz')).body.status === 'ok')
-      expect(await service.kill('SIGTERM')).toBe(0)
-    },
-  )
+  test('a data directory that cannot be entered while running: the service says so, lives on, and heals', async () => {
+    await using own = await openOwn()
+    const { dir, site, service } = own
+    chownSync(dir, 0, 0)
+    chmodSync(dir, 0o700)
+    // Longer than locks and session files go unlooked at.
+    await until('it is told', 30_000, () => service.log().includes('session files cannot be read'))
+    await Bun.sleep(1500)
+    expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
+    expect(await service.call('sessions')).toMatchObject({
+      status: 503,
+      body: { code: 'store_unavailable' },
+    })
+    await site.say('two')
+    chownSync(dir, stranger, stranger)
+    await site.say('three')
+    expect(await site.stored(3)).toEqual(['one', 'two', 'three'])
+    await until('it is well', 30_000, async () => (await service.get('/healthz')).body.status === 'ok')
+    expect(await service.kill('SIGTERM')).toBe(0)
+  })
 })
