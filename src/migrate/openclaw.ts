@@ -71,7 +71,7 @@ async function sessionOf(
     ...(user_id && { user_id }),
     ...(savedAt > 0 && { created_at: Math.min(savedAt, now) }),
     cursor: filledOf(objectOf(sync.value)?.get_updates_buf) ?? '',
-    users: await usersOf(`${path}.context-tokens.json`, id, findings),
+    users: await usersOf(`${path}.context-tokens.json`, { id, owner: user_id, findings }),
   }
 }
 
@@ -82,7 +82,11 @@ function botId(id: string, token: string): string {
   return id.replace(/-im-bot$/, '@im.bot')
 }
 
-async function usersOf(path: string, id: string, findings: Findings): Promise<Map<string, UserContext>> {
+/** @param owner who scanned, whose id is spelled as WeChat spells it */
+async function usersOf(
+  path: string,
+  { id, owner, findings }: { id: string; owner: string | undefined; findings: Findings },
+): Promise<Map<string, UserContext>> {
   const { value, trouble = 'is not what it should be', absent } = await readJson(path)
   const tokens = objectOf(value)
   if (!tokens && !absent)
@@ -90,13 +94,22 @@ async function usersOf(path: string, id: string, findings: Findings): Promise<Ma
       `account ${id}: its file of context tokens ${trouble}`,
       'Whoever writes to the bot again can be answered again.',
     )
-  // When the user wrote is not known, nor how many answers were given since.
-  return new Map(
-    Object.entries(tokens ?? {}).flatMap(([user, given]) => {
-      const token = filledOf(given)
-      return token === undefined || user === '' ? [] : [[user, { token, used: 0, first_seen: 0 }] as const]
-    }),
-  )
+  const users = new Map<string, UserContext>()
+  // NewFuture's fork writes ids in small letters (protocol notes 5.6); to WeChat those are other users.
+  const isLowered = Object.keys(tokens ?? {}).every(user => user === user.toLowerCase())
+  for (const [key, given] of Object.entries(tokens ?? {})) {
+    const token = filledOf(given)
+    const user = isLowered && owner !== undefined && key === owner.toLowerCase() ? owner : key
+    // When the user wrote is not known, nor how many answers were given since.
+    if (token !== undefined && user !== '') users.set(user, { token, used: 0, first_seen: 0 })
+  }
+  const lowered = [...users.keys()].filter(user => isLowered && user !== owner)
+  if (lowered.length > 0)
+    findings.warning(
+      `account ${id}: ${lowered.length} users under ids in small letters, as a fork of the plugin writes them. WeChat knows them by their true ids alone`,
+      'Nothing to do: svc learns the true id with the first message of each; until then you cannot write to them.',
+    )
+  return users
 }
 
 /** What `openclaw.json` says of the channel; it may be written by hand, with comments. */

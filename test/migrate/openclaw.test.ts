@@ -78,6 +78,23 @@ test('accounts, cursors and context tokens come over under the names of the sett
   ])
 })
 
+test('ids in small letters, as a fork writes them: the own user gets the true one back, the others are told', async () => {
+  await using at = await folders()
+  const { from, into } = at
+  await index(from, ['b0f5860fdecb-im-bot'])
+  await openClawAccount(from, 'b0f5860fdecb-im-bot', {
+    account: account(),
+    sync: { get_updates_buf: 'buf-b' },
+    contexts: { 'oa@im.wechat': 'ctx-a', 'ob@im.wechat': 'ctx-b' },
+  })
+  const { findings } = await move('openclaw', at)
+  expect(contexts(into, 'b0f5860fdecb')).toEqual({
+    'oA@im.wechat': { token: 'ctx-a', used: 0, first_seen: 0 },
+    'ob@im.wechat': { token: 'ctx-b', used: 0, first_seen: 0 },
+  })
+  expect(told(findings, 'warning').filter(text => text.includes('small letters'))).toHaveLength(1)
+})
+
 test('damaged files are told without their content, and the rest comes over', async () => {
   await using at = await folders()
   const { from } = at
