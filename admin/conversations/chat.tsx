@@ -91,7 +91,10 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
           </Heading>
           <div class="chat-state">
-            {!isNothing && <RightBadge right={right} full />}
+            {/* Of an account that cannot send, its state says it all. */}
+            {!isNothing && right.kind !== 'expired' && right.kind !== 'damaged' && (
+              <RightBadge right={right} full />
+            )}
             {health !== 'well' && (
               <Link href={accountPath(session)}>
                 <HealthBadge health={health} />
