@@ -2,7 +2,9 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Route, Switch, useLocation } from 'wouter-preact'
+import { navigate } from 'wouter-preact/use-browser-location'
 import { onSignedOut } from './api.ts'
+import { searchNow } from './conversations/place.ts'
 import { language, type TextKey, t } from './i18n.ts'
 import { listenAgain, online, signedOut, status, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
@@ -43,6 +45,7 @@ function Shell() {
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
   }, [name, waiting])
+  useSearchKey()
   return (
     <div class="shell">
       <a class="button primary skip" href="#main">
@@ -82,6 +85,22 @@ function Shell() {
       </div>
     </div>
   )
+}
+
+/** Ctrl or ⌘ and K go to the search, from any page and from where one writes. */
+function useSearchKey(): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isIt = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey
+      if (!isIt || event.key.toLowerCase() !== 'k' || document.querySelector('[role$=dialog]')) return
+      event.preventDefault()
+      const field = document.querySelector<HTMLInputElement>('search input')
+      if (field) field.select()
+      else navigate('/conversations', { state: searchNow })
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
 }
 
 /** A broken line that heals at once is nobody's business. */

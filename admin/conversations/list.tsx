@@ -47,6 +47,9 @@ export function List({ place }: { place: Place }) {
     return () => clearTimeout(timer)
   }, [typed.value, place])
   useSlash(field)
+  useEffect(() => {
+    if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
+  }, [])
 
   const several = (sessions.value?.length ?? 0) > 1
   const needle = typed.value.trim()
@@ -87,7 +90,7 @@ export function List({ place }: { place: Place }) {
             value={typed.value}
             placeholder={t('search.placeholder')}
             aria-label={t('search.label')}
-            aria-keyshortcuts="/"
+            aria-keyshortcuts="/ Control+K"
             dir="auto"
             onInput={event => {
               typed.value = event.currentTarget.value

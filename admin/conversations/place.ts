@@ -41,6 +41,9 @@ export function usePlace(): Place {
   return useMemo(read, [path, search])
 }
 
+/** State of a visit that begins in the search. */
+export const searchNow = { search: true }
+
 /** The address of a place. */
 export function hrefOf({ session, userId, q, m }: Partial<Place>): string {
   const query = new URLSearchParams({ ...(q && { q }), ...(m !== undefined && { m: String(m) }) }).toString()

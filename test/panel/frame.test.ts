@@ -95,6 +95,28 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     }
   })
 
+  test('Ctrl and K go to the search from every page, also from where one writes', async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('hi')
+    await panel.receive(1)
+    const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+    const page = await panel.open({ path: '/settings', viewport: { width: 390, height: 844 } })
+    for (const path of ['/settings', '/', '/sessions', chat, '/conversations']) {
+      await page.goto(`${panel.url}${path}`)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.keyboard.press('Control+k')
+      await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
+      expect(new URL(page.url()).pathname).toBe('/conversations')
+    }
+    await page.setViewportSize({ width: 1280, height: 800 })
+    await page.goto(`${panel.url}${chat}`)
+    await page.getByRole('textbox', { name: 'Message' }).and(page.locator(':focus')).waitFor()
+    await page.keyboard.press('Control+k')
+    await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
+    expect(new URL(page.url()).pathname).toBe(chat)
+    expect(panel.complaints).toEqual([])
+  })
+
   test('an address of nothing leads back', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/nowhere' })
