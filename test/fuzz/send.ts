@@ -86,7 +86,8 @@ const honest5xx = new Set(['upstream_error', 'upstream_timeout', 'store_unavaila
 export function wrongIn(call: Call, { status, text, left }: Answer): string | undefined {
   const secret = leakIn(text)
   if (secret !== undefined) return `a planted secret is in the answer: ${around(text, secret)}`
-  const trace = /\n?\s+at .{0,200}:\d+:\d+|node_modules|\/src\/[a-z-]+\/[a-z-]+\.ts/.exec(text)
+  // One white space: of a run of them each would be begun at.
+  const trace = /\sat .{0,200}:\d+:\d+|node_modules|\/src\/[a-z-]+\/[a-z-]+\.ts/.exec(text)
   if (trace) return `the answer shows the program's inside: ${around(text, trace[0])}`
   if (/"code":-32603/.test(text)) return `an internal error: ${text.slice(0, 800)}`
   if (status === 0) return left ? undefined : 'no answer came'
