@@ -1,7 +1,7 @@
 /** Results of the tools as people read them. */
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
-import type { Message, OutboxEntry, SendPart, SendResult } from '../model/message.ts'
+import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
 import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
 import { byteSize, counted } from '../platform/format.ts'
 import { forgottenSandbox } from './advice.ts'
@@ -91,7 +91,7 @@ function sendText(result: SendResult, to: string, again: string): string {
   }
   if (result.outbox_id !== undefined)
     lines.push(
-      `it goes out when it may: the user writes, or the pace allows it; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
+      `it waits for ${waitOf(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
     )
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Look before sending it again.')
@@ -178,6 +178,17 @@ export function usersText(users: readonly (SessionUser & { session: string })[])
   return { text: table(['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL'], rows, colours.bold) }
 }
 
+const waits = {
+  user: 'the user to write',
+  pace: 'its turn, by the pace',
+  refusal: 'the user to write, since WeChat refused',
+  login: 'the session to be logged in',
+  retry: 'the next try',
+} as const
+
+const waitOf = ({ waits_for, not_before }: Waiting): string =>
+  `${waits_for === undefined ? 'somebody who polls' : waits[waits_for]}${not_before === undefined ? '' : `, until ${localTime(not_before)}`}`
+
 /** The table of what waits. */
 export function outboxText(entries: readonly OutboxEntry[]): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits') }
@@ -187,9 +198,12 @@ export function outboxText(entries: readonly OutboxEntry[]): Shown {
     oneLine(entry.to_user),
     localTime(entry.created_at),
     localTime(entry.expires_at),
+    waitOf(entry),
     entry.parts.map(part => oneLine(part.text ?? part.file_name ?? part.kind)).join(' | '),
   ])
-  return { text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'CONTENT'], rows, colours.bold) }
+  return {
+    text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'WAITS FOR', 'CONTENT'], rows, colours.bold),
+  }
 }
 
 /** What became of a cancellation. */

@@ -144,11 +144,27 @@ export const SendPart = Type.Object({
 })
 export type SendPart = Static<typeof SendPart>
 
+/** What holds a queued message back. */
+const waiting = {
+  waits_for: optional(
+    oneOf(
+      ['user', 'pace', 'refusal', 'login', 'retry'],
+      'What a queued message waits for. user: that the user writes, since the window is closed or the answers are used up. pace: its turn. refusal: WeChat refused a message to this user and gave no reason. login: that the session is logged in again. retry: the last try got no answer. Absent: it may go as soon as somebody polls.',
+    ),
+  ),
+  not_before: optional(
+    integer(
+      'Unix milliseconds: it is not tried before, unless the user writes. Absent where that is not known.',
+    ),
+  ),
+}
+export type Waiting = Static<ReturnType<typeof Type.Object<typeof waiting>>>
+
 export const SendResult = Type.Object({
   success: flag('True when every part was accepted.'),
   status: oneOf(
     ['accepted', 'queued', 'partial', 'refused', 'unknown'],
-    'accepted means taken by WeChat, which is not a delivery receipt. queued: kept, or the rest of it, until the user writes; see outbox_id.',
+    'accepted means taken by WeChat, which is not a delivery receipt. queued: kept, or the rest of it, until it may go; see waits_for and outbox_id.',
   ),
   message_id: optional(text('Of the last accepted part.')),
   suspect: optional(flag('True when WeChat accepted without giving an id.')),
@@ -159,6 +175,7 @@ export const SendResult = Type.Object({
     integer('Unix milliseconds; absent when this user never wrote to this session.'),
   ),
   outbox_id: optional(text('Of what is queued: its id in the outbox.')),
+  ...waiting,
 })
 export type SendResult = Static<typeof SendResult>
 
@@ -184,6 +201,7 @@ export const OutboxEntry = Type.Object(
     expires_at: integer(
       'Unix milliseconds, 7 days after created_at: what has not gone out by then is refused.',
     ),
+    ...waiting,
     parts: Type.Array(OutboxPart, { description: 'In the order in which they go out.' }),
   },
   { description: 'A queued send.' },

@@ -4,7 +4,7 @@
  */
 import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
-import type { OutboxEntry, OutboxPart } from '../model/message.ts'
+import type { OutboxEntry, OutboxPart, Waiting } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, EntryPart, Store } from '../store/store.ts'
@@ -67,9 +67,19 @@ export class Outbox {
       ...(user_id !== undefined && { user_id }),
       ...(session !== undefined && { session: sessionName(session) }),
     })
-    return entries.map(({ id, session, user, created_at, expires_at, parts }) => ({
-      ...{ outbox_id: String(id), session, to_user: user, created_at, expires_at, parts: parts.map(shown) },
-    }))
+    // By lane: its messages go out in their order.
+    const waiting = new Map<number | undefined, Promise<Waiting>>()
+    return Promise.all(
+      entries.map(async entry => {
+        const { id, session, user, created_at, expires_at, parts } = entry
+        const lane = parts[0]?.lane
+        if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.waiting(entry))
+        return {
+          ...{ outbox_id: String(id), session, to_user: user, created_at, expires_at },
+          ...{ ...(await waiting.get(lane)), parts: parts.map(shown) },
+        }
+      }),
+    )
   }
 
   /**

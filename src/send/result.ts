@@ -1,16 +1,16 @@
 /** The answer to a call of send, from the rows of its entry: the only place that makes one. */
 import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
-import type { SendPart, SendResult } from '../model/message.ts'
+import type { SendPart, SendResult, Waiting } from '../model/message.ts'
 import { type Counter, rightToAnswer } from '../model/session.ts'
 import type { Entry, EntryPart } from '../store/store.ts'
 import { errorOf } from './problems.ts'
 
 /**
- * @param right the count of answers, where the entry has not ended
+ * @param right the count of answers, and what it waits for, where the entry has not ended
  * @throws SvcError the first part's error when certainly nothing reached the user and nothing waits
  */
-export function resultOf(entry: Entry, right: Counter): SendResult {
+export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): SendResult {
   if (entry.answer !== undefined) return JSON.parse(entry.answer)
   const { mode, parts, session } = entry
   const waits = mode === 'queue' && !entry.ended
@@ -36,7 +36,7 @@ export function resultOf(entry: Entry, right: Counter): SendResult {
     session,
     parts: parts.map(partOf),
     ...rightToAnswer(entry.counter ?? right),
-    ...(waits && { outbox_id: String(entry.id) }),
+    ...(waits && { outbox_id: String(entry.id), ...waiting }),
   }
 }
 

@@ -286,12 +286,13 @@ export class Sender {
     }
   }
 
-  #result(entry: Entry): SendResult {
+  async #result(entry: Entry): Promise<SendResult> {
     const { clock } = this.#runtime
     const { store, worker } = this.#ports
     const { counter, session, user } = entry
     if (counter) return resultOf(entry, counter)
     const { context } = worker.attempts.terms(session, user)
-    return resultOf(entry, countNow(context, store.outbox.counters(session, user).get(user), clock.now()))
+    const count = countNow(context, store.outbox.counters(session, user).get(user), clock.now())
+    return resultOf(entry, count, entry.mode === 'queue' ? await worker.waiting(entry) : {})
   }
 }

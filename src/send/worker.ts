@@ -8,7 +8,7 @@ import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { afterRefusal, untilWritten } from '../model/admission.ts'
 import { isSvcError, type SvcError } from '../model/error.ts'
-import type { MediaKind } from '../model/message.ts'
+import type { MediaKind, Waiting } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -71,6 +71,29 @@ export class Worker {
     } finally {
       this.#watchers.delete(entry)
     }
+  }
+
+  /** What holds an entry of mode `queue` back. */
+  async waiting({ session, user, parts }: Entry): Promise<Waiting> {
+    const { state, store } = this.#ports
+    const next = parts.find(({ status }) => status === 'queued')
+    if (!next) return {}
+    const bot = (await state.sessions.get(session))?.bot
+    if (!bot || bot.expired_at !== undefined) return { waits_for: 'login' }
+    const { context, rules } = this.attempts.terms(session, user)
+    const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
+    const { not_before: pausedUntil = 0 } = (await store.outbox.lane(next.lane)) ?? {}
+    const now = this.#runtime.clock.now()
+    if (verdict.go === 'no') {
+      if (verdict.why === 'window' || verdict.why === 'quota') return { waits_for: 'user' }
+      const waits_for = verdict.why === 'pace' ? 'pace' : verdict.why === 'held' ? 'refusal' : 'user'
+      return { waits_for, not_before: Math.ceil(now + verdict.waitMs) }
+    }
+    // The slot that it has; the verdict is of a message behind it.
+    const slot = next.slot ?? (verdict.go === 'later' ? verdict.slot : now)
+    if (slot > now) return { waits_for: 'pace', not_before: Math.ceil(slot) }
+    const isPaused = pausedUntil > now && pausedUntil - now <= longestPauseMs
+    return isPaused ? { waits_for: 'retry', not_before: pausedUntil } : {}
   }
 
   async #flush(id: number): Promise<void> {

@@ -30,6 +30,7 @@ const exampleEntry = {
   to_user: 'o9cq80wXy3kQ@im.wechat',
   created_at: 1767225600000,
   expires_at: 1767830400000,
+  waits_for: 'user',
   parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'queued', text: 'Your order has been shipped.' }],
 }
 
@@ -42,7 +43,7 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
     operationId: 'list_outbox',
     summary: 'List what waits to be sent',
     description:
-      'Messages sent with when_closed "queue" that wait until their user writes, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
+      'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
     tag: 'messages',
     query: ListQuery,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),

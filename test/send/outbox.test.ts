@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Message } from '../../src/model/message.ts'
+import type { Message, SendResult } from '../../src/model/message.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -67,6 +67,7 @@ describe('a closed window', () => {
       outbox_id: expect.stringMatching(/^\d+$/),
     })
     expect(result.window_expires_at).toBeLessThan(t.clock.now())
+    expect(result.waits_for).toBe('user')
     expect(await states(t)).toEqual([['later', 'queued']])
     const [row] = await sent(t)
     const [entry] = await t.gateway.outbox.list()
@@ -74,6 +75,7 @@ describe('a closed window', () => {
       outbox_id: result.outbox_id,
       session: 'default',
       to_user: t.bots.get('default')!.user_id,
+      waits_for: 'user',
       parts: [{ id: row!.id, kind: 'text', status: 'queued', text: 'later' }],
     })
     expect(entry!.expires_at - entry!.created_at).toBe(7 * dayMs)
@@ -253,12 +255,17 @@ describe('the pace', () => {
       config: { pace: { perSecond: 1000, perWindow: 10, windowMs: 300_000 } },
     })
     const texts = Array.from({ length: 12 }, (_, i) => `${i}`)
-    const results: string[] = []
+    const results: SendResult[] = []
+    const began = t.clock.now()
     for (const text of texts) {
       await write(t)
-      results.push((await t.send({ text, ...queue })).status)
+      results.push(await t.send({ text, ...queue }))
     }
-    expect(results).toEqual([...Array(10).fill('accepted'), 'queued', 'queued'])
+    expect(results.map(({ status }) => status)).toEqual([...Array(10).fill('accepted'), 'queued', 'queued'])
+    for (const waiting of [...results.slice(10), ...(await t.gateway.outbox.list())]) {
+      expect(waiting.waits_for).toBe('pace')
+      expect(waiting.not_before).toBeWithin(began + 300_000, t.clock.now() + 300_001)
+    }
     await pass(t, 300_000)
     await nothingWaits(t)
     expect(await seen(t)).toEqual([...texts.slice(0, 10), '10\n\n11'])
@@ -269,7 +276,7 @@ describe('a refusal of upstream', () => {
   test('a user who has never written: the message waits for the first one', async () => {
     await using t = await withGateway()
     const result = await t.send({ text: 'hello?', ...queue })
-    expect(result).toMatchObject({ status: 'queued', parts: [{ status: 'queued' }] })
+    expect(result).toMatchObject({ status: 'queued', waits_for: 'user', parts: [{ status: 'queued' }] })
     expect(t.requests('sendmessage')).toBe(1)
     expect(await states(t)).toEqual([['hello?', 'queued']])
     await write(t)
@@ -298,7 +305,9 @@ describe('a refusal of upstream', () => {
     await using t = await withGateway({ switches: { quota: 1 } })
     await write(t)
     await t.send({ text: 'a' })
-    expect(await t.send({ text: 'b', ...queue })).toMatchObject({ status: 'queued', success: false })
+    const held = await t.send({ text: 'b', ...queue })
+    expect(held).toMatchObject({ status: 'queued', success: false, waits_for: 'refusal' })
+    expect(held.not_before).toBeWithin(t.clock.now() + 29 * 60_000, t.clock.now() + 30 * 60_000 + 1)
     expect(await states(t)).toEqual([
       ['a', 'accepted'],
       ['b', 'queued'],
@@ -364,6 +373,7 @@ describe('a refusal of upstream', () => {
     await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
     expect(t.requests('sendmessage')).toBe(1)
     expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'session_expired' })
+    expect(await t.gateway.outbox.list()).toMatchObject([{ waits_for: 'login' }])
     await t.sandbox.switches({ receive: 'open' })
     await pass(t, 31 * 60_000)
     await nothingWaits(t)
