@@ -1,8 +1,8 @@
 /** Messages as a conversation on a terminal. What a user wrote is indented, so no line of it passes for ours. */
 import type { Message, MessageItem } from '../model/message.ts'
-import { byteSize } from '../platform/format.ts'
+import { byteSize, localTime } from '../platform/format.ts'
 import { colours } from './terminal.ts'
-import { localTime, oneLine, safeLines } from './text.ts'
+import { oneLine, safeLines } from './text.ts'
 
 /** The message in a few lines; `again` are the flags that a command about it needs besides. */
 export function chatLines(message: Message, again = ''): string {

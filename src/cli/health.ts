@@ -17,6 +17,8 @@ export interface HealthFlags {
   port?: string
   socket?: string
   url?: string
+  /** The service's data directory: for the line that starts it. */
+  basePath?: string
   /** Whoever tries svc out adds it to every command: the answer is asked for alike. */
   sandbox?: boolean
   json?: boolean
@@ -28,6 +30,8 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   const url = flags.url === undefined ? configured(flags) : given(flags.url)
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
+  // As GET /healthz says it; what is degraded works, and a restart would not help.
+  const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
   const what = saidOfHealth(answer)
   // Whoever names a whole address may mean another machine.
   const next =
@@ -37,23 +41,24 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   await writeOut(
     flags.json
       ? `${jsonLine({ healthy, url, what, ...(answer.kind === 'svc' && { health: answer.seen }) })}\n`
-      : `${healthy ? 'healthy' : 'unhealthy'}: ${oneLine(what)} (${url})${next}\n`,
+      : `${word}: ${oneLine(what)} (${url})${next}\n`,
   )
   return healthy ? 0 : 1
 }
 
-const startLine = ({ host, port, socket, sandbox }: HealthFlags) =>
+const startLine = ({ basePath, host, port, socket, sandbox }: HealthFlags) =>
   [
     'svc openapi',
     ...(sandbox ? ['--sandbox'] : []),
+    ...(basePath === undefined ? [] : ['-d', shellWord(basePath)]),
     ...(host === undefined ? [] : ['--host', shellWord(host)]),
     ...(port === undefined ? [] : ['--port', shellWord(port)]),
     ...(socket === undefined ? [] : ['--socket', shellWord(socket)]),
   ].join(' ')
 
 // Whatever the port of the phone: it is not asked, so it cannot be in the way.
-const settings = ({ host, port, socket, sandbox }: HealthFlags) =>
-  readConfig({ host, port, socket, sandbox, sandboxPort: '0' })
+const settings = ({ basePath, host, port, socket, sandbox }: HealthFlags) =>
+  readConfig({ basePath, host, port, socket, sandbox, sandboxPort: '0' })
 
 function configured(flags: HealthFlags): string {
   const config = settings(flags)

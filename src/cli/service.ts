@@ -7,6 +7,7 @@ import type { Config } from '../config.ts'
 import { addressOf, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
+import { localTime } from '../platform/format.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
 import { isExposed } from '../server/auth.ts'
@@ -25,7 +26,7 @@ import { jsonLine, print } from './print.ts'
 import { askWithinMs, foldersHere, lookAtService, managerHere, servedAs, usualName } from './service-look.ts'
 import { intended, type NameFlags, ownProgram, prepare } from './service-plan.ts'
 import { colours, writeOut } from './terminal.ts'
-import { localTime, oneLine } from './text.ts'
+import { oneLine } from './text.ts'
 
 const healthyWithinMs = 20_000
 const betweenMs = 200

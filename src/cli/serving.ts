@@ -32,7 +32,8 @@ export interface Opened {
 
 /**
  * Claims the data directory and opens the gateway over it; `stack` closes what was opened. Nothing is polled yet. Where
- * others may reach a service that `listens`, a token is made if none was given, and one that can be guessed is refused. `isPhoneFree` as of `openSandboxFor`.
+ * others may reach a service that `listens`, a token is made if none was given, and one that can be guessed is refused;
+ * elsewhere it is warned of. `isPhoneFree` as of `openSandboxFor`.
  */
 export async function openService(
   given: Config,
@@ -48,7 +49,10 @@ export async function openService(
   const exposed = listens && isExposed(given)
   const generated = exposed && token === undefined ? await ensureToken(given.basePath) : undefined
   const required = token ?? generated?.token
-  if (exposed && required !== undefined && isGuessable(required)) throw guessable(generated)
+  if (listens && required !== undefined && isGuessable(required)) {
+    if (exposed) throw guessable(generated)
+    log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
+  }
   const config = Object.freeze({ ...given, ...(required !== undefined && { token: required }) })
   const gateway = stack.use(
     await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),

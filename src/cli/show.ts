@@ -3,11 +3,11 @@ import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
 import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
-import { byteSize, counted } from '../platform/format.ts'
+import { byteSize, counted, localTime } from '../platform/format.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
 import { colours, errColours, writeErr } from './terminal.ts'
-import { localTime, oneLine, table } from './text.ts'
+import { oneLine, table } from './text.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {

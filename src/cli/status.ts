@@ -2,12 +2,12 @@
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { readStatus, type StatusReport } from '../inspect/status-report.ts'
-import { byteSize, counted } from '../platform/format.ts'
+import { byteSize, counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
-import { localTime, oneLine, table } from './text.ts'
+import { oneLine, table } from './text.ts'
 
 /** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
 export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {

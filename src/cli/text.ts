@@ -1,7 +1,6 @@
-/** Words and numbers for people: made safe for a terminal, aligned, in local time. */
+/** Words and numbers for people: made safe for a terminal, aligned. */
 import stringWidth from 'string-width'
 import { seen } from '../platform/escape-controls.ts'
-import { isMoment } from '../platform/format.ts'
 
 /** Text from outside on one line: whatever a terminal would obey, and what turns the direction of writing, by number. */
 export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
@@ -9,17 +8,6 @@ export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f
 /** The lines of a text from outside, each made safe. */
 export const safeLines = (text: string): string[] =>
   text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))
-
-/** `2026-01-31 08:00:00` in local time. */
-export function localTime(ms: number | undefined): string {
-  if (!isMoment(ms)) return '–'
-  const at = new Date(ms)
-  const two = (value: number) => String(value).padStart(2, '0')
-  return (
-    `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
-    `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
-  )
-}
 
 /** Rows in columns that line up, also where letters are twice as wide; the last column is not filled up. */
 export function table(

@@ -157,7 +157,7 @@ const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string)
 export function exampleLines(tool: Tool): (readonly [line: string, does: string])[] {
   const { cli } = tool
   const required = tool.inputSchema.required ?? []
-  const lines = tool.examples.flatMap(({ summary, input }): [string, string][] => {
+  const lines = (cli.ownExamples ? [] : tool.examples).flatMap(({ summary, input }): [string, string][] => {
     const given = input as Record<string, unknown>
     if (Object.values(given).some(value => typeof value === 'object')) return []
     const words = ['svc', ...cli.path]

@@ -223,7 +223,7 @@ export const optionTable: readonly OptionSpec[] = [
     placeholder: '<host>',
     default: '',
     shownDefault: 'loopback names',
-    help: 'also accept requests for this Host, as sent by a proxy; requires a token; repeatable',
+    help: 'also accept requests for this Host, as sent by a proxy, with any port where none is named; requires a token; repeatable',
     commands: servers,
     repeatable: true,
     expected: 'a host name, with a port if it is not the usual one',

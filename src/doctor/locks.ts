@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { isoTime, span } from '../platform/format.ts'
+import { localTime, span } from '../platform/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -49,7 +49,9 @@ function pollerOf({ place, polling, sessions, clock, command }: Patient): Found[
   const who = pid === undefined ? 'a process' : `process ${pid}`
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
   if (!stalled)
-    return [ok('poller', `${who} polls${since === undefined ? '' : ` since ${isoTime(since)}`}${elsewhere}`)]
+    return [
+      ok('poller', `${who} polls${since === undefined ? '' : ` since ${localTime(since)}`}${elsewhere}`),
+    ]
   const last = seenAt === undefined ? '' : ` since ${span(clock.now() - seenAt)}`
   const fix =
     state === 'stopped'

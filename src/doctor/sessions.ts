@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
 import type { SessionSight } from '../inspect/sessions.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
-import { counted, isoTime } from '../platform/format.ts'
+import { counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
@@ -49,7 +49,7 @@ function sessionOf(
   if (trouble?.kind === 'unreadable')
     return [bad('session', `"${name}" cannot be read: ${reasonOf(trouble.error)}`, takeOver(join(dir, name)))]
   const login = command(`login ${shellWord(name)}`)
-  const since = (at: number | undefined) => `since ${isoTime(at ?? Number.NaN)}`
+  const since = (at: number | undefined) => `since ${localTime(at ?? Number.NaN)}`
   const found: Found[] = []
   if (status === 'disconnected')
     found.push(bad('session', `"${name}" is disconnected: its token.json is damaged`, login))

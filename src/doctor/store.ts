@@ -4,7 +4,7 @@ import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import { byteSize, counted, isoTime, span } from '../platform/format.ts'
+import { byteSize, counted, localTime, span } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { unavailable } from '../platform/system-error.ts'
 import type { Patient } from './context.ts'
@@ -70,7 +70,7 @@ const setAside = (dir: string): string =>
 function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
   const oldest = outbox.oldestAt === undefined ? '' : `, the oldest for ${span(now - outbox.oldestAt)}`
   const expiry =
-    outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${isoTime(outbox.firstExpiryAt)}`
+    outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${localTime(outbox.firstExpiryAt)}`
   return note(
     'outbox',
     `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} to be sent to ${counted(outbox.users, 'user')}${oldest}${expiry}`,

@@ -32,6 +32,20 @@ export const isMoment = (at: number | undefined): at is number =>
 export const isoTime = (at: number): string =>
   isMoment(at) ? new Date(at).toISOString().replace(/\.\d+Z$/, 'Z') : 'time unknown'
 
+/** `2026-01-31 08:00:00+08:00`: by the zone of this machine, and read as printed by whatever takes a time. */
+export function localTime(at: number | undefined): string {
+  if (!isMoment(at)) return '–'
+  const ahead = -new Date(at).getTimezoneOffset()
+  const shifted = new Date(at + ahead * 60_000)
+  if (!isMoment(shifted.getTime())) return '–'
+  const two = (value: number) => String(Math.floor(value)).padStart(2, '0')
+  const offset = `${ahead < 0 ? '-' : '+'}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`
+  return `${shifted
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/\.\d+Z$/, '')}${offset}`
+}
+
 /** `a`, `b` and 3 more. */
 export function listed(names: readonly string[], most = 4): string {
   const shown = names.slice(0, most)

@@ -43,6 +43,12 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
         'Give up when nothing has changed for so many seconds; without it, when the code has run out for good.',
       verify_code: 'The digits that the phone may show, where nobody can be asked for them.',
     },
+    ownExamples: true,
+    examples: [
+      ['svc login', 'The first account: shows the QR code and waits until it is connected'],
+      ['svc login work', 'Another one, as the session "work"'],
+      ['svc login work --force', 'The same anew, although it is connected'],
+    ],
   },
   examples: [
     {

@@ -50,6 +50,8 @@ export interface CommandShape {
   refuse?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
   /** Command lines worth showing besides the tool's examples, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
+  /** The command shows those alone: it does more than one call, so the tool's examples are not its own. */
+  readonly ownExamples?: true
 }
 
 /** Where a caller is, and which files it may name by their paths. */

@@ -331,6 +331,16 @@ describe('svc health', () => {
     })
   })
 
+  test('says the word of the service: what is degraded works, and is said', async () => {
+    const health = {
+      ...{ status: 'degraded', version, role: 'poller', stalled: false, store: 'ok', disk: 'ok' },
+      ...{ sessions: 2, connected: 2, failing: 1 },
+    }
+    using degraded = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json(health) })
+    const said = await svc(['health', '-p', String(degraded.port)])
+    expect(said).toMatchObject({ status: 0, stdout: expect.stringMatching(/^degraded: .*\b1\b.* fail/) })
+  })
+
   test('an answer of 503, a stranger, silence and nobody are 1, within 2 s of waiting', async () => {
     const health = {
       status: 'degraded',
@@ -367,6 +377,8 @@ describe('svc health', () => {
     )
     const pretended = await svc(['health', '--sandbox', '-p', String(free)])
     expect(pretended.stdout).toContain(`to start it: svc openapi --sandbox --port ${free}. `)
+    const named = await svc(['health', '-d', '/x y', '-p', String(free)])
+    expect(named.stdout).toContain(`to start it: svc openapi -d '/x y' --port ${free}. `)
     const elsewhere = await svc(['health', '--url', `http://127.0.0.1:${free}`])
     expect(elsewhere.stdout).toEndWith(`(http://127.0.0.1:${free})\n`)
   })

@@ -69,6 +69,15 @@ describe('the help of every command', () => {
   })
 })
 
+test('the help of login shows no call of a program', async () => {
+  const [, login] = (await everyCommand()).find(([words]) => words.join(' ') === 'login')!
+  const written: string[] = []
+  login.configureOutput({ writeOut: text => void written.push(text) }).outputHelp()
+  const examples = written.join('').split('\nExamples:\n')[1]
+  expect(examples).toContain('svc login')
+  expect(examples).not.toContain('--timeout')
+})
+
 describe('a reader who has had enough', () => {
   test('of the help, the version, a result: no trace, no word, status 0', async () => {
     const lines = [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { jsonLine } from '../../src/cli/print.ts'
-import { cutTo, localTime, oneLine, safeLines, table } from '../../src/cli/text.ts'
+import { cutTo, oneLine, safeLines, table } from '../../src/cli/text.ts'
 import { exampleLines } from '../../src/cli/tool-flags.ts'
 import { shellWord } from '../../src/platform/shell.ts'
 import { verbs } from '../../src/tools/index.ts'
@@ -34,9 +34,7 @@ describe('text for a terminal', () => {
     expect(line).toBe('{"text":"你好 \\u001b\\u009b\\u007f\\u202e\\u2028 😀"}')
   })
 
-  test('times and cuts', () => {
-    expect([localTime(undefined), localTime(Number.NaN), localTime(9e15)]).toEqual(['–', '–', '–'])
-    expect(localTime(new Date(2026, 0, 31, 8, 5, 9).getTime())).toBe('2026-01-31 08:05:09')
+  test('cuts', () => {
     expect([cutTo('你好吗', 5), cutTo('abc', 3)]).toEqual(['你好…', 'abc'])
   })
 })

@@ -63,7 +63,7 @@ describe('beside a running service', () => {
     const { stdout, stderr, status } = await run(['recv'])
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
     expect(stdout).toMatch(
-      /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d {2}\S+@im\.wechat → default\n {4}你好 from the phone\n/,
+      /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d {2}\S+@im\.wechat → default\n {4}你好 from the phone\n/,
     )
     const other = (await service.call('recv', { timeout: 5 })).body as Message[]
     expect(other.map(({ id }) => id)).toContain(message.id)

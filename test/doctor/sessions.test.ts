@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
+import { localTime } from '../../src/platform/format.ts'
 import { idle, stateOf, type Ward, withWard } from './support.ts'
 
 let ward: Ward
@@ -61,7 +62,7 @@ test('an expired one, since when, and how to heal it', async () => {
   expect(look.of('sessions/session')).toMatchObject([
     {
       severity: 'error',
-      what: expect.stringContaining('"work" is expired since 2026-01-02T03:04:00Z'),
+      what: expect.stringContaining(`"work" is expired since ${localTime(at)}`),
       fix: `svc login work -d ${ward.dir}`,
     },
   ])
@@ -80,7 +81,7 @@ test('one whose polls fail: since when and of what', async () => {
   expect(look.of('sessions/session')).toMatchObject([
     {
       severity: 'warning',
-      what: expect.stringMatching(/^polls of "work" fail since 2026-01-02.*HTTP 599/),
+      what: expect.stringMatching(/^polls of "work" fail since 2026-01-0\d \d\d:04:00[+-].*HTTP 599/),
     },
   ])
 })

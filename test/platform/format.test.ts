@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { byteSize, counted, isoTime, listed, span } from '../../src/platform/format.ts'
+import { byteSize, counted, isoTime, listed, localTime, span } from '../../src/platform/format.ts'
+import { parseTime } from '../../src/tools/schema.ts'
 
 test('sizes, counts, spans, moments and lists in words', () => {
   expect([0, 999, 1000, 48_213, 2_000_000, 3.2e12, 5e15].map(byteSize)).toEqual([
@@ -28,10 +29,30 @@ test('sizes, counts, spans, moments and lists in words', () => {
     'time unknown',
     'time unknown',
   ])
+  expect([localTime(undefined), localTime(Number.NaN), localTime(9e15)]).toEqual(['–', '–', '–'])
   expect([[], ['a'], ['a', 'b'], ['a', 'b', 'c', 'd', 'e', 'f']].map(names => listed(names))).toEqual([
     '',
     'a',
     'a and b',
     'a, b, c, d and 2 more',
   ])
+})
+
+test('a local time bears its offset, and is read as it is printed', () => {
+  const zone = process.env.TZ
+  try {
+    for (const [name, printed] of [
+      ['UTC', '2026-01-31 08:05:09+00:00'],
+      ['Asia/Kolkata', '2026-01-31 13:35:09+05:30'],
+      ['America/St_Johns', '2026-01-31 04:35:09-03:30'],
+    ] as const) {
+      process.env.TZ = name
+      const at = Date.UTC(2026, 0, 31, 8, 5, 9)
+      expect([name, localTime(at)]).toEqual([name, printed])
+      expect(parseTime(printed)).toBe(at)
+    }
+  } finally {
+    if (zone === undefined) delete process.env.TZ
+    else process.env.TZ = zone
+  }
 })

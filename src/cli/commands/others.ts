@@ -251,6 +251,7 @@ const specs: readonly CommandSpec[] = [
       command
         .option('--host <address>', 'address the service is bound to (127.0.0.1) [SVC_HOST]')
         .option('-p, --port <port>', 'its port (8000) [SVC_PORT]')
+        .option('-d, --base-path <folder>', 'its data directory, for the line that starts it')
         .option('--socket <path>', 'the Unix socket it listens on instead [SVC_SOCKET]')
         .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
         .option(
@@ -263,7 +264,7 @@ const specs: readonly CommandSpec[] = [
       ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
     ],
     after:
-      'Here 0 means that it works, 1 that it does not or does not answer. An account that is not connected is said and\nstill 0: a restart would not help it.',
+      'Here 0 means that it works, 1 that it does not or does not answer. What is degraded (an account that is not\nconnected, polls that fail) is said and still 0: a restart would not help it.',
     run: async command => (await import('../health.ts')).runHealth(command.opts<HealthFlags>()),
   },
   {
