@@ -176,7 +176,7 @@ describe('beside a running service', () => {
     const another = await newUser()
     await logIn(service, 'work', another)
     expect((await run(['sessions'])).stdout).toMatch(
-      /^ {2}SESSION {2}STATUS {5}USERS {2}LOGGED IN {12}BOT\n\* default {2}connected {2}1 .*\n {2}work {5}connected {2}0 /,
+      /^ {2}SESSION {2}STATUS {5}USERS {2}LOGGED IN +BOT\n\* default {2}connected {2}1 .*\n {2}work {5}connected {2}0 /,
     )
     const listed = await json('sessions')
     outputFits('sessions', listed)

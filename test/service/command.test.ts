@@ -93,7 +93,7 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect(status.status).toBe(0)
   const shown = await service(['status', '--user'])
   expect(shown.stdout).toMatch(
-    /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
+    /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53\S*, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
   )
 
   const doctor = ['doctor', '--sandbox', '-p', port, '-d', 'my data', '--json']
