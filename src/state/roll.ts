@@ -9,17 +9,30 @@ const [freshMs, staleMs] = [800, 1000]
 /** Files looked at in a row; then others have their turn. */
 const stride = 200
 
+interface Put<Known> {
+  records: readonly Known[]
+  /** Where in `records` a folder's stands. */
+  places: ReadonlyMap<string, number>
+}
+
+interface Listed<Known> extends Put<Known> {
+  folders: readonly string[]
+  version: number
+}
+
 export class Roll<Known extends { bot?: unknown; damaged?: true }> {
   readonly #read: (folder: string) => Promise<Known | undefined>
   /** By folder; undefined for one that is no session. */
   readonly #known = new Map<string, Known | undefined>()
   /** Folders to be read again. */
   readonly #changed = new Set<string>()
-  #listed: { folders: readonly string[]; records: readonly Known[]; version: number } | undefined
+  #listed: Listed<Known> | undefined
   /** Another one after each change: a list that was put together meanwhile is not kept. */
   #version = 0
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | undefined
+  /** Lists are put together one after the other. */
+  #before: Promise<unknown> = Promise.resolve()
 
   constructor(read: (folder: string) => Promise<Known | undefined>) {
     this.#read = read
@@ -32,7 +45,13 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
   }
 
   /** The sessions among these folders; the same array as before while nothing changed. */
-  async list(folders: readonly string[]): Promise<readonly Known[]> {
+  list(folders: readonly string[]): Promise<readonly Known[]> {
+    const list = this.#before.then(() => this.#list(folders))
+    this.#before = list.catch(() => {})
+    return list
+  }
+
+  async #list(folders: readonly string[]): Promise<readonly Known[]> {
     const ageMs = performance.now() - this.#lookedAt
     if (ageMs > freshMs) {
       this.#looking ??= this.#look(folders).finally(() => {
@@ -43,16 +62,36 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       else this.#looking.catch(() => {})
     }
     const version = this.#version
-    if (this.#listed?.folders === folders && this.#listed.version === version) return this.#listed.records
+    const before = this.#listed?.folders === folders ? this.#listed : undefined
+    if (before?.version === version) return before.records
+    const now = (before && (await this.#renewedIn(before))) ?? (await this.#all(folders))
+    this.#listed = { folders, version, ...now }
+    return now.records
+  }
+
+  /** The list with what changed in its folders; undefined where a session came or went. */
+  async #renewedIn({ records: before, places }: Listed<Known>): Promise<Put<Known> | undefined> {
+    const records = [...before]
+    for (const folder of [...this.#changed]) {
+      this.#changed.delete(folder)
+      const record = await this.#renewed(folder)
+      const place = places.get(folder)
+      if ((record === undefined) !== (place === undefined)) return undefined
+      if (record && place !== undefined) records[place] = record
+    }
+    return { records, places }
+  }
+
+  async #all(folders: readonly string[]): Promise<Put<Known>> {
     const records: Known[] = []
+    const places = new Map<string, number>()
     for (const folder of folders) {
       const isKnown = this.#known.has(folder) && !this.#changed.delete(folder)
       const record = isKnown ? this.#known.get(folder) : await this.#renewed(folder)
-      if (record) records.push(record)
+      if (record) places.set(folder, records.push(record) - 1)
     }
     if (this.#changed.size > 0) this.#forget(folders)
-    this.#listed = { folders, records, version }
-    return records
+    return { records, places }
   }
 
   async #look(folders: readonly string[]): Promise<void> {
@@ -61,16 +100,23 @@ export class Roll<Known extends { bot?: unknown; damaged?: true }> {
       if (at % stride === stride - 1) await new Promise(resolve => setImmediate(resolve))
       const before = this.#known.get(folder)
       const record = await this.#renewed(folder)
-      if (record?.bot !== before?.bot || record?.damaged !== before?.damaged) this.#version++
+      // Before the first list there is nothing to renew in one.
+      if (this.#listed && (record?.bot !== before?.bot || record?.damaged !== before?.damaged))
+        this.changed(folder)
     }
     this.#forget(folders)
     this.#lookedAt = began
   }
 
   async #renewed(folder: string): Promise<Known | undefined> {
-    const record = await this.#read(folder)
-    this.#known.set(folder, record)
-    return record
+    try {
+      const record = await this.#read(folder)
+      this.#known.set(folder, record)
+      return record
+    } catch (error) {
+      this.#changed.add(folder)
+      throw error
+    }
   }
 
   /** What is no folder any more. */
