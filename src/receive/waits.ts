@@ -14,6 +14,8 @@ export interface Wanted {
 }
 
 interface Wait extends Wanted {
+  /** Of the session: thousands of calls wait, and each change looks at all of them. */
+  key: string | undefined
   end(): void
 }
 
@@ -44,6 +46,7 @@ export class Waits {
     return new Promise(resolve => {
       const wait: Wait = {
         ...wanted,
+        key: wanted.session === undefined ? undefined : sessionKey(wanted.session),
         end: () => {
           clearTimeout(timer)
           signal.removeEventListener('abort', wait.end)
@@ -97,10 +100,9 @@ export class Waits {
     const lapsed = this.#store.lapsedConsumers()
     if (rows.length === 0 && lapsed.size === 0) return
     const sessions = rows.length < readRows ? new Set(rows.map(row => sessionKey(row.session))) : undefined
-    const concerns = ({ consumer, session }: Wanted) =>
+    const concerns = ({ consumer, key }: Wait) =>
       (consumer !== undefined && lapsed.has(consumer)) ||
-      (rows.length > 0 &&
-        (session === undefined || sessions === undefined || sessions.has(sessionKey(session))))
+      (rows.length > 0 && (key === undefined || sessions === undefined || sessions.has(key)))
     const woken = new Set<string>()
     for (const wait of [...this.#waiting]) {
       if (!concerns(wait)) continue
