@@ -101,26 +101,33 @@ export interface Upstream {
   sandboxed: boolean
 }
 
-export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, slots }: ApiOptions) {
+/** Every endpoint, for one client version. */
+export function createApi(options: ApiOptions) {
+  const calls = callsOf(options)
+  return { ...loginCalls(calls), ...pollCalls(calls, options.holdSlackMs), ...sendCalls(calls) }
+}
+
+type Calls = ReturnType<typeof callsOf>
+
+interface CallOptions {
+  timeoutMs: number
+  signal?: AbortSignal
+  emptyOk?: boolean
+}
+
+/** How requests are made: their headers, what stands in every body, and which slots they take. */
+function callsOf({ fetch, channelVersion, version, slots }: ApiOptions) {
   const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
   const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
 
-  /** @param token absent on the QR call, which also carries no `base_info` */
-  function post<T extends object = Record<string, unknown>>(
-    host: string,
-    path: string,
-    body: Record<string, unknown>,
-    options: {
-      token?: string
-      timeoutMs: number
-      signal?: AbortSignal
-      emptyOk?: boolean
-      slots?: Slots
-    },
-  ): Promise<Reply<T>> {
-    const { token, ...rest } = options
-    return exchange(fetch, {
-      url: joinUrl(host, `ilink/bot/${path}`),
+  const request = <T extends object>(
+    url: string,
+    token: string | undefined,
+    body: object,
+    options: CallOptions & { slots?: Slots },
+  ): Promise<Reply<T>> =>
+    exchange(fetch, {
+      url,
       method: 'POST',
       headers: {
         'Content-Type': 'application/json',
@@ -130,10 +137,27 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
         ...(token !== undefined && { Authorization: `Bearer ${token.trim()}` }),
       },
       body: JSON.stringify(token === undefined ? body : { ...body, base_info }),
-      ...rest,
+      ...options,
     })
-  }
 
+  return {
+    slots,
+    /** A question of a login: a GET without a body. */
+    ask: <T extends object>(url: string, options: CallOptions): Promise<Reply<T>> =>
+      exchange(fetch, { url, method: 'GET', headers: appHeaders, slots: slots?.logins, ...options }),
+    /** The QR call carries no token and no `base_info`. */
+    postLogin: <T extends object>(url: string, body: object, options: CallOptions): Promise<Reply<T>> =>
+      request(url, undefined, body, { slots: slots?.logins, ...options }),
+    post: <T extends object>(
+      { base_url, token }: Account,
+      path: string,
+      body: object,
+      options: CallOptions & { slots?: Slots },
+    ): Promise<Reply<T>> => request(joinUrl(base_url, `ilink/bot/${path}`), token, body, options),
+  }
+}
+
+function loginCalls({ ask, postLogin }: Calls) {
   return {
     /**
      * A new QR code to scan.
@@ -147,12 +171,9 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       localTokens: readonly string[],
       signal?: AbortSignal,
     ): Promise<QrcodeReply & { qrcode: string; qrcode_img_content: string }> {
-      const { fields } = await post<QrcodeReply>(
-        host,
-        'get_bot_qrcode?bot_type=3',
-        { local_token_list: localTokens.slice(0, 10) },
-        { timeoutMs: createMs, signal, slots: slots?.logins },
-      )
+      const url = joinUrl(host, 'ilink/bot/get_bot_qrcode?bot_type=3')
+      const body = { local_token_list: localTokens.slice(0, 10) }
+      const { fields } = await postLogin<QrcodeReply>(url, body, { timeoutMs: createMs, signal })
       const qrcode = filledOf(fields.qrcode)
       const content = filledOf(fields.qrcode_img_content)
       if (qrcode === undefined || content === undefined)
@@ -176,15 +197,9 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
     ): Promise<QrcodeStatusReply & { error?: ILinkError }> {
       const query = new URLSearchParams({ qrcode })
       if (verifyCode) query.set('verify_code', verifyCode)
+      const url = joinUrl(host, `ilink/bot/get_qrcode_status?${query}`)
       try {
-        const { fields } = await exchange<QrcodeStatusReply>(fetch, {
-          url: joinUrl(host, `ilink/bot/get_qrcode_status?${query}`),
-          method: 'GET',
-          headers: appHeaders,
-          timeoutMs: statusMs,
-          signal,
-          slots: slots?.logins,
-        })
+        const { fields } = await ask<QrcodeStatusReply>(url, { timeoutMs: statusMs, signal })
         return {
           status: filledOf(fields.status) ?? 'wait',
           redirect_host: filledOf(fields.redirect_host),
@@ -198,7 +213,15 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
         return { status: 'wait', error: known }
       }
     },
+  }
+}
 
+function pollCalls({ post, slots }: Calls, holdSlackMs = 8000) {
+  const notify = async (account: Account, path: string, signal?: AbortSignal): Promise<void> => {
+    await post(account, path, {}, { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls })
+  }
+
+  return {
     /**
      * What came after `cursor`; returns at once when there is something, else when upstream ends the hold.
      *
@@ -213,10 +236,9 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       signal?: AbortSignal,
     ): Promise<Updates> {
       const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
+      const body = { get_updates_buf: cursor }
       try {
-        const options = { token: account.token, timeoutMs, signal }
-        const body = { get_updates_buf: cursor }
-        return updatesOf(await post<GetUpdatesReply>(account.base_url, 'getupdates', body, options))
+        return updatesOf(await post<GetUpdatesReply>(account, 'getupdates', body, { timeoutMs, signal }))
       } catch (error) {
         // A reply that has begun may carry messages: its failure is an error, silence is not.
         if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
@@ -224,54 +246,45 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
       }
     },
 
+    /** Says that polling begins; best effort. @throws ILinkError */
+    notifyStart: (account: Account, signal?: AbortSignal) => notify(account, 'msg/notifystart', signal),
+
+    /** Says that polling ends; best effort. @throws ILinkError */
+    notifyStop: (account: Account, signal?: AbortSignal) => notify(account, 'msg/notifystop', signal),
+  }
+}
+
+function sendCalls({ post, slots }: Calls) {
+  return {
     /**
      * Hands one message over. `message_id` is missing on older servers, and suspect on newer ones.
      *
      * @param message from `outgoing`
      * @throws ILinkError; `neverSent` says that it certainly did not arrive, `refused` that upstream did not take it
      */
-    async sendMessage(
-      account: Account,
-      message: WeixinMessage,
-      signal?: AbortSignal,
-    ): Promise<{ message_id?: string }> {
-      const options = { token: account.token, timeoutMs: sendMs, signal, emptyOk: true, slots: slots?.sends }
-      const { fields } = await post<SendMessageReply>(
-        account.base_url,
-        'sendmessage',
-        { msg: message },
-        options,
-      )
+    async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
+      const options = { timeoutMs: sendMs, signal, emptyOk: true, slots: slots?.sends }
+      const { fields } = await post<SendMessageReply>(account, 'sendmessage', { msg: message }, options)
       return { message_id: idOf(fields.message_id) }
     },
 
     /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
-    async getConfig(
-      account: Account,
-      userId: string,
-      contextToken?: string,
-      signal?: AbortSignal,
-    ): Promise<{ typing_ticket?: string }> {
+    async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
       const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-      const options = { token: account.token, timeoutMs: briefMs, signal, slots: slots?.sends }
-      const { fields } = await post<GetConfigReply>(account.base_url, 'getconfig', body, options)
+      const options = { timeoutMs: briefMs, signal, slots: slots?.sends }
+      const { fields } = await post<GetConfigReply>(account, 'getconfig', body, options)
       return { typing_ticket: filledOf(fields.typing_ticket) }
     },
 
     /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
     async sendTyping(
       account: Account,
-      typing: { userId: string; ticket: string; typing: boolean },
+      { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
       signal?: AbortSignal,
     ): Promise<void> {
-      const body = {
-        ilink_user_id: typing.userId,
-        typing_ticket: typing.ticket,
-        status: typing.typing ? 1 : 2,
-      }
-      const { token } = account
-      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
-      await post(account.base_url, 'sendtyping', body, options)
+      const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
+      const options = { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
+      await post(account, 'sendtyping', body, options)
     },
 
     /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
@@ -286,27 +299,13 @@ export function createApi({ fetch, channelVersion, version, holdSlackMs = 8000, 
         aeskey: upload.aesKeyHex,
         no_need_thumb: true,
       }
-      const options = { token: account.token, timeoutMs: sendMs, signal, slots: slots?.sends }
-      const { fields } = await post<GetUploadUrlReply>(account.base_url, 'getuploadurl', { ...body }, options)
+      const options = { timeoutMs: sendMs, signal, slots: slots?.sends }
+      const { fields } = await post<GetUploadUrlReply>(account, 'getuploadurl', body, options)
       const url = filledOf(fields.upload_full_url)
       const uploadParam = filledOf(fields.upload_param)
       if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
       if (uploadParam !== undefined) return { uploadParam }
       throw new ILinkError('malformed', 'WeChat answered without an upload address')
-    },
-
-    /** Says that polling begins; best effort. @throws ILinkError */
-    async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
-      const { token } = account
-      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls }
-      await post(account.base_url, 'msg/notifystart', {}, options)
-    },
-
-    /** Says that polling ends; best effort. @throws ILinkError */
-    async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
-      const { token } = account
-      const options = { token, timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.polls }
-      await post(account.base_url, 'msg/notifystop', {}, options)
     },
   }
 }

@@ -63,155 +63,174 @@ const rememberedHosts = 200
 
 type Method = 'PUT' | 'POST'
 
-export type Cdn = ReturnType<typeof createCdn>
+/** What every transfer needs: the options with their defaults. */
+type Line = Required<Omit<CdnOptions, 'slots'>> & Pick<CdnOptions, 'slots'>
 
-export function createCdn(options: CdnOptions) {
-  const {
-    fetch,
-    trusted,
-    guarded = fetchPublic,
-    clock = systemClock,
-    idleMs = defaultIdleMs,
-    slots,
-  } = options
+export interface Cdn {
+  /**
+   * Uploads ciphertext and gives the parameter it can be downloaded by.
+   *
+   * POST for WeChat's own CDN; elsewhere PUT, and once the other method on 404 or 405, remembered per host.
+   *
+   * @throws ILinkError: `http` on 4xx at once (get a new upload address then), else the last of three failures;
+   *   the source's own error when reading it failed; the signal's reason when aborted
+   */
+  upload(upload: CdnUpload): Promise<{ downloadParam: string }>
+  /**
+   * Opens media as decrypted bytes, once the first of them is there. An image without any key is plain already.
+   *
+   * @throws SvcError `no_media` (no address), `media_expired` (4xx), `forbidden` (the address is not public),
+   *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or the key
+   *   does not fit, and with the signal's reason when aborted
+   */
+  download(media: MediaReference, where: CdnDownload): Promise<OpenedDownload>
+}
+
+export function createCdn(options: CdnOptions): Cdn {
+  const line: Line = { guarded: fetchPublic, clock: systemClock, idleMs: defaultIdleMs, ...options }
   const methods = new Map<string, Method>()
-
-  /** Runs `attempt` up to three times, pausing between; errors that a repeat cannot mend end it at once. */
-  async function persist<T>(signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
-    for (let tried = 1; ; tried++) {
-      signal?.throwIfAborted()
-      try {
-        return await attempt()
-      } catch (error) {
-        if (signal?.aborted) throw signal.reason
-        if (!isILinkError(error) || isFinal(error) || tried >= attempts) throw error
-        await clock.sleep(backoffMs(tried - 1, 500, 4000), signal)
-      }
-    }
-  }
-
-  async function uploadOnce(url: string, method: Method, upload: CdnUpload): Promise<string> {
-    const { cipherSize, signal } = upload
-    using _slot = await slots?.take(signal)
-    const allowedMs = idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
-    const watch = watchIdle(allowedMs, clock, signal)
-    const source = { failed: undefined as unknown }
-    const body = exactly(upload.body(), cipherSize, watch, source)
-    try {
-      const response = await fetch(url, {
-        method,
-        headers: { 'Content-Type': 'application/octet-stream', 'Content-Length': String(cipherSize) },
-        body,
-        signal: watch.signal,
-      })
-      const param =
-        response.headers.get('x-encrypted-param') ?? response.headers.get('x-encrypted-query-param')
-      if (response.status === 200 && param) {
-        await response.body?.cancel().catch(() => {})
-        return param
-      }
-      throw await answeredBadly('upload', response)
-    } catch (error) {
-      // What stopped the source stops the request, whose own error then says less.
-      throw source.failed ?? watch.translated(error, 'CDN upload')
-    } finally {
-      watch.stop()
-      // A server that answers early leaves the source half read: its file is to be closed all the same.
-      void body.return(undefined).catch(() => {})
-    }
-  }
-
   return {
-    /**
-     * Uploads ciphertext and gives the parameter it can be downloaded by.
-     *
-     * POST for WeChat's own CDN; elsewhere PUT, and once the other method on 404 or 405, remembered per host.
-     *
-     * @throws ILinkError: `http` on 4xx at once (get a new upload address then), else the last of three failures;
-     *   the source's own error when reading it failed; the signal's reason when aborted
-     */
-    async upload(upload: CdnUpload): Promise<{ downloadParam: string }> {
-      const url = upload.url ?? uploadUrl(upload)
-      const { host } = new URL(url)
-      const fixed = postHosts.has(host)
-      let method = fixed ? 'POST' : (methods.get(host) ?? 'PUT')
-      let switched = fixed
-      const once = async (): Promise<string> => {
-        try {
-          return await uploadOnce(url, method, upload)
-        } catch (error) {
-          if (
-            switched ||
-            !isILinkError(error, 'http') ||
-            !(error.httpStatus === 404 || error.httpStatus === 405)
-          )
-            throw error
-          switched = true
-          method = method === 'PUT' ? 'POST' : 'PUT'
-          return uploadOnce(url, method, upload)
-        }
-      }
-      const downloadParam = await persist(upload.signal, once)
-      if (!fixed) {
-        const [oldest] = methods.keys()
-        if (oldest !== undefined && methods.size >= rememberedHosts) methods.delete(oldest)
-        methods.set(host, method)
-      }
-      return { downloadParam }
-    },
-
-    /**
-     * Opens media as decrypted bytes, once the first of them is there. An image without any key is plain already.
-     *
-     * @throws SvcError `no_media` (no address), `media_expired` (4xx), `forbidden` (the address is not public),
-     *   `upstream_error`, `upstream_timeout`; the stream fails with `upstream_error` when bytes are missing or the key
-     *   does not fit, and with the signal's reason when aborted
-     */
-    async download(media: MediaReference, { cdnUrl, signal }: CdnDownload): Promise<OpenedDownload> {
-      const key = keyOf(media)
-      const url = downloadUrl(media, cdnUrl)
-      const slot = await slots?.take(signal)
-      const watch = watchIdle(idleMs, clock, signal)
-      const stop = () => {
-        watch.stop()
-        slot?.[Symbol.dispose]()
-      }
-      const open = async (): Promise<{ body: ByteSource; size: number | undefined }> => {
-        const response = await fetch(url.href, { method: 'GET', signal: watch.signal })
-        if (response.status !== 200) throw await answeredBadly('download', response)
-        const stated = Number(response.headers.get('content-length') ?? Number.NaN)
-        const exact = stated >= 0 && !response.headers.get('content-encoding')
-        return { body: response.body ?? [], size: exact ? stated : undefined }
-      }
-      const openGuarded = async (): Promise<{ body: ByteSource; size: number | undefined }> => {
-        const limits = { maxBytes: guardedLimitBytes, timeoutMs: guardedLimitMs, idleMs }
-        const { body, size } = await guarded(url.href, { ...limits, signal: watch.signal, allow: trusted })
-        return { body, size }
-      }
-      const direct = trusted(url) || url.host === new URL(cdnUrl).host
-      try {
-        const { body, size } = await persist(signal, async () => {
-          try {
-            return await (direct ? open() : openGuarded())
-          } catch (error) {
-            throw watch.translated(error, 'CDN download')
-          }
-        })
-        const cipher = complete(body, size, watch)
-        const chunks = key ? decryptStream(cipher, key) : cipher
-        // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
-        const first = await chunks.next()
-        return {
-          stream: streamOf(chunks, stop, first),
-          size: plainSize(media, size, key !== undefined),
-        }
-      } catch (error) {
-        stop()
-        throw downloadError(error)
-      }
-    },
+    upload: upload => uploadTo(line, methods, upload),
+    download: (media, where) => openDownload(line, media, where),
   }
 }
+
+/** Runs `attempt` up to three times, pausing between; errors that a repeat cannot mend end it at once. */
+async function persist<T>(
+  clock: Clock,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    signal?.throwIfAborted()
+    try {
+      return await attempt()
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason
+      if (!isILinkError(error) || isFinal(error) || tried >= attempts) throw error
+      await clock.sleep(backoffMs(tried - 1, 500, 4000), signal)
+    }
+  }
+}
+
+async function uploadTo(
+  line: Line,
+  methods: Map<string, Method>,
+  upload: CdnUpload,
+): Promise<{ downloadParam: string }> {
+  const url = upload.url ?? uploadUrl(upload)
+  const { host } = new URL(url)
+  const fixed = postHosts.has(host)
+  let method = fixed ? 'POST' : (methods.get(host) ?? 'PUT')
+  let switched = fixed
+  const downloadParam = await persist(line.clock, upload.signal, async () => {
+    try {
+      return await uploadOnce(line, url, method, upload)
+    } catch (error) {
+      const isMethod = isILinkError(error, 'http') && [404, 405].includes(error.httpStatus ?? 0)
+      if (switched || !isMethod) throw error
+      switched = true
+      method = method === 'PUT' ? 'POST' : 'PUT'
+      return uploadOnce(line, url, method, upload)
+    }
+  })
+  if (!fixed) {
+    const [oldest] = methods.keys()
+    if (oldest !== undefined && methods.size >= rememberedHosts) methods.delete(oldest)
+    methods.set(host, method)
+  }
+  return { downloadParam }
+}
+
+/** One attempt. @returns the download parameter */
+async function uploadOnce(line: Line, url: string, method: Method, upload: CdnUpload): Promise<string> {
+  const { cipherSize, signal } = upload
+  using _slot = await line.slots?.take(signal)
+  const allowedMs = line.idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
+  const watch = watchIdle(allowedMs, line.clock, signal)
+  const source: { failed?: unknown } = {}
+  const body = exactly(upload.body(), cipherSize, watch, source)
+  try {
+    const response = await line.fetch(url, {
+      method,
+      headers: { 'Content-Type': 'application/octet-stream', 'Content-Length': String(cipherSize) },
+      body,
+      signal: watch.signal,
+    })
+    const param = response.headers.get('x-encrypted-param') ?? response.headers.get('x-encrypted-query-param')
+    if (response.status === 200 && param) {
+      await response.body?.cancel().catch(() => {})
+      return param
+    }
+    throw await answeredBadly('upload', response)
+  } catch (error) {
+    // What stopped the source stops the request, whose own error then says less.
+    throw source.failed ?? watch.translated(error, 'CDN upload')
+  } finally {
+    watch.stop()
+    // A server that answers early leaves the source half read: its file is to be closed all the same.
+    void body.return(undefined).catch(() => {})
+  }
+}
+
+async function openDownload(
+  line: Line,
+  media: MediaReference,
+  { cdnUrl, signal }: CdnDownload,
+): Promise<OpenedDownload> {
+  const key = keyOf(media)
+  const url = downloadUrl(media, cdnUrl)
+  const open = line.trusted(url) || url.host === new URL(cdnUrl).host ? openDirect : openGuarded
+  const slot = await line.slots?.take(signal)
+  const watch = watchIdle(line.idleMs, line.clock, signal)
+  const stop = () => {
+    watch.stop()
+    slot?.[Symbol.dispose]()
+  }
+  try {
+    const { body, size } = await persist(line.clock, signal, async () => {
+      try {
+        return await open(line, url, watch.signal)
+      } catch (error) {
+        throw watch.translated(error, 'CDN download')
+      }
+    })
+    const cipher = complete(body, size, watch)
+    const chunks = key ? decryptStream(cipher, key) : cipher
+    // What fails before the first byte is still to be told: a stream that fails then ends an answer without a status.
+    const first = await chunks.next()
+    return { stream: streamOf(chunks, stop, first), size: plainSize(media, size, key !== undefined) }
+  } catch (error) {
+    stop()
+    throw downloadError(error)
+  }
+}
+
+interface OpenedBody {
+  body: ByteSource
+  /** Bytes of the body, only where certain. */
+  size?: number
+}
+
+/** From upstream and the CDN. */
+async function openDirect({ fetch }: Line, url: URL, signal: AbortSignal): Promise<OpenedBody> {
+  const response = await fetch(url.href, { method: 'GET', signal })
+  if (response.status !== 200) throw await answeredBadly('download', response)
+  const stated = Number(response.headers.get('content-length') ?? Number.NaN)
+  const exact = stated >= 0 && !response.headers.get('content-encoding')
+  return { body: response.body ?? [], size: exact ? stated : undefined }
+}
+
+/** From any other address. */
+const openGuarded = (
+  { guarded, trusted, idleMs }: Line,
+  url: URL,
+  signal: AbortSignal,
+): Promise<OpenedBody> =>
+  guarded(url.href, {
+    ...{ maxBytes: guardedLimitBytes, timeoutMs: guardedLimitMs, idleMs },
+    ...{ signal, allow: trusted },
+  })
 
 /** 4xx is upstream's last word; the rest may pass. */
 const isFinal = (error: ILinkError) =>
@@ -256,14 +275,8 @@ async function answeredBadly(what: string, response: Response): Promise<ILinkErr
   await response.body?.cancel().catch(() => {})
   const lacking = response.status === 200 ? ' without its download parameter' : ''
   const errmsg = said ? maskText(said).slice(0, 200) : undefined
-  return new ILinkError(
-    'http',
-    `CDN ${what}: HTTP ${response.status}${lacking}${errmsg ? `: ${errmsg}` : ''}`,
-    {
-      status: response.status,
-      errmsg,
-    },
-  )
+  const detail = `CDN ${what}: HTTP ${response.status}${lacking}${errmsg ? `: ${errmsg}` : ''}`
+  return new ILinkError('http', detail, { status: response.status, errmsg })
 }
 
 /** A failed download in the words of the catalogue. */

@@ -115,21 +115,22 @@ export function stepLogin(
     case 'binded_redirect':
       return { ...to('already_bound', {}, { dropCode: true }), next: 'end' }
     case 'confirmed': {
-      const { ilink_bot_id: bot_id, bot_token: token, ilink_user_id: user_id } = reply
-      if (!bot_id || !token) {
-        return {
-          ...to('expired', {}, { dropCode: true }),
-          next: 'end',
-          problem: 'WeChat confirmed the login but sent no credentials. Call login to start again.',
-        }
-      }
-      const credentials: Credentials = { bot_id, token, base_url: baseUrl(reply.baseurl, context.loginHost) }
-      if (user_id) credentials.user_id = user_id
-      return { ...to('confirmed', {}, { dropCode: true }), next: 'done', credentials }
+      const credentials = credentialsOf(reply, context.loginHost)
+      if (credentials) return { ...to('confirmed', {}, { dropCode: true }), next: 'done', credentials }
+      return { ...to('expired', {}, { dropCode: true }), next: 'end', problem: noCredentials }
     }
     default:
       return unchanged()
   }
+}
+
+const noCredentials = 'WeChat confirmed the login but sent no credentials. Call login to start again.'
+
+function credentialsOf(reply: QrcodeStatusReply, loginHost: string): Credentials | undefined {
+  const { ilink_bot_id: bot_id, bot_token: token, ilink_user_id: user_id, baseurl } = reply
+  if (!bot_id || !token) return undefined
+  const credentials = { bot_id, token, base_url: baseUrl(baseurl, loginHost) }
+  return user_id ? { ...credentials, user_id } : credentials
 }
 
 /** host or host:port, nothing more: no path, no user, no scheme. */

@@ -58,7 +58,7 @@ export async function* exactly(
   chunks: AsyncIterable<Uint8Array>,
   size: number,
   watch: IdleWatch,
-  source: { failed: unknown },
+  source: { failed?: unknown },
 ): AsyncGenerator<Uint8Array> {
   let sent = 0
   try {

@@ -20,68 +20,52 @@ export const textItem = (text: string): Fields => ({ type: 1, text_item: { text 
 
 /** The item for a piece the user sent. */
 export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fields {
-  const { image_key, full_url } = core.switches
-  const param = encodeURIComponent(piece.param)
+  const { image_key } = core.switches
   const spelledA = Buffer.from(piece.key_hex, 'hex').toString('base64')
   const spelledB = Buffer.from(piece.key_hex).toString('base64')
-  const media = (key: string | undefined): Fields => ({
-    encrypt_query_param: piece.param,
-    ...(key !== undefined && { aes_key: key }),
-    encrypt_type: 1,
-    ...(full_url === 'present' && {
-      full_url: `${details.origin}/c2c/download?encrypted_query_param=${param}`,
-    }),
-  })
-  const { width, height } = details
+  const imageKey = { a: spelledA, b: spelledB, c: spelledB, none: undefined }[image_key]
+  const media = mediaField(core, piece, details.origin, piece.kind === 'image' ? imageKey : spelledB)
+  const { width, height, transcript, playtime_ms } = details
   // Only where the caller told: an invented size would be taken for the picture's own.
   const shape = { ...(height && { thumb_height: height }), ...(width && { thumb_width: width }) }
   switch (piece.kind) {
-    case 'image':
-      return {
-        type: 2,
-        image_item: {
-          media: media({ a: spelledA, b: spelledB, c: spelledB, none: undefined }[image_key]),
-          ...(image_key === 'c' && { aeskey: piece.key_hex }),
-          // Not an address: WeChat's own id of the picture.
-          url: randomBytes(40).toString('hex'),
-          ...{ mid_size: piece.cipher_size, hd_size: piece.cipher_size },
-          ...{ thumb_size: 0, ...shape },
-        },
-      }
-    case 'voice':
-      return {
-        type: 3,
-        voice_item: {
-          media: media(spelledB),
-          // As captured from WeChat; the bytes are SILK whatever this says.
-          ...{
-            encode_type: 4,
-            bits_per_sample: 16,
-            sample_rate: 16_000,
-            playtime: details.playtime_ms ?? 3000,
-          },
-          ...(details.transcript !== undefined && { text: details.transcript }),
-        },
-      }
-    case 'file':
-      return {
-        type: 4,
-        file_item: {
-          ...{ media: media(spelledB), file_name: piece.name ?? 'file.bin' },
-          ...{ md5: piece.md5, len: String(piece.raw_size) },
-        },
-      }
-    case 'video':
-      return {
-        type: 5,
-        video_item: {
-          media: media(spelledB),
-          play_length: Math.round((details.playtime_ms ?? 10_000) / 1000),
-          ...{ video_size: piece.cipher_size, video_md5: piece.md5, thumb_size: 0, ...shape },
-        },
-      }
+    case 'image': {
+      const aeskey = image_key === 'c' ? { aeskey: piece.key_hex } : {}
+      const sizes = { mid_size: piece.cipher_size, hd_size: piece.cipher_size, thumb_size: 0, ...shape }
+      // The url is not an address: it is WeChat's own id of the picture.
+      return { type: 2, image_item: { media, ...aeskey, url: randomBytes(40).toString('hex'), ...sizes } }
+    }
+    case 'voice': {
+      // As captured from WeChat; the bytes are SILK whatever this says.
+      const format = { encode_type: 4, bits_per_sample: 16, sample_rate: 16_000 }
+      return { type: 3, voice_item: { media, ...format, playtime: playtime_ms ?? 3000, text: transcript } }
+    }
+    case 'file': {
+      const { name, md5, raw_size } = piece
+      return { type: 4, file_item: { media, file_name: name ?? 'file.bin', md5, len: String(raw_size) } }
+    }
+    case 'video': {
+      const play_length = Math.round((playtime_ms ?? 10_000) / 1000)
+      const sizes = { video_size: piece.cipher_size, video_md5: piece.md5, thumb_size: 0, ...shape }
+      return { type: 5, video_item: { media, play_length, ...sizes } }
+    }
   }
 }
+
+/** The `media` of an item: where its bytes are, and the key to them. */
+const mediaField = (
+  { switches }: Core,
+  { param }: Piece,
+  origin: string,
+  key: string | undefined,
+): Fields => ({
+  encrypt_query_param: param,
+  aes_key: key,
+  encrypt_type: 1,
+  ...(switches.full_url === 'present' && {
+    full_url: `${origin}/c2c/download?encrypted_query_param=${encodeURIComponent(param)}`,
+  }),
+})
 
 /** The forms in which quotes were seen; the switch `quote` chooses one. */
 export type QuoteForm = 'id' | 'partial' | 'full' | 'type0' | 'type8'

@@ -19,11 +19,14 @@ interface Ask {
 /** JSON text, a value, or the whole answer; undefined when the client went away and nobody waits for one. */
 type Answer = string | Fields | Response | undefined
 
-type Endpoint = { path: string; methods: string[] } & (
-  | { auth: true; answer(ask: Ask & { bot: Bot }): Answer | Promise<Answer> }
-  // No token needed.
-  | { auth: false; answer(ask: Ask): Answer | Promise<Answer> }
-)
+interface Endpoint {
+  path: string
+  methods: readonly string[]
+  /** @returns undefined without `bot` where the call needs a token, and when the client went away */
+  answer(ask: Ask): Answer | Promise<Answer>
+  /** It needs a bot's token. */
+  auth: boolean
+}
 
 /** What the switch `refused` means by `all`. */
 const refusable = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
@@ -55,11 +58,17 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       try {
         body = fieldsOf(fromWire(text || '{}'))
       } catch {
-        return json({ ret: -3, errmsg: 'invalid arguments' })
+        return json(invalidArguments)
       }
       const host = request.headers.get('host') ?? url.host
-      const ask = { bot, body, query: url.searchParams, origin: url.origin, host, signal }
-      const answer = await (endpoint.auth ? bot && endpoint.answer({ ...ask, bot }) : endpoint.answer(ask))
+      const answer = await endpoint.answer({
+        bot,
+        body,
+        query: url.searchParams,
+        origin: url.origin,
+        host,
+        signal,
+      })
       return answer === undefined || answer instanceof Response ? answer : json(answer)
     }
     const fault = faults.take(name, bot?.id)
@@ -72,149 +81,137 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
   }
 }
 
-function endpointsOf(world: World): Endpoint[] {
-  const { core, people, logins, inbox, outbox, media } = world
-  const success = (): Fields => (core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {})
-  const polls = new HeldPolls(core)
-  const needUser = { ret: -2, errmsg: 'ilink_user_id required' }
+const endpointsOf = (world: World): Endpoint[] => [
+  ...loginEndpoints(world),
+  ...pollEndpoints(world),
+  ...sendEndpoints(world),
+]
 
+/** A call that a bot makes with its token. */
+const ofBot = (path: string, answer: (ask: Ask & { bot: Bot }) => Answer | Promise<Answer>): Endpoint => ({
+  ...{ path, methods: ['POST'], auth: true },
+  answer: ask => ask.bot && answer({ ...ask, bot: ask.bot }),
+})
+
+const success = ({ core }: World): Fields => (core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {})
+
+const loginEndpoints = ({ logins }: World): Endpoint[] => [
+  {
+    path: 'get_bot_qrcode',
+    methods: ['GET', 'POST'],
+    auth: false,
+    answer({ body }) {
+      const tokens = Array.isArray(body.local_token_list)
+        ? body.local_token_list.filter(token => typeof token === 'string')
+        : []
+      const login = logins.create(tokens)
+      return { ret: 0, qrcode: login.qrcode, qrcode_img_content: login.url }
+    },
+  },
+  {
+    path: 'get_qrcode_status',
+    methods: ['GET'],
+    auth: false,
+    answer: ({ query, host, origin, signal }) =>
+      logins.status(
+        query.get('qrcode') ?? '',
+        query.get('verify_code') ?? undefined,
+        { host, origin },
+        signal,
+      ),
+  },
+]
+
+function pollEndpoints(world: World): Endpoint[] {
+  const { core, people, inbox } = world
+  const polls = new HeldPolls(core)
   return [
-    {
-      path: 'get_bot_qrcode',
-      methods: ['GET', 'POST'],
-      auth: false,
-      answer({ body }) {
-        const tokens = Array.isArray(body.local_token_list)
-          ? body.local_token_list.filter(token => typeof token === 'string')
-          : []
-        const login = logins.create(tokens)
-        return { ret: 0, qrcode: login.qrcode, qrcode_img_content: login.url }
-      },
-    },
-    {
-      path: 'get_qrcode_status',
-      methods: ['GET'],
-      auth: false,
-      answer: ({ query, host, origin, signal }) =>
-        logins.status(
-          query.get('qrcode') ?? '',
-          query.get('verify_code') ?? undefined,
-          { host, origin },
-          signal,
-        ),
-    },
-    {
-      path: 'msg/notifystart',
-      methods: ['POST'],
-      auth: true,
-      answer({ bot }) {
-        if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
-        people.setStarted(bot.id, 'started')
-        inbox.met(bot.id, 'start')
-        return success()
-      },
-    },
-    {
-      path: 'msg/notifystop',
-      methods: ['POST'],
-      auth: true,
-      answer({ bot }) {
-        people.setStarted(bot.id, 'stopped')
-        return success()
-      },
-    },
-    {
-      path: 'getupdates',
-      methods: ['POST'],
-      auth: true,
-      async answer({ bot, body, signal }) {
-        const end = polls.begin(bot.id)
-        let left = false
-        try {
-          const found = await inbox.poll(bot, textOf(body.get_updates_buf), signal)
-          left = found === undefined
-          if (found === undefined) return undefined
-          if (found === 'expired') return expired(world)
-          if (found === 'lapsed') return success()
-          if (found === 'cut') return cutAnswer(core.switches.hold_cut, core.clock)
-          const { ret, longpolling_timeout_ms } = core.switches
-          // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
-          return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
-        } finally {
-          end(left ? 'left' : 'answered')
-        }
-      },
-    },
-    {
-      path: 'sendmessage',
-      methods: ['POST'],
-      auth: true,
-      answer: ({ bot, body }) => outbox.send(bot, body),
-    },
-    {
-      path: 'getconfig',
-      methods: ['POST'],
-      auth: true,
-      answer({ bot, body }) {
-        const userId = textOf(body.ilink_user_id)
-        if (!userId) return needUser
-        if (!people.user(userId)) return { ret: -3, errmsg: 'invalid arguments' }
-        const peer = people.peer(bot.id, userId)
-        const ticket = peer.ticket ?? newTypingTicket()
-        if (!peer.ticket) people.keepPeer({ ...peer, ticket })
-        // `ret` always: the official client takes an answer without it for a failure.
-        return { ret: 0, errmsg: '', typing_ticket: ticket }
-      },
-    },
-    {
-      path: 'sendtyping',
-      methods: ['POST'],
-      auth: true,
-      answer({ bot, body }) {
-        const userId = textOf(body.ilink_user_id)
-        if (!userId) return needUser
-        const peer = people.peer(bot.id, userId)
-        if (!peer.ticket || peer.ticket !== body.typing_ticket)
-          return { ret: -2, errmsg: 'invalid typing_ticket' }
-        const { typing_ms } = core.switches
-        people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
-        core.changed()
-        // So that watchers see the indicator go.
-        if (body.status === 1) void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.changed())
-        return success()
-      },
-    },
-    {
-      path: 'getuploadurl',
-      methods: ['POST'],
-      auth: true,
-      answer({ body, origin }) {
-        const kind = uploadKinds[Number(body.media_type)]
-        const [filekey, key] = [textOf(body.filekey), textOf(body.aeskey)]
-        const [rawSize, cipherSize] = [Number(body.rawsize), Number(body.filesize)]
-        if (!people.user(textOf(body.to_user_id))) return { ret: -1 }
-        const padded = (Math.floor(rawSize / 16) + 1) * 16
-        if (!kind || !filekey || !/^[0-9a-f]{32}$/i.test(key) || cipherSize !== padded) {
-          return { ret: -3, errmsg: 'invalid arguments' }
-        }
-        const piece = media.announce({
-          ...{ kind, filekey, key_hex: key, raw_size: rawSize, cipher_size: cipherSize },
-          md5: textOf(body.rawfilemd5),
-        })
-        const { upload_url } = core.switches
-        const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param ?? '')}&filekey=${encodeURIComponent(filekey)}`
-        return {
-          ...success(),
-          ...(upload_url !== 'legacy' && {
-            upload_full_url: `${origin}/c2c/upload?${query}&taskid=${piece.id}`,
-          }),
-          ...(upload_url !== 'full' && { upload_param: piece.upload_param }),
-          ...(upload_url !== 'full' &&
-            body.no_need_thumb !== true && { thumb_upload_param: piece.upload_param }),
-        }
-      },
-    },
+    ofBot('msg/notifystart', ({ bot }) => {
+      if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
+      people.setStarted(bot.id, 'started')
+      inbox.met(bot.id, 'start')
+      return success(world)
+    }),
+    ofBot('msg/notifystop', ({ bot }) => {
+      people.setStarted(bot.id, 'stopped')
+      return success(world)
+    }),
+    ofBot('getupdates', async ({ bot, body, signal }) => {
+      const end = polls.begin(bot.id)
+      let left = false
+      try {
+        const found = await inbox.poll(bot, textOf(body.get_updates_buf), signal)
+        left = found === undefined
+        if (found === undefined) return undefined
+        if (found === 'expired') return expired(world)
+        if (found === 'lapsed') return success(world)
+        if (found === 'cut') return cutAnswer(core.switches.hold_cut, core.clock)
+        const { ret, longpolling_timeout_ms } = core.switches
+        // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
+        return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
+      } finally {
+        end(left ? 'left' : 'answered')
+      }
+    }),
   ]
+}
+
+function sendEndpoints(world: World): Endpoint[] {
+  const { core, people, outbox } = world
+  const needUser = { ret: -2, errmsg: 'ilink_user_id required' }
+  return [
+    ofBot('sendmessage', ({ bot, body }) => outbox.send(bot, body)),
+    ofBot('getconfig', ({ bot, body }) => {
+      const userId = textOf(body.ilink_user_id)
+      if (!userId) return needUser
+      if (!people.user(userId)) return invalidArguments
+      const peer = people.peer(bot.id, userId)
+      const ticket = peer.ticket ?? newTypingTicket()
+      if (!peer.ticket) people.keepPeer({ ...peer, ticket })
+      // `ret` always: the official client takes an answer without it for a failure.
+      return { ret: 0, errmsg: '', typing_ticket: ticket }
+    }),
+    ofBot('sendtyping', ({ bot, body }) => {
+      const userId = textOf(body.ilink_user_id)
+      if (!userId) return needUser
+      const peer = people.peer(bot.id, userId)
+      if (!peer.ticket || peer.ticket !== body.typing_ticket)
+        return { ret: -2, errmsg: 'invalid typing_ticket' }
+      const { typing_ms } = core.switches
+      people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
+      core.changed()
+      // So that watchers see the indicator go.
+      if (body.status === 1) void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.changed())
+      return success(world)
+    }),
+    ofBot('getuploadurl', ask => uploadPlace(world, ask)),
+  ]
+}
+
+const invalidArguments: Fields = { ret: -3, errmsg: 'invalid arguments' }
+
+/** Where the bytes of an announced file go. */
+function uploadPlace(world: World, { body, origin }: Ask): Fields {
+  const kind = uploadKinds[Number(body.media_type)]
+  const [filekey, key] = [textOf(body.filekey), textOf(body.aeskey)]
+  const [rawSize, cipherSize] = [Number(body.rawsize), Number(body.filesize)]
+  if (!world.people.user(textOf(body.to_user_id))) return { ret: -1 }
+  const padded = (Math.floor(rawSize / 16) + 1) * 16
+  if (!kind || !filekey || !/^[0-9a-f]{32}$/i.test(key) || cipherSize !== padded) return invalidArguments
+  const piece = world.media.announce({
+    ...{ kind, filekey, key_hex: key, raw_size: rawSize, cipher_size: cipherSize },
+    md5: textOf(body.rawfilemd5),
+  })
+  const { upload_url } = world.core.switches
+  const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param ?? '')}&filekey=${encodeURIComponent(filekey)}`
+  return {
+    ...success(world),
+    ...(upload_url !== 'legacy' && {
+      upload_full_url: `${origin}/c2c/upload?${query}&taskid=${piece.id}`,
+    }),
+    ...(upload_url !== 'full' && { upload_param: piece.upload_param }),
+    ...(upload_url !== 'full' && body.no_need_thumb !== true && { thumb_upload_param: piece.upload_param }),
+  }
 }
 
 function expired({ core }: World): Fields {
