@@ -3,10 +3,11 @@
 import type { Config } from '../config.ts'
 import type { McpGateway } from '../mcp/context.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
+import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
-import { tools } from '../tools/index.ts'
+import { type Tool, tools } from '../tools/index.ts'
 import { version } from '../version.ts'
 
 export interface McpDoorOptions {
@@ -20,19 +21,35 @@ export interface McpDoorOptions {
 /** Whether the request is for the door beside REST. */
 export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
 
+/** The tools that MCP clients get. @throws SvcError `invalid_arguments` for a name that there is not */
+export function offeredTools(wanted: Config['tools']): readonly Tool[] {
+  if (wanted === undefined) return tools
+  if (wanted === 'read-only') return tools.filter(({ effect }) => effect === 'read')
+  const unknown = wanted.find(name => !tools.some(tool => tool.name === name))
+  if (unknown !== undefined)
+    throw badArgument('--tools', `there is no tool "${unknown}"`, {
+      hint: `The tools are ${tools.map(({ name }) => name).join(', ')}.`,
+    })
+  return tools.filter(({ name }) => wanted.includes(name))
+}
+
 /** What the parts of MCP share in this process. */
 export async function mcpShared({ gateway, config, log }: McpDoorOptions) {
   const { Announcements } = await import('../mcp/announcements.ts')
   const room = log.child('mcp')
   return {
-    ...{ gateway, tools, version, log: room },
+    ...{ gateway, version, log: room },
+    tools: offeredTools(config.tools),
     confirmSend: config.confirmSend,
+    structured: config.structured,
     changes: new Announcements({ gateway, log: room, clock: systemClock }),
   }
 }
 
 /** The door, opened by its first request. */
 export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' | 'close'> {
+  // A wrong name is told at the start, not to the first client.
+  offeredTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
   const open = async () => {
     const [{ createMcpHttp }, shared] = await Promise.all([import('../mcp/http.ts'), mcpShared(options)])

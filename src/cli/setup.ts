@@ -14,6 +14,7 @@ import {
   setUp,
   takeBack,
 } from '../setup/setup.ts'
+import { offeredTools } from './mcp-door.ts'
 import { print } from './print.ts'
 
 /** What was typed. */
@@ -31,6 +32,8 @@ export interface SetupFlags {
   readonly sandboxPort?: string
   readonly confirmSend?: boolean
   readonly anyFile?: boolean
+  readonly structured?: boolean
+  readonly tools?: string
 }
 
 const usualVariable = 'SVC_TOKEN'
@@ -86,8 +89,9 @@ function requestOf(client: Client, flags: SetupFlags): SetupRequest {
  * directory is, and `how` svc serves the client.
  */
 function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
-  const { anyFile, basePath, confirmSend, sandbox, sandboxPort } = flags
-  const config = readConfig({ anyFile, basePath, confirmSend, sandbox, sandboxPort })
+  const { anyFile, basePath, confirmSend, sandbox, sandboxPort, structured, tools } = flags
+  const config = readConfig({ anyFile, basePath, confirmSend, sandbox, sandboxPort, structured, tools })
+  offeredTools(config.tools)
   const usual = readConfig({ sandbox: config.sandbox }, {})
   const isPort = sandboxPort !== undefined || config.sandboxPort !== usual.sandboxPort
   return {
@@ -99,11 +103,14 @@ function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
       ...(config.sandbox && isPort ? ['--sandbox-port', String(config.sandboxPort)] : []),
       ...(config.confirmSend ? ['--confirm-send'] : []),
       ...(config.anyFile ? ['--any-file'] : []),
+      ...(config.structured ? ['--structured'] : []),
+      ...(config.tools === undefined ? [] : ['--tools', String(config.tools)]),
     ],
   }
 }
 
-function serverOf({ url, tokenEnv, confirmSend, anyFile }: SetupFlags, command: readonly string[]): Server {
+function serverOf(flags: SetupFlags, command: readonly string[]): Server {
+  const { url, tokenEnv } = flags
   const refuse = (is: unknown, flag: string, problem: string, hint: string) => {
     if (is) throw badArgument(flag, problem, { hint })
   }
@@ -122,8 +129,10 @@ function serverOf({ url, tokenEnv, confirmSend, anyFile }: SetupFlags, command: 
       hint: 'As in --url http://127.0.0.1:8000/mcp.',
     })
   const there = 'The service at that address decides it.'
-  refuse(confirmSend, '--confirm-send', 'expected without --url', there)
-  refuse(anyFile, '--any-file', 'expected without --url', there)
+  refuse(flags.confirmSend, '--confirm-send', 'expected without --url', there)
+  refuse(flags.anyFile, '--any-file', 'expected without --url', there)
+  refuse(flags.structured, '--structured', 'expected without --url', there)
+  refuse(flags.tools, '--tools', 'expected without --url', there)
   const variable = tokenEnv === true ? usualVariable : tokenEnv
   const isName = variable === undefined || /^[A-Za-z_][A-Za-z0-9_]*$/.test(variable)
   const never = 'The token itself does not belong into settings.'

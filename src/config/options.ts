@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { type LogLevel, logLevels } from '../platform/log.ts'
-import { folder, hosts, httpUrl, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
+import { folder, hosts, httpUrl, names, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
 
 /** What svc is told, whole and checked; frozen. */
 export interface Config {
@@ -19,6 +19,10 @@ export interface Config {
   readonly confirmSend: boolean
   /** Whether an MCP client that starts svc may name any file of its user. */
   readonly anyFile: boolean
+  /** Whether MCP clients get every answer as structured content too, also those that hold what people wrote. */
+  readonly structured: boolean
+  /** Names of the tools that MCP clients get, or those that change nothing; absent: all. */
+  readonly tools?: readonly string[] | 'read-only'
   /** Absent: no admin panel. 0: a free port. */
   readonly adminPort?: number
   readonly logLevel: LogLevel
@@ -246,6 +250,25 @@ export const optionTable: readonly OptionSpec[] = [
     help: 'over MCP with stdio, the client may name any file of its user',
     commands: ['mcp', 'setup'],
     ...onOff,
+  }),
+  one({
+    name: 'structured',
+    flag: '--structured',
+    default: '0',
+    shownDefault: 'text, and pictures',
+    help: 'over MCP, recv, history, download and login answer as structured content too, for programs; one connection asks for it with /mcp?structured=1',
+    commands: ['openapi', 'mcp', 'setup'],
+    ...onOff,
+  }),
+  one({
+    name: 'tools',
+    flag: '--tools',
+    placeholder: '<names>',
+    shownDefault: 'all',
+    help: 'over MCP, offer these tools alone, separated by commas; read-only: those that change nothing (history, sessions)',
+    commands: ['openapi', 'mcp', 'setup'],
+    expected: 'names of tools separated by commas, or read-only',
+    parse: names,
   }),
   one({
     name: 'upstreamUrl',

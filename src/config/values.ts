@@ -51,6 +51,13 @@ export function hosts(text: string): string[] | undefined {
     : undefined
 }
 
+/** Separated by commas, none twice; or `read-only`. */
+export function names(text: string): readonly string[] | 'read-only' | undefined {
+  if (text === 'read-only') return text
+  const list = text.split(',').map(name => name.trim())
+  return list.every(name => /^[a-z_]{1,32}$/.test(name)) ? [...new Set(list)] : undefined
+}
+
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000 }
 
 /** `1/s` is the pace of a session, `10/5m` (any time but one second) that to a user; what is absent is unlimited. */

@@ -1,13 +1,17 @@
-/** Results as content blocks: what people and models read, beside the structured result that programs read. */
+/** Results as content blocks: what people and models read. */
 import { readFile } from 'node:fs/promises'
 import type { ContentBlock } from '@modelcontextprotocol/server'
 import type { Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { Message } from '../model/message.ts'
 import type { LoginStatus } from '../model/session.ts'
+import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/index.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 import { mediaUri } from './context.ts'
+
+/** Tools whose answers hold what people on WeChat wrote or named, or a picture; the others' hold neither. */
+export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'download', 'login'])
 
 /** Media of up to this many bytes comes with the result where the client cannot read our disk. */
 export const inlineMediaBytes = 1024 * 1024
@@ -47,6 +51,12 @@ export async function contentOf(
 
 const text = (content: string): ContentBlock => ({ type: 'text', text: content })
 
+/** `name: value`, a line each. */
+const fieldLines = (value: object) =>
+  Object.entries(value)
+    .map(([name, one]) => `${name}: ${one}`)
+    .join('\n')
+
 const received = (messages: readonly Message[]) => untrustedText(messages, { maxTextLength })
 
 /** Waiting would help nobody where no account is there to write to. */
@@ -65,7 +75,7 @@ function looked({ messages, total, total_is_lower_bound, next_before }: HistoryP
 
 /** The QR code twice: as a picture, and drawn with letters for clients that show none. */
 async function qrBlocks({ qr_text, ...status }: LoginStatus): Promise<ContentBlock[]> {
-  const blocks = [text(JSON.stringify(status))]
+  const blocks = [text(fieldLines(status))]
   if (status.qr_url !== undefined) {
     const { toBuffer } = await import('qrcode')
     const png = await toBuffer(status.qr_url, { type: 'png', margin: 3, scale: 6 })
@@ -87,7 +97,7 @@ const sound = /^audio\/(mpeg|mp3|wav|x-wav|ogg|mp4|aac|flac|webm)$/
  * would be of no use to it.
  */
 async function mediaBlocks(file: Downloaded, { input, local }: ContentOptions): Promise<ContentBlock[]> {
-  const described = text(JSON.stringify(file))
+  const described = text(fieldLines({ ...file, file_name: JSON.stringify(seen(file.file_name)) }))
   if (local) return [described, text(fromAUser)]
   const { message_id, item = 0 } = input as { message_id: string | number; item?: number }
   const uri = mediaUri(String(message_id), item)

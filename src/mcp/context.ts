@@ -16,6 +16,8 @@ export interface McpShared {
   readonly version: string
   /** Ask the person behind the client before anything is sent. */
   readonly confirmSend: boolean
+  /** Give every answer as structured content too, also one that holds what people wrote. */
+  readonly structured: boolean
   readonly changes: Changes
 }
 

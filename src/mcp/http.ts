@@ -65,36 +65,50 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     if (exchange) exchange.onDelivered(delivered => call.delivery.settle(delivered))
     else call.delivery.settle(false)
   }
-  const serverOf = (era: McpContext['era'], lasting: boolean, closed: AbortSignal, to = deliver) =>
-    make(
-      { ...options, local: false, era, lasting, closed },
+  const serverOf = (
+    request: Request | undefined,
+    { era, lasting, closed }: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
+    to = deliver,
+  ) => {
+    const structured = options.structured || asksForStructure(request?.url)
+    return make(
+      { ...options, structured, local: false, era, lasting, closed },
       { local: false, era, waiting, questions, deliver: to },
     )
+  }
+  const legacy = { era: 'legacy', lasting: true } as const
   const sessions = new Sessions({
-    server: closed => serverOf('legacy', true, closed),
+    server: (closed, request) => serverOf(request, { ...legacy, closed }),
     ...{ exchanges, idleMs: options.idleMs },
   })
   const sse = new SseSessions(
-    (closed, delivered) => serverOf('legacy', true, closed, (call, ctx) => delivered(ctx.mcpReq.id, call)),
+    (closed, request, delivered) =>
+      serverOf(request, { ...legacy, closed }, (call, ctx) => delivered(ctx.mcpReq.id, call)),
     '/messages',
   )
   const stateless = (responseMode: 'auto' | 'sse'): McpHttpHandler =>
-    createMcpHandler(({ era, requestInfo }) => serverOf(era, false, requestInfo?.signal ?? neverAborts()), {
-      responseMode,
-      maxRequestBodySize: maxBodyBytes,
-      onerror: error => options.log.debug('mcp', { error }),
-      bus: {
-        publish() {},
-        subscribe: listener =>
-          options.changes.subscribe(change =>
-            listener(
-              change.kind === 'updated'
-                ? { kind: 'resource_updated', uri: change.uri }
-                : { kind: 'resources_list_changed' },
-            ),
-          ),
+    createMcpHandler(
+      ({ era, requestInfo: request }) => {
+        const closed = request?.signal ?? neverAborts()
+        return serverOf(request, { era, lasting: false, closed })
       },
-    })
+      {
+        responseMode,
+        maxRequestBodySize: maxBodyBytes,
+        onerror: error => options.log.debug('mcp', { error }),
+        bus: {
+          publish() {},
+          subscribe: listener =>
+            options.changes.subscribe(change =>
+              listener(
+                change.kind === 'updated'
+                  ? { kind: 'resource_updated', uri: change.uri }
+                  : { kind: 'resources_list_changed' },
+              ),
+            ),
+        },
+      },
+    )
   const plain = stateless('auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
   const streaming = stateless('sse')
@@ -181,6 +195,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     },
   }
 }
+
+/** `/mcp?structured=1`: for this connection, where the service does not do it for all. */
+const asksForStructure = (url: string | undefined) =>
+  url !== undefined && new URL(url).searchParams.get('structured') === '1'
 
 const neverAborts = () => new AbortController().signal
 

@@ -4,7 +4,7 @@ import { addAnnouncements } from './announcements.ts'
 import type { CallDoor } from './call.ts'
 import { addCompletions } from './completions.ts'
 import type { McpContext } from './context.ts'
-import { instructions } from './instructions.ts'
+import { instructionsFor } from './instructions.ts'
 import { addPrompts } from './prompts.ts'
 import { protocolError, refusedParams } from './protocol-error.ts'
 import { addResources } from './resources.ts'
@@ -15,7 +15,7 @@ export function createMcpServer(context: McpContext, door: CallDoor): McpServer 
   const server = new McpServer(
     { name: 'svc', title: 'svc: WeChat bot tools', version: context.version },
     {
-      instructions,
+      instructions: instructionsFor(context.tools),
       // The tools never change while a process runs.
       capabilities: { tools: { listChanged: false }, logging: {} },
       // Answers of people are read with care where they are used; the default would load a whole validator.

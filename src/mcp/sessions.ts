@@ -15,8 +15,8 @@ import { Events, streamOf } from './events.ts'
 import { type Exchanges, watched } from './exchange.ts'
 
 export interface SessionsOptions {
-  /** Makes the server of a session; the signal aborts with the session. */
-  server(closed: AbortSignal): McpServer
+  /** Makes the server of a session, for the request that opens it; the signal aborts with the session. */
+  server(closed: AbortSignal, request: Request): McpServer
   readonly exchanges: Exchanges
   /** For tests. */
   readonly idleMs?: number
@@ -86,7 +86,7 @@ export class Sessions {
       retryInterval: retryMs,
       onsessioninitialized: id => void this.#sessions.set(id, session),
     })
-    const server = this.#options.server(closed.signal)
+    const server = this.#options.server(closed.signal, request)
     const session: Session = {
       caller,
       transport,

@@ -18,7 +18,11 @@ const maxOfCaller = 1000
 const maxStreams = 3000
 
 /** What makes the server of one connection. */
-export type SseServer = (closed: AbortSignal, deliver: (id: RequestId, call: McpCall) => void) => McpServer
+export type SseServer = (
+  closed: AbortSignal,
+  request: Request,
+  deliver: (id: RequestId, call: McpCall) => void,
+) => McpServer
 
 /** The open streams by their session ids. */
 export class SseSessions {
@@ -39,7 +43,9 @@ export class SseSessions {
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(`${this.#messagesPath}?sessionId=${id}`, caller, request.signal)
-    const server = this.#server(closed.signal, (requestId, call) => transport.deliver(requestId, call))
+    const server = this.#server(closed.signal, request, (requestId, call) =>
+      transport.deliver(requestId, call),
+    )
     server.server.onclose = () => {
       closed.abort()
       this.#open.delete(id)

@@ -17,7 +17,7 @@ import { describedFor, invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf } from './content.ts'
+import { contentOf, fromOutside } from './content.ts'
 import type { McpContext } from './context.ts'
 
 /** Where a result carries the problem object of an error, besides its text. */
@@ -34,7 +34,7 @@ export function addTools(server: McpServer, context: McpContext, door: CallDoor)
         title: tool.title,
         description: describedFor(tool, where),
         inputSchema: declared(tool.inputSchema),
-        outputSchema: declared(structuredSchema(tool)),
+        ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
       },
       (input, ctx) => callTool(server, tool, input, ctx, context, door),
@@ -50,6 +50,12 @@ export const annotationsOf = (tool: Tool): ToolAnnotations => ({
   idempotentHint: tool.effect !== 'write' || tool.machineOnly === true,
   openWorldHint: !tool.machineOnly,
 })
+
+/**
+ * What holds something from outside, or a picture, is text and pictures alone unless a program asks for more: where there
+ * is structured content, some clients put nothing else before their model, neither the marks nor the picture.
+ */
+const isStructured = ({ name }: Tool, { structured }: McpContext) => structured || !fromOutside.has(name)
 
 /** MCP wants an object: an array goes into one. */
 const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
@@ -94,7 +100,7 @@ async function callTool(
         local: context.local,
         loggedIn: () => loggedIn(context),
       }),
-      structuredContent: structured(value),
+      ...(isStructured(tool, context) && { structuredContent: structured(value) }),
     }
     if (call.cancelled) call.delivery.settle(false)
     else if (call.delivery.awaited) door.deliver(call, ctx)
@@ -118,16 +124,15 @@ const loggedIn = ({ gateway }: McpContext) =>
   )
 
 /**
- * An error as a result. The problem object is the text, and stands in `_meta` too: `structuredContent` would be checked
- * against the output schema by clients of the 1.x SDK (1.32.2 does so even when `isError` is true).
+ * An error as a result: plain words, and the problem object in `_meta`. A text of JSON would be taken for the structured
+ * result by Gemini CLI, and `structuredContent` is checked against the output schema by clients of the 1.x SDK (1.32.2
+ * does so even when `isError` is true).
  */
 export function failure(error: SvcError, local: McpContext['local']): CallToolResult {
   const problem = problemOf(error, plainly(local ? 'local' : 'mcp'))
-  return {
-    isError: true,
-    content: [{ type: 'text', text: JSON.stringify(problem) }],
-    _meta: { [problemKey]: problem },
-  }
+  const { code, detail, hint } = problem
+  const text = [`${code}: ${detail.replace(/\.$/, '')}.`, hint].filter(Boolean).join(' ')
+  return { isError: true, content: [{ type: 'text', text }], _meta: { [problemKey]: problem } }
 }
 
 /** What is nobody's fault among callers goes to the client's log too, where it keeps one. */

@@ -80,7 +80,8 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
         ? 'You can name a file by its path.'
         : 'You can upload the file with POST /media and pass its upload_id.'
     case 'wait': {
-      if (!isCli) return 'Wait for retry_after seconds, then send once.'
+      if (door === 'http') return 'Wait for retry_after seconds, then send once.'
+      if (!isCli) return `Wait ${retryAfter ?? 'some'} seconds, then send once.`
       const when = retryAfter === undefined ? 'later' : `in ${retryAfter} s`
       return `Try again ${when}; --pace sets how fast you may send.`
     }

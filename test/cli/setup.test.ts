@@ -80,6 +80,8 @@ describe('svc setup', () => {
     const anyFile = ['mcp', '-t', 'stdio', '--any-file']
     expect(await argsOf(['--any-file'])).toEqual(anyFile)
     expect(await argsOf([], { SVC_ANY_FILE: '1' })).toEqual(anyFile)
+    const some = ['mcp', '-t', 'stdio', '--structured', '--tools', 'recv,send']
+    expect(await argsOf(['--structured', '--tools', 'recv, send'])).toEqual(some)
     const port = ['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '8101']
     expect(await argsOf(['--sandbox', '--sandbox-port', '8101'])).toEqual(port)
     expect(await argsOf([], { SVC_SANDBOX: '1', SVC_SANDBOX_PORT: '8101' })).toEqual(port)

@@ -33,7 +33,7 @@ async function rawSend(url: string, input: object, beside: object = {}): Promise
   return answer.result
 }
 
-const codeOf = (result: Json) => JSON.parse(result.content[0].text).code
+const codeOf = (result: Json) => result._meta['svc/problem'].code
 const questionOf = (result: Json) => result.inputRequests.send.params.message
 
 describe('a client that brings the answer along', () => {

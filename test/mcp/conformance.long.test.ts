@@ -77,7 +77,14 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'svc-conformance-'))
   await using t = await withGateway({ sessions: [] })
   const door = createMcpHttp({
-    ...{ gateway: t.gateway, log: silentLog, version: '0.0.0', confirmSend: false, transport: 'http' },
+    ...{
+      gateway: t.gateway,
+      log: silentLog,
+      version: '0.0.0',
+      confirmSend: false,
+      structured: true,
+      transport: 'http',
+    },
     // One scenario calls the first tool, whichever that is: one that does not wait.
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
     changes: new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock }),

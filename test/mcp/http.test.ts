@@ -19,7 +19,7 @@ async function startDoor(
     conversations: { list: async () => [], markRead: async () => {}, hours: async () => [] },
   })
   const door = createMcpHttp({
-    ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, transport },
+    ...{ gateway, tools, log: silentLog, version: '1.2.3', confirmSend: false, structured: true, transport },
     changes: { subscribe: () => () => {} },
     config: { host: '127.0.0.1', allowHosts: [], ...config },
     ...(idleMs !== undefined && { idleMs }),
@@ -88,7 +88,14 @@ describe('who may call', () => {
   test('an address open to others is not served without a token', () => {
     expect(() =>
       createMcpHttp({
-        ...{ gateway: {} as never, tools, log: silentLog, version: '1', confirmSend: false },
+        ...{
+          gateway: {} as never,
+          tools,
+          log: silentLog,
+          version: '1',
+          confirmSend: false,
+          structured: true,
+        },
         ...{ transport: 'http', changes: { subscribe: () => () => {} } },
         config: { host: '0.0.0.0', allowHosts: [] },
       }),

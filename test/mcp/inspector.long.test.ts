@@ -48,7 +48,7 @@ beforeAll(async () => {
     sse: { type: 'sse', url: await served('sse', data) },
     stdio: {
       command: process.execPath,
-      args: [main, 'mcp', '-d', data, ...upstream],
+      args: [main, 'mcp', '-d', data, '--structured', ...upstream],
       env: { PATH: process.env.PATH ?? '', HOME: dir },
     },
   }
@@ -63,7 +63,7 @@ afterAll(async () => {
 })
 
 async function served(transport: 'http' | 'sse', data: string): Promise<string> {
-  const started = await startMcp(transport, { sandbox, dir: data })
+  const started = await startMcp(transport, { sandbox, dir: data, args: ['--structured'] })
   processes.push(started)
   return started.url
 }

@@ -157,7 +157,7 @@ describe('the end', () => {
     expect(code).toBe(0)
     expect(JSON.parse(stdout.trimEnd().split('\n')[1]!)).toMatchObject({
       id: 1,
-      result: { structuredContent: { result: [] } },
+      result: { content: [{ type: 'text', text: expect.stringContaining('No new messages') }] },
     })
   })
 
@@ -199,7 +199,7 @@ describe('the user’s own process', () => {
       const [{ message_id }] = await client.value('recv', { timeout: 30 })
 
       const problem = async (tool: string, input: object) =>
-        JSON.parse((await failure(client.value(tool, input))).message)
+        (await client.call(tool, input))._meta['svc/problem']
       const asked = await client.tools()
       expect(asked.find(({ name }) => name === 'send').description).toContain('svc was started in')
       for (const path of [

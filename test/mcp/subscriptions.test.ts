@@ -27,7 +27,12 @@ async function withDoor() {
   }
   const door = createMcpHttp({
     ...{ gateway: t.gateway, tools, changes, log: silentLog, version: '0.0.0' },
-    ...{ confirmSend: false, transport: 'http', config: { host: '127.0.0.1', allowHosts: [] } },
+    ...{
+      confirmSend: false,
+      structured: true,
+      transport: 'http',
+      config: { host: '127.0.0.1', allowHosts: [] },
+    },
   })
   const server = await serve({
     hostname: '127.0.0.1',

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { access } from 'node:fs/promises'
+import { access, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describedFor, tools } from '../../src/tools/index.ts'
+import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import {
   type ClientKind,
@@ -14,6 +17,7 @@ import {
 } from '../support/mcp.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import type { Json } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const picture = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
@@ -48,6 +52,7 @@ async function over(
   await use(client, sandbox)
 }
 
+const problemOf = (result: Json) => result._meta['svc/problem']
 const texts = (result: { content: { type: string; text?: string }[] }) =>
   result.content.flatMap(block => (block.type === 'text' ? [block.text!] : []))
 
@@ -187,16 +192,21 @@ async function errorsAreTold(client: McpClient) {
   const wrong = await client.call('send', { to: 'nobody', txt: 'x' })
   expect(wrong.isError).toBe(true)
   expect(wrong.structuredContent).toBeUndefined()
-  const problem = JSON.parse(wrong.content[0].text)
+  const problem = problemOf(wrong)
+  const { hint } = problem
   expect(problem).toMatchObject({
     code: 'invalid_arguments',
     hint: expect.stringContaining('input schema'),
     details: { errors: [{ field: 'to' }, { field: 'txt' }] },
   })
   expect(problem.detail).not.toContain('nobody')
-  expect(wrong._meta['svc/problem']).toEqual(problem)
+  // Words, and no JSON, which Gemini CLI would take for the structured result.
+  expect(wrong.content).toHaveLength(1)
+  expect(wrong.content[0].text).toStartWith('invalid_arguments: ')
+  expect(wrong.content[0].text).toEndWith(hint)
+  expect(wrong.content[0].text).not.toMatch(/[{}]/)
   const nobody = await client.call('send', { to: 'a@im.wechat', text: 'x' })
-  expect(JSON.parse(nobody.content[0].text)).toMatchObject({ code: 'not_connected' })
+  expect(problemOf(nobody)).toMatchObject({ code: 'not_connected' })
   expect((await failure(client.call('fly'))).message).toContain('fly')
 }
 
@@ -226,12 +236,12 @@ const send = { to: 'a@im.wechat', text: 'shall I?' }
 /** @param asked the questions so far: answered by a decline, a no, a yes */
 async function nothingIsSentWithoutYes(client: McpClient, asked: readonly Json[]) {
   const declined = await client.call('send', send)
-  expect(JSON.parse(declined.content[0].text)).toMatchObject({ code: 'forbidden' })
+  expect(problemOf(declined)).toMatchObject({ code: 'forbidden' })
   const no = await client.call('send', send)
-  expect(JSON.parse(no.content[0].text)).toMatchObject({ code: 'forbidden' })
+  expect(problemOf(no)).toMatchObject({ code: 'forbidden' })
   // With a yes it is the send itself that fails: nobody is logged in.
   const yes = await client.call('send', send)
-  expect(JSON.parse(yes.content[0].text)).toMatchObject({ code: 'not_connected' })
+  expect(problemOf(yes)).toMatchObject({ code: 'not_connected' })
   expect(asked).toHaveLength(3)
   expect(asked[0].message).toContain('a@im.wechat')
   expect(asked[0].message).toContain('shall I?')
@@ -239,6 +249,68 @@ async function nothingIsSentWithoutYes(client: McpClient, asked: readonly Json[]
   await client.call('send', { to: 'x' })
   expect(asked).toHaveLength(3)
 }
+
+test.each(['stdio', 'http', 'sse'] as const)(
+  'over %s what comes from outside is text and pictures alone, unless a program asks for more',
+  async transport => {
+    await over(
+      [transport, 'sdk1'],
+      async (client, sandbox) => {
+        const schemas = Object.fromEntries((await client.tools()).map(one => [one.name, one.outputSchema]))
+        const plain = ['recv', 'history', 'download', 'login']
+        expect(tools.map(({ name }) => name).filter(name => schemas[name] === undefined)).toEqual(
+          tools.map(({ name }) => name).filter(name => plain.includes(name)),
+        )
+        const first = await client.call('login', { timeout: 0 })
+        expect(first.structuredContent).toBeUndefined()
+        expect(first.content.map(({ type }: Json) => type)).toEqual(['text', 'image', 'text'])
+        const [qr_url] = /http\S+/.exec(first.content[0].text)!
+        await sandbox.scanAndConfirm({ qrcode: qr_url! })
+        await until('it is confirmed', 30_000, async () =>
+          (await client.call('login', { timeout: 5 })).content[0].text.includes('status: confirmed'),
+        )
+        await sandbox.media('image', picture, { name: 'cat.png' })
+        const got = [
+          await client.call('recv', { timeout: 30 }),
+          await client.call('history'),
+          await client.call('download', {
+            message_id: /message_id (\d+)/.exec(texts(await client.call('history')).join())![1],
+          }),
+        ]
+        for (const { structuredContent, content, isError } of got) {
+          expect([isError ?? false, structuredContent]).toEqual([false, undefined])
+          expect(content[0].text).not.toMatch(/^\s*[{[]/)
+        }
+        expect((await client.call('sessions')).structuredContent.result).toMatchObject([{ connected: true }])
+      },
+      { plain: true },
+    )
+  },
+  togetherMs,
+)
+
+test('only the tools that were named are offered, and a wrong name is told at the start', async () => {
+  await over(
+    ['stdio', 'sdk1'],
+    async client => {
+      expect((await client.tools()).map(({ name }) => name)).toEqual(['recv', 'history'])
+      expect((await failure(client.call('send', send))).message).toContain('send')
+      expect(client.instructions).not.toContain('send')
+    },
+    { args: ['--tools', 'history,recv'] },
+  )
+  await over(
+    ['http', '2025'],
+    async client => expect((await client.tools()).map(({ name }) => name)).toEqual(['history', 'sessions']),
+    { args: ['--tools', 'read-only'] },
+  )
+  for (const words of [['mcp'], ['mcp', '-t', 'http', '--port', '0'], ['openapi', '--port', '0']]) {
+    const home = await mkdtemp(join(tmpdir(), 'svc-tools-'))
+    const { status, stderr } = await svc([...words, '--tools', 'fly'], { home })
+    expect([words, status, stderr.includes('"fly"')]).toEqual([words, 2, true])
+    await rm(home, { recursive: true })
+  }
+})
 
 test('recv says where nobody can write, beside its empty result', async () => {
   await over(['stdio', '2025'], async (client, sandbox) => {
@@ -254,7 +326,7 @@ test('confirmation before a send: a client that cannot ask is refused, and told 
   await over(
     ['stdio', '2025'],
     async client => {
-      const refused = JSON.parse((await client.call('send', send)).content[0].text)
+      const refused = problemOf(await client.call('send', send))
       expect(refused).toMatchObject({ code: 'forbidden', hint: expect.stringContaining('--confirm-send') })
     },
     { args: ['--confirm-send'] },

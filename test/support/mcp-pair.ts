@@ -24,7 +24,15 @@ export async function withMcpPair(options: TestGatewayOptions = {}): Promise<Mcp
   const changes = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
   const closed = new AbortController()
   const context: McpContext = {
-    ...{ gateway: t.gateway, tools: [], log: silentLog, version: '0.0.0', confirmSend: false, changes },
+    ...{
+      gateway: t.gateway,
+      tools: [],
+      log: silentLog,
+      version: '0.0.0',
+      confirmSend: false,
+      structured: true,
+      changes,
+    },
     ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
   }
   const [waiting, questions] = [new Waiting(), new Questions()]

@@ -47,6 +47,8 @@ export interface McpClient extends AsyncDisposable {
 
 export interface ConnectOptions {
   kind?: ClientKind
+  /** As an agent gets it: text and pictures. By default the client asks for structured content, which tests look into. */
+  plain?: boolean
   /** Answers elicitations; without it the client cannot be asked. */
   answer?: (params: Json) => { action: string; content?: Record<string, unknown> }
 }
@@ -128,7 +130,10 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
   const Stdio = options.kind === 'sdk1' ? Stdio1 : Stdio2
   const transport = new Stdio({
     command: command!,
-    args: [...first, 'mcp', '-d', dir, ...upstream(options.sandbox), ...(options.args ?? [])],
+    args: [
+      ...[...first, 'mcp', '-d', dir, ...upstream(options.sandbox)],
+      ...[...(options.plain ? [] : ['--structured']), ...(options.args ?? [])],
+    ],
     env: environment(dir),
     cwd: options.cwd ?? dir,
     stderr: 'pipe',
@@ -211,6 +216,7 @@ export function connectHttp(
 ): Promise<McpClient> {
   const init = options.headers ? { requestInit: { headers: options.headers } } : {}
   const address = new URL(url)
+  if (!options.plain) address.searchParams.set('structured', '1')
   if (address.pathname === '/sse') return connect({ transport: new Sse1(address, init) }, options)
   const transport = options.kind === 'sdk1' ? new Http1(address, init) : new Http2(address, init)
   return connect({ transport }, options)
