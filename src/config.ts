@@ -85,7 +85,7 @@ export function spelledOut(
     if (!option.flag) variables[option.env] = found.text.trim()
     else if (option.placeholder === undefined) {
       if (value === !option.flag.startsWith('--no-')) args.push(option.flag)
-    } else if (option.repeatable) for (const one of value as readonly string[]) args.push(option.flag, one)
+    } else if (option.repeatable) for (const one of [value].flat()) args.push(option.flag, String(one))
     else args.push(option.flag, option.expected === 'a path' ? String(value) : found.text.trim())
   }
   return { args, variables }

@@ -6,7 +6,7 @@ import { shellWord } from '../platform/shell.ts'
 
 /** The flags that name the data directory, for command lines that we propose. */
 export function againFlags(command: Command): string {
-  const { sandbox, basePath } = command.opts() as { sandbox?: boolean; basePath?: string }
+  const { sandbox, basePath } = command.opts<{ sandbox?: boolean; basePath?: string }>()
   return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
 }
 

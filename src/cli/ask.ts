@@ -54,7 +54,7 @@ async function lineFor(
 /** All of stdin as a text, without the newline that programs end with. @throws SvcError `invalid_arguments` for other bytes */
 export async function readStdin(): Promise<string> {
   const chunks: Uint8Array[] = []
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array)
+  for await (const chunk of process.stdin) chunks.push(chunk)
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return decoder.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')

@@ -25,9 +25,15 @@ export interface CommandModule {
 /** Defaults of a command that does one thing: its output is not to drown in log lines. */
 export const toolUsual: Usual = { logLevel: 'WARNING' }
 
-/** A new command under `parent`; with a summary that also is its description. */
-export function subcommand(parent: Command, name: string, summary: string): Command {
-  return quiet(parent.command(name).summary(summary).description(summary))
+/** A new command, under those that its first words name; with a summary that also is its description. */
+export function subcommand(
+  program: Command,
+  [word = '', ...words]: readonly string[],
+  summary: string,
+): Command {
+  const parent = program.commands.find(one => one.name() === word)
+  if (words.length > 0 && parent) return subcommand(parent, words, summary)
+  return quiet(program.command(word).summary(summary).description(summary))
 }
 
 /** Wrong usage is thrown, not printed: one place says it, in one form. */
@@ -77,4 +83,4 @@ export function addEpilogue(
  * @throws SvcError `invalid_arguments` naming the option
  */
 export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
-  readConfig({ ...(command.opts() as Flags), ...preset }, undefined, usual)
+  readConfig({ ...command.opts<Flags>(), ...preset }, undefined, usual)

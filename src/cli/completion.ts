@@ -75,7 +75,7 @@ export async function completions(words: readonly string[], needed: Needed): Pro
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last
   const before = words.slice(0, -1)
-  const offers = await offersFor(assigned ? [...before, assigned[1]!] : before, current, needed)
+  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, needed)
   return offers
     .filter(([word]) => word.startsWith(current) && isPlain(word))
     .map(([word, means]) => `${assigned ? `${assigned[1]}=` : ''}${word}\t${means.split(/[.;] |\n/)[0]}`)
@@ -119,8 +119,8 @@ async function offersFor(before: readonly string[], current: string, needed: Nee
   if (current.startsWith('-')) {
     return [
       ...command.options
-        .filter(option => !option.hidden && !given.has(option) && option.long)
-        .map(option => [option.long!, option.description] as const),
+        .filter(option => !option.hidden && !given.has(option))
+        .flatMap(({ long, description }) => (long ? [[long, description] as const] : [])),
       ['--help', 'show help'],
     ]
   }

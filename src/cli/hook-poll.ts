@@ -26,7 +26,7 @@ const longestText = 2000
 
 /** Runs the command. @throws SvcError */
 export async function hookPoll(command: Command): Promise<void> {
-  const config = readConfig(command.opts() as Flags, undefined, { logLevel: 'ERROR' })
+  const config = readConfig(command.opts<Flags>(), undefined, { logLevel: 'ERROR' })
   const request = requestOf(command.opts())
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
   if (!(await fileExists(join(config.basePath, dataFiles.store)))) return
@@ -67,7 +67,7 @@ export async function hookPoll(command: Command): Promise<void> {
 function requestOf({ limit = '', consumer }: { limit?: string; consumer?: string }) {
   try {
     const count = /^\d+$/.test(limit) ? Number(limit) : limit
-    return verbs.recv.parse({ consumer, limit: count }) as { consumer: string; limit: number }
+    return { limit: 20, consumer: 'hook', ...verbs.recv.parse({ consumer, limit: count }) }
   } catch (error) {
     if (!(error instanceof SvcError)) throw error
     throw renamed(error, ({ field, problem }) => ({ field: `--${field}`, problem }))

@@ -5,7 +5,6 @@ import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import type { LoginStatus } from '../model/session.ts'
 import { shellWord } from '../platform/shell.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -35,9 +34,11 @@ function nextCommands(
   typed: (line: string) => string,
   seen: { session_count: number; polling: { active: boolean } },
 ): string {
+  const login: [string, string][] = seen.session_count === 0 ? [['login', 'log in by QR code']] : []
+  const serve: [string, string][] = seen.polling.active ? [] : [['openapi', 'start the service']]
   const lines: [string, string][] = [
-    ...(seen.session_count === 0 ? [['login', 'log in by QR code'] as [string, string]] : []),
-    ...(seen.polling.active ? [] : [['openapi', 'start the service'] as [string, string]]),
+    ...login,
+    ...serve,
     ['recv --follow', 'what people write, as they write it'],
     ['users', 'who has written, and may be answered'],
     ["send USER 'Hello!'", 'answer one of them'],
@@ -62,7 +63,7 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
     ask: askPerson(() => stopping),
   }
   await write(`\n${colours.bold('1. Log in')}\n`)
-  const login = async (input: object) => (await invoke(verbs.login, gateway, input, call, log)) as LoginStatus
+  const login = (input: object) => invoke(verbs.login, gateway, input, call, log)
   const failed = await followLogin(
     { signal: stopping, call: login },
     {},

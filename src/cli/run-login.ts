@@ -4,7 +4,7 @@ import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
-import { invoke } from '../tools/index.ts'
+import { invoke, verbs } from '../tools/index.ts'
 import { againFlags, wordingOf } from './advice.ts'
 import { askPerson } from './ask.ts'
 import { commandCall } from './call.ts'
@@ -16,7 +16,7 @@ import { colours, writeErr, writeOut } from './terminal.ts'
 
 /** Runs the command; with --json each change of the status is one line. */
 export async function runLogin(run: ToolRun): Promise<void> {
-  const { command, line, tool, flags } = run
+  const { command, line, flags } = run
   const { config, input, json } = await readToolRun(run)
   const log = createLog(config.logLevel)
   const typed = askPerson(() => call.signal, { silent: json })
@@ -36,7 +36,7 @@ export async function runLogin(run: ToolRun): Promise<void> {
     const status = await followLogin(
       {
         signal: call.signal,
-        call: async next => (await invoke(tool, gateway, next, call, log)) as LoginStatus,
+        call: next => invoke(verbs.login, gateway, next, call, log),
       },
       input,
       async status => {

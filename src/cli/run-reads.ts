@@ -21,14 +21,13 @@ import { writeOut } from './terminal.ts'
 
 /** `svc outbox`. */
 export const listOutbox = (line: CommandLine, command: Command): Promise<void> => {
-  const { user, session } = command.opts() as { user?: string; session?: string }
-  const filter = { ...(user !== undefined && { user_id: user }), ...(session !== undefined && { session }) }
-  return shown(line, command, gateway => gateway.outbox.list(filter), outboxText, [])
+  const { user, session } = command.opts<{ user?: string; session?: string }>()
+  return shown(line, command, ({ outbox }) => outbox.list({ user_id: user, session }), outboxText, [])
 }
 
 /** `svc outbox cancel`. */
 export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> =>
-  shown(line, command, gateway => gateway.outbox.cancel(command.args[0]!), cancelledText)
+  shown(line, command, gateway => gateway.outbox.cancel(command.args[0] ?? ''), cancelledText)
 
 /** `svc users`. */
 export const listUsers = (line: CommandLine, command: Command): Promise<void> => {

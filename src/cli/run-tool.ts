@@ -60,7 +60,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   const { config, input, json } = await readToolRun(run)
   const nothing = nothingToSee[tool.name]
   if (nothing && (await isAbsent(config))) {
-    await writeOut(json ? `${jsonLine(nothing(tool.parse(input) as Record<string, unknown>))}\n` : '')
+    await writeOut(json ? `${jsonLine(nothing(tool.parse(input)))}\n` : '')
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
@@ -72,7 +72,7 @@ export async function runTool(run: ToolRun): Promise<void> {
     await using stack = new AsyncDisposableStack()
     const { gateway } = await openForCommand(config, log, stack)
     try {
-      await tool.cli.refuse?.(gateway, tool.parse(input) as Record<string, unknown>)
+      await tool.cli.refuse?.(gateway, tool.parse(input))
       await confirmed(run, gateway, input, call.signal)
       const result = await invoke(tool, asTyped(run, gateway), input, call, log)
       bar?.clear()
@@ -143,7 +143,7 @@ async function confirmed(
   signal: AbortSignal,
 ): Promise<void> {
   if (!tool.cli.question || command.opts().yes === true || !canAsk()) return
-  const question = await tool.cli.question(gateway, tool.parse(input) as Record<string, unknown>)
+  const question = await tool.cli.question(gateway, tool.parse(input))
   if (await agreed(oneLine(question), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
   throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {

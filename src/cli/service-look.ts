@@ -54,7 +54,7 @@ export function servedAs(
   const command = addConfigOptions(quiet(new Command()), 'openapi')
   try {
     command.parse(args.slice(args.indexOf('openapi') + 1), { from: 'user' })
-    const config = readConfig(command.opts() as Flags, {})
+    const config = readConfig(command.opts<Flags>(), {})
     return { program, config, url: addressOf(config.host, config.port) }
   } catch {
     return undefined

@@ -55,7 +55,7 @@ export async function intended(
   const account = isSystem ? await accountFor(flags, service.name, manager, folders) : undefined
   const config = serves(command, service, account, folders)
   await givenToken(config)
-  const again = spelledOut('openapi', command.opts() as Flags, config, {
+  const again = spelledOut('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
   })
   const plan: ServicePlan = {

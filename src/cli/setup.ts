@@ -39,8 +39,7 @@ export interface SetupFlags {
 const usualVariable = 'SVC_TOKEN'
 
 /** Runs the command. @throws SvcError of what was typed, or of a file that was left alone */
-export async function runSetup(clientName: string, typed: object): Promise<void> {
-  const flags = typed as SetupFlags
+export async function runSetup(clientName: string, flags: SetupFlags): Promise<void> {
   const client = clients.find(({ name }) => name === clientName)
   if (!client) throw new SvcError('invalid_arguments', `there is no client "${clientName}"`)
   const request = requestOf(client, flags)

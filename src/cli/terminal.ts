@@ -2,6 +2,7 @@
 import { write } from 'node:fs'
 import process from 'node:process'
 import { isatty } from 'node:tty'
+import { errorCodeOf } from '../platform/files.ts'
 
 /** By the descriptors: opening the streams to ask them takes 6 ms of a start. */
 export const terminal = { in: isatty(0), out: isatty(1), err: isatty(2) } as const
@@ -69,4 +70,4 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
   )
 
 const reasonOf = (error: Error): Error =>
-  (error as NodeJS.ErrnoException).code === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : error
+  errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : error

@@ -21,7 +21,7 @@ export function table(
   const line = (row: readonly string[]) =>
     row
       .map((cell, column) =>
-        column === row.length - 1 ? cell : cell + ' '.repeat(widths[column]! - stringWidth(cell)),
+        column === row.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - stringWidth(cell)),
       )
       .join('  ')
       .trimEnd()

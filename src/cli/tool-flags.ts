@@ -20,21 +20,57 @@ export interface ToolFlags {
 /** Adds what the tool takes to its command. */
 export function addToolFlags(command: Command, tool: Tool): ToolFlags {
   const { cli } = tool
-  const properties = tool.inputSchema.properties ?? {}
-  const required = tool.inputSchema.required ?? []
-  const nameOf = (key: string) => cli.names?.[key] ?? key.replaceAll('_', '-')
-  const hasFlag = (key: string) => !(cli.positionals.includes(key) && required.includes(key))
+  /** Flags of `cli.series` that were given, in order. */
   const series: Series = []
+  declareFlags(command, tool, series)
+  let typed: Readonly<Record<string, unknown>> = {}
+  return {
+    async input(parsed, stdin) {
+      const given = givenFor(tool, parsed)
+      const input: Record<string, unknown> = { ...cli.defaults }
+      for (const [key, text] of given)
+        input[key] = typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
+      typed = input
+      const [only, ...further] = series
+      if (!cli.series || !only) return input
+      const { entries, into, value } = cli.series
+      if (further.length === 0) input[only[0]] = only[1]
+      else {
+        const before = Array.isArray(input[into]) ? input[into] : []
+        input[into] = [...series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
+      }
+      return input
+    },
+    told: error =>
+      renamed(error, ({ field, problem }) => ({
+        field: asTyped(tool, field, series),
+        problem: problem + more(tool, field, typed),
+      })),
+  }
+}
 
+const schemaOf = (tool: Tool, key: string): JsonSchema => tool.inputSchema.properties?.[key] ?? {}
+
+const isRequired = (tool: Tool, key: string): boolean => tool.inputSchema.required?.includes(key) ?? false
+
+/** What a key is called on the command line. */
+const nameOf = ({ cli }: Tool, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
+
+const hasFlag = (tool: Tool, key: string): boolean =>
+  !(tool.cli.positionals.includes(key) && isRequired(tool, key))
+
+/** Adds arguments and options; those of `cli.series` note what they were given in `series`. */
+function declareFlags(command: Command, tool: Tool, series: Series): void {
+  const { cli } = tool
   for (const key of cli.positionals) {
-    const name = required.includes(key) ? `<${nameOf(key)}>` : `[${nameOf(key)}]`
+    const name = isRequired(tool, key) ? `<${nameOf(tool, key)}>` : `[${nameOf(tool, key)}]`
     command.addArgument(new Argument(name, helpOf(tool, key)))
   }
-  for (const [key, schema] of Object.entries(properties)) {
-    if (!hasFlag(key)) continue
+  for (const [key, schema] of Object.entries(tool.inputSchema.properties ?? {})) {
+    if (!hasFlag(tool, key)) continue
     const short = cli.short[key] ? `-${cli.short[key]}, ` : ''
     const value = schema.type === 'boolean' ? '' : ` <${placeholderOf(key, schema)}>`
-    const option = new Option(`${short}--${nameOf(key)}${value}`, helpOf(tool, key))
+    const option = new Option(`${short}--${nameOf(tool, key)}${value}`, helpOf(tool, key))
     // Shown in help and offered by the shell; our own parse is what checks.
     if (schema.enum) option.argChoices = schema.enum.map(one => String(one).toLowerCase())
     if (cli.series?.entries[key]) option.argParser((text: string) => series.push([key, text]))
@@ -42,70 +78,60 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
       option.argParser((text: string, before?: string[]) => [...(before ?? []), text])
     command.addOption(option)
   }
+}
 
-  /** Where the entries of `series.into` came from, by their place in it. */
-  let origins: string[] = []
-  const asTyped = (field: string): string => {
-    const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
-    if (!Object.hasOwn(properties, key)) return field
-    if (key === cli.series?.into && origins.length > 0) {
-      const flags = [...new Set(at === undefined ? origins : origins.slice(Number(at), Number(at) + 1))]
-      if (flags.length > 0) return flags.map(origin => `--${nameOf(origin)}`).join(', ')
-    }
-    return (hasFlag(key) ? `--${nameOf(key)}` : `<${nameOf(key)}>`) + (at === undefined ? '' : rest)
+/** What was typed, by key, without the flags of `cli.series`. @throws SvcError `invalid_arguments` for one given twice */
+function givenFor(tool: Tool, parsed: Command): [key: string, value: unknown][] {
+  const flags = parsed.opts<Record<string, unknown>>()
+  const given: [string, unknown][] = []
+  for (const key of Object.keys(tool.inputSchema.properties ?? {})) {
+    const flagged = hasFlag(tool, key) ? flags[camelCase(nameOf(tool, key))] : undefined
+    const nth = tool.cli.positionals.indexOf(key)
+    const placed = nth < 0 ? undefined : parsed.args[nth]
+    if (flagged !== undefined && placed !== undefined)
+      throw invalid([{ field: `--${nameOf(tool, key)}`, problem: 'given twice, once without the flag' }])
+    const value = flagged ?? placed
+    if (value !== undefined && !tool.cli.series?.entries[key]) given.push([key, value])
   }
+  return given
+}
 
-  let typed: Readonly<Record<string, unknown>> = {}
-  /** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
-  const more = (field: string): string => {
-    const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
-    const { enum: choices, type } = properties[key] ?? {}
-    const given = at === undefined ? typed[key] : (typed[key] as unknown[] | undefined)?.[Number(at)]
-    if (typeof given !== 'string' && typeof given !== 'number') return ''
-    if (type === 'array') {
-      const shown = tool.examples
-        .map(({ input }) => (input as Record<string, unknown>)[key])
-        .find(Array.isArray)
-      return shown ? ` as in ${JSON.stringify(shown[0])}` : ''
-    }
-    if (!choices && type !== 'integer' && type !== 'number') return ''
-    const text = String(given)
-    return `, got ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`
+/** The field of an error as it was typed; for entries of `series.into`, the flags they came from. */
+function asTyped(tool: Tool, field: string, series: Series): string {
+  const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
+  if (!Object.hasOwn(tool.inputSchema.properties ?? {}, key)) return field
+  if (key === tool.cli.series?.into) {
+    const from = at === undefined ? series : series.slice(Number(at), Number(at) + 1)
+    const flags = new Set(from.map(([origin]) => `--${nameOf(tool, origin)}`))
+    if (flags.size > 0) return [...flags].join(', ')
   }
+  return (
+    (hasFlag(tool, key) ? `--${nameOf(tool, key)}` : `<${nameOf(tool, key)}>`) +
+    (at === undefined ? '' : rest)
+  )
+}
 
-  return {
-    async input(parsed, stdin) {
-      const flags = parsed.opts() as Record<string, unknown>
-      const input: Record<string, unknown> = { ...cli.defaults }
-      for (const [key, schema] of Object.entries(properties)) {
-        const given = hasFlag(key) ? flags[camelCase(nameOf(key))] : undefined
-        const nth = cli.positionals.indexOf(key)
-        const placed = nth < 0 ? undefined : parsed.args[nth]
-        if (given !== undefined && placed !== undefined)
-          throw invalid([{ field: `--${nameOf(key)}`, problem: 'given twice, once without the flag' }])
-        const text = given ?? placed
-        if (text === undefined || cli.series?.entries[key]) continue
-        input[key] = typedValue(schema, key === cli.stdin && text === '-' ? await stdin() : text)
-      }
-      typed = input
-      origins = series.map(([key]) => key)
-      if (cli.series && series.length === 1) input[series[0]![0]] = series[0]![1]
-      else if (cli.series && series.length > 1) {
-        const { entries, into, value } = cli.series
-        const before = (input[into] as unknown[] | undefined) ?? []
-        input[into] = [...series.map(([key, text]) => ({ ...entries[key], [value]: text })), ...before]
-      }
-      return input
-    },
-    told: error =>
-      renamed(error, ({ field, problem }) => ({ field: asTyped(field), problem: problem + more(field) })),
+/** What a person is told besides: what was typed in place of a choice, and how such an object looks. */
+function more(tool: Tool, field: string, typed: Readonly<Record<string, unknown>>): string {
+  const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
+  const { enum: choices, type } = schemaOf(tool, key)
+  const value = typed[key]
+  const given: unknown = at !== undefined && Array.isArray(value) ? value[Number(at)] : value
+  if (typeof given !== 'string' && typeof given !== 'number') return ''
+  if (type === 'array') {
+    const shown = tool.examples.map(({ input }) => Object.entries(input).find(([name]) => name === key)?.[1])
+    const list = shown.find(Array.isArray)
+    return list ? ` as in ${JSON.stringify(list[0])}` : ''
   }
+  if (!choices && type !== 'integer' && type !== 'number') return ''
+  const text = String(given)
+  return `, got ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)}`
 }
 
 /** What help says of a key: the schema's words, its range and its default. */
 function helpOf(tool: Tool, key: string): string {
   const { cli } = tool
-  const schema = tool.inputSchema.properties?.[key] ?? {}
+  const schema = schemaOf(tool, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
   const text = (schema.description ?? '').replaceAll('`', '')
   const { minimum, maximum } = schema
@@ -134,7 +160,7 @@ function placeholderOf(key: string, schema: JsonSchema): string {
 
 /** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */
 function typedValue(schema: JsonSchema, given: unknown): unknown {
-  if (schema.type === 'array') return (given as string[]).map(parsedJson)
+  if (Array.isArray(given)) return given.map(parsedJson)
   if (typeof given !== 'string') return given
   if (schema.type === 'integer' || schema.type === 'number')
     return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(given) ? Number(given) : given
@@ -156,18 +182,15 @@ const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string)
 /** The tool's examples as command lines, those that fit on one, and the command line's own. */
 export function exampleLines(tool: Tool): (readonly [line: string, does: string])[] {
   const { cli } = tool
-  const required = tool.inputSchema.required ?? []
   const lines = (cli.ownExamples ? [] : tool.examples).flatMap(({ summary, input }): [string, string][] => {
-    const given = input as Record<string, unknown>
-    if (Object.values(given).some(value => typeof value === 'object')) return []
+    const given = new Map(Object.entries(input).filter(([, value]) => value !== ''))
+    if ([...given.values()].some(value => typeof value === 'object')) return []
     const words = ['svc', ...cli.path]
-    const bare = cli.positionals.filter(key => given[key] !== undefined && given[key] !== '')
-    for (const key of bare) words.push(shellWord(String(given[key])))
-    for (const [key, value] of Object.entries(given)) {
-      if (bare.includes(key) || value === '' || (cli.positionals.includes(key) && required.includes(key)))
-        continue
-      const flag = `--${cli.names?.[key] ?? key.replaceAll('_', '-')}`
-      words.push(...(value === true ? [flag] : [flag, shellWord(String(value))]))
+    const bare = cli.positionals.filter(key => given.has(key))
+    for (const key of bare) words.push(shellWord(String(given.get(key))))
+    for (const [key, value] of given) {
+      if (bare.includes(key) || !hasFlag(tool, key)) continue
+      words.push(`--${nameOf(tool, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
     }
     return [[words.join(' '), summary]]
   })

@@ -100,8 +100,9 @@ const secretName = /(^|\/)(api_token|token\.json[^/]*|contexts\.json[^/]*|messag
 function rightsOf(dir: string, entries: readonly Entry[]): Found[] {
   const named = (some: readonly Entry[]) => listed(some.map(({ path }) => relative(dir, path) || dir))
   const closed = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
-  if (closed.length > 0)
-    return [bad('rights', `${named(closed)} cannot be read: ${reasonOf(closed[0]!.error)}`, takeOver(dir))]
+  const [first] = closed
+  if (first)
+    return [bad('rights', `${named(closed)} cannot be read: ${reasonOf(first.error)}`, takeOver(dir))]
   if (process.platform === 'win32') return []
   const open = entries.filter(
     ({ info }) => info && (info.isFile() || info.isDirectory()) && (info.mode & 0o077) !== 0,

@@ -1,7 +1,7 @@
 /** The door: what listens on the configured port, who can reach it, and whether the token is kept well. */
 import { takeOver } from '../inspect/advised-commands.ts'
 import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
-import type { SvcError } from '../model/error.ts'
+import { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
@@ -77,8 +77,8 @@ async function tokenOf({ config, place }: Patient): Promise<Found> {
   try {
     if ((await givenToken(config)) !== undefined) return ok('token', 'a token is given')
   } catch (error) {
-    const { message, hint } = error as SvcError
-    return bad('token', message, hint)
+    if (!(error instanceof SvcError)) throw error
+    return bad('token', error.message, error.hint)
   }
   try {
     if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')

@@ -104,7 +104,12 @@ export interface Upstream {
 /** Every endpoint, for one client version. */
 export function createApi(options: ApiOptions) {
   const calls = callsOf(options)
-  return { ...loginCalls(calls), ...pollCalls(calls, options.holdSlackMs), ...sendCalls(calls) }
+  return {
+    ...loginCalls(calls),
+    ...pollCalls(calls, options.holdSlackMs),
+    ...sendCalls(calls),
+    ...typingCalls(calls),
+  }
 }
 
 type Calls = ReturnType<typeof callsOf>
@@ -268,25 +273,6 @@ function sendCalls({ post, slots }: Calls) {
       return { message_id: idOf(fields.message_id) }
     },
 
-    /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
-    async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
-      const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-      const options = { timeoutMs: briefMs, signal, slots: slots?.sends }
-      const { fields } = await post<GetConfigReply>(account, 'getconfig', body, options)
-      return { typing_ticket: filledOf(fields.typing_ticket) }
-    },
-
-    /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
-    async sendTyping(
-      account: Account,
-      { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
-      signal?: AbortSignal,
-    ): Promise<void> {
-      const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
-      const options = { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
-      await post(account, 'sendtyping', body, options)
-    },
-
     /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
     async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
       const body: GetUploadUrlRequest = {
@@ -306,6 +292,29 @@ function sendCalls({ post, slots }: Calls) {
       if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
       if (uploadParam !== undefined) return { uploadParam }
       throw new ILinkError('malformed', 'WeChat answered without an upload address')
+    },
+  }
+}
+
+function typingCalls({ post, slots }: Calls) {
+  return {
+    /** The ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
+    async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
+      const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
+      const options = { timeoutMs: briefMs, signal, slots: slots?.sends }
+      const { fields } = await post<GetConfigReply>(account, 'getconfig', body, options)
+      return { typing_ticket: filledOf(fields.typing_ticket) }
+    },
+
+    /** Shows or ends the typing indicator; it fades by itself after a few seconds. @throws ILinkError */
+    async sendTyping(
+      account: Account,
+      { userId, ticket, typing }: { userId: string; ticket: string; typing: boolean },
+      signal?: AbortSignal,
+    ): Promise<void> {
+      const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
+      const options = { timeoutMs: briefMs, signal, emptyOk: true, slots: slots?.sends }
+      await post(account, 'sendtyping', body, options)
     },
   }
 }

@@ -301,7 +301,7 @@ function publicItem(item: Fields): MessageItem {
 function wireOf(raw: WeixinMessage | string): WeixinMessage {
   if (typeof raw !== 'string') return objectOf(raw) ? raw : {}
   try {
-    return (objectOf(parseLossless(raw)) ?? {}) as WeixinMessage
+    return objectOf(parseLossless(raw)) ?? {}
   } catch {
     return {}
   }

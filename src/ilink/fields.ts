@@ -4,9 +4,10 @@ import { itemType } from './wire.ts'
 
 /** An object with unknown fields; not an array. */
 export const objectOf = (value: unknown): Record<string, unknown> | undefined =>
+  isObject(value) ? value : undefined
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : undefined
 
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
 

@@ -224,8 +224,7 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
   })
 }
 
-const codeOf = (error: unknown): string | undefined =>
-  filledOf((error as { code?: unknown } | undefined)?.code)
+const codeOf = (error: unknown): string | undefined => filledOf(objectOf(error)?.code)
 
 /** What WeChat said when it refused, as an addition to a sentence; its number where it said nothing. */
 export function said({ errmsg, ret, errcode }: ILinkError): string {

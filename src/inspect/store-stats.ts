@@ -88,7 +88,8 @@ function damageOf(db: Database): string[] {
     return said.filter(line => line !== 'ok' && line.trim() !== '').slice(0, lines)
   } catch (error) {
     // Pages so broken that the check itself cannot go on.
-    if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) return [String((error as Error).message)]
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
+      return [error instanceof Error ? error.message : String(error)]
     throw error
   }
 }

@@ -1,6 +1,6 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
 import { join } from 'node:path'
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Cancelled, Health } from '../gateway/gateway-api.ts'
@@ -302,7 +302,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     }
   }
 
-  async #call<I extends TSchema, O extends TSchema>(
+  async #call<I extends TObject, O extends TSchema>(
     tool: TypedTool<I, O>,
     input: unknown,
     { signal }: CallOptions,
@@ -312,7 +312,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     const call = directCall({ local: true, ...(signal && { signal }) })
     let delivered = false
     try {
-      const result = (await invoke(tool, this.#gateway, input, call, this.#log)) as Static<O>
+      const result = await invoke(tool, this.#gateway, input, call, this.#log)
       // Messages for a caller that no longer wants them come again.
       if (tool.name === verbs.recv.name) signal?.throwIfAborted()
       delivered = true

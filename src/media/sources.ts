@@ -59,7 +59,7 @@ export class Sources {
       return file
     }
     if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
-    return this.#fromData(content, content.data!)
+    return this.#fromData(content, content.data ?? '')
   }
 
   async #fromPath(content: MediaContent, given: string, call: Caller): Promise<StagedFile> {

@@ -117,14 +117,14 @@ function itemsOf(form: Fields, columnText: string | undefined): WireItem[] {
 }
 
 function itemOf(form: Fields, columnText: string | undefined): WireItem | undefined {
-  const { image, voice, file, video } = form
-  if (objectOf(image)) return mediaItem('image', imageOf(objectOf(image)!))
-  if (objectOf(voice)) return mediaItem('voice', objectOf(voice)!)
-  if (objectOf(file)) {
-    const { file_size, ...rest } = objectOf(file)!
+  const [image, voice, file, video] = [form.image, form.voice, form.file, form.video].map(objectOf)
+  if (image) return mediaItem('image', imageOf(image))
+  if (voice) return mediaItem('voice', voice)
+  if (file) {
+    const { file_size, ...rest } = file
     return mediaItem('file', { ...rest, len: countOf(file_size)?.toString() })
   }
-  if (objectOf(video)) return mediaItem('video', objectOf(video)!)
+  if (video) return mediaItem('video', video)
   const text = textOf(form.text) ?? columnText
   if (text !== undefined) return { type: itemType.text, text_item: { text } }
   // WeiLink calls a text what it does not know, and what has no item at all.

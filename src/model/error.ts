@@ -197,8 +197,8 @@ export function invalid(problems: readonly Problem[], options: SvcErrorOptions =
 /** The same error of a caller who knows the fields by other names, or is to be told more of a problem. */
 export function renamed(error: SvcError, named: (problem: Problem) => Problem): SvcError {
   const { code, details, field, options, problem } = error
-  const errors = details?.errors as readonly Problem[] | undefined
-  if (code === 'invalid_arguments' && errors)
+  const errors: unknown = details?.errors
+  if (code === 'invalid_arguments' && Array.isArray(errors))
     return invalid(errors.map(named), { ...options, field: undefined, cause: error })
   if (!field) return error
   return new SvcError(code, problem, { ...options, field: named({ field, problem }).field, cause: error })

@@ -19,4 +19,4 @@ export function seenWithin(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, entry]) => [seen(key), seenWithin(entry)]))
 }
 
-export const numbered = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
+export const numbered = (character: string): string => `\\u{${character.codePointAt(0)?.toString(16)}}`

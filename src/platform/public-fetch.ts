@@ -144,8 +144,9 @@ async function checkedAddresses(
 async function get(url: URL, options: FetchPublicOptions, signal: AbortSignal): Promise<IncomingMessage> {
   const addresses = await checkedAddresses(url, options, signal)
   const pinned: LookupFunction = (_hostname, { all }, done) => {
-    if (all) done(null, addresses)
-    else done(null, addresses[0]!.address, addresses[0]!.family)
+    const [first] = addresses
+    if (all || !first) done(null, addresses)
+    else done(null, first.address, first.family)
   }
   const sent = url.protocol === 'https:' ? httpsRequest : httpRequest
   const answer = new Promise<IncomingMessage>((resolve, reject) => {

@@ -151,7 +151,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
     statements.set(sql, statement)
     const [oldest] = statements.keys()
-    if (statements.size > statementLimit) statements.delete(oldest!)
+    if (oldest !== undefined && statements.size > statementLimit) statements.delete(oldest)
     return statement
   }
   let depth = 0

@@ -141,7 +141,13 @@ export class Inbox {
     const said = this.#core.db.transaction(() => {
       this.#people.heard(botId, userId, textOf(message.context_token) || undefined)
       const { item_list, seq: _seq, ...rest } = message
-      return this.#insert(botId, userId, (item_list as Fields[]) ?? [], textOf(message.context_token), rest)
+      return this.#insert(
+        botId,
+        userId,
+        Array.isArray(item_list) ? item_list : [],
+        textOf(message.context_token),
+        rest,
+      )
     })
     this.#arrived(botId)
     return said

@@ -75,8 +75,8 @@ export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSc
       call.end()
     }
   }
-  const handler = ({ request, params: found }: { request: Request; params: unknown }) =>
-    handle(request, found as Record<string, string>)
+  const handler = (found: { request: Request; params: Record<string, string> }) =>
+    handle(found.request, found.params)
   app.route(method.toUpperCase(), path, handler, {
     parse: 'none',
     params: params && declared(params),

@@ -74,7 +74,7 @@ export class FailedTries {
     this.#addresses.delete(address)
     this.#addresses.set(address, tries)
     const [oldest] = this.#addresses.keys()
-    if (this.#addresses.size > maxAddresses) this.#addresses.delete(oldest!)
+    if (oldest !== undefined && this.#addresses.size > maxAddresses) this.#addresses.delete(oldest)
     return tries
   }
 }

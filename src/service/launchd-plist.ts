@@ -45,7 +45,7 @@ ${xml(values, '')}
 export function commandOfPlist(text: string): string[] | undefined {
   const list = /<key>ProgramArguments<\/key>\s*<array>([\s\S]*?)<\/array>/.exec(text)?.[1]
   if (!text.includes(plistMark) || list === undefined) return undefined
-  return [...list.matchAll(/<string>([\s\S]*?)<\/string>/g)].map(([, word]) => plain(word!))
+  return [...list.matchAll(/<string>([\s\S]*?)<\/string>/g)].map(([, word = '']) => plain(word))
 }
 
 function xml(value: Value, indent: string): string {

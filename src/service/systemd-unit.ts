@@ -149,8 +149,8 @@ export const environmentLine = (name: string, value: string): string =>
 
 /** What `execLine` was made of. */
 export function readExecLine(line: string): string[] {
-  const words = [...line.matchAll(/"((?:\\.|[^"\\])*)"|(\S+)/g)].map(([, inQuotes, plain]) =>
-    (inQuotes === undefined ? plain! : inQuotes.replace(/\\(.)/g, '$1')).replaceAll('%%', '%'),
+  const words = [...line.matchAll(/"((?:\\.|[^"\\])*)"|(\S+)/g)].map(([, inQuotes, plain = '']) =>
+    (inQuotes === undefined ? plain : inQuotes.replace(/\\(.)/g, '$1')).replaceAll('%%', '%'),
   )
   return words.map((word, at) => (at === 0 ? word : word.replaceAll('$$', '$')))
 }

@@ -29,8 +29,7 @@ export function valueAt(settings: unknown, path: readonly Step[]): unknown {
   let value = settings
   for (const step of path) {
     if (typeof value !== 'object' || value === null) return undefined
-    if (typeof step === 'string')
-      value = Object.hasOwn(value, step) ? (value as Record<string, unknown>)[step] : undefined
+    if (typeof step === 'string') value = Object.entries(value).find(([key]) => key === step)?.[1]
     else value = Array.isArray(value) ? value.find(step) : undefined
   }
   return value

@@ -152,7 +152,7 @@ function isOurServer(value: unknown): boolean {
   const own = 'id' in value ? inputKeys : serverKeys
   if (!Object.keys(value).every(key => own.test(key))) return false
   if ('id' in value) return true
-  const { command, args, url, httpUrl } = value as Record<string, unknown>
+  const { command, args, url, httpUrl }: Partial<Record<string, unknown>> = value
   const words = Array.isArray(command) ? command : Array.isArray(args) ? args : []
   if (command !== undefined) return words.join(' ').includes('mcp -t stdio')
   return /\/mcp$/.test(String(url ?? httpUrl ?? ''))

@@ -79,9 +79,9 @@ function spelled(text: string): string[] {
   const chars: string[] = []
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
-    if (code < 0x80) chars.push(standIns[code]!)
-    else if (code < 0xd800 || code > 0xdbff) chars.push(text[at]!)
-    else chars.push(text[at]! + (text[++at] ?? ''))
+    if (code < 0x80) chars.push(standIns[code] ?? '')
+    else if (code < 0xd800 || code > 0xdbff) chars.push(text.charAt(at))
+    else chars.push(text.charAt(at) + text.charAt(++at))
   }
   return chars
 }
@@ -108,11 +108,11 @@ export function gramsOf(text: string): string {
   const last = chars.length - 1
   if (last > shortText) {
     const grams = new Set<string>()
-    for (let i = 0; i < last; i++) grams.add(chars[i]! + chars[i + 1]!)
+    for (let i = 0; i < last; i++) grams.add(`${chars[i]}${chars[i + 1]}`)
     return `${[...grams].join(' ')} ${chars[last]}`
   }
   let grams = ''
-  for (let i = 0; i < last; i++) grams += `${chars[i]!}${chars[i + 1]!} `
+  for (let i = 0; i < last; i++) grams += `${chars[i]}${chars[i + 1]} `
   return grams + chars[last]
 }
 
@@ -125,7 +125,8 @@ export function gramQuery(needle: string): string {
   // No quote can be inside: it is one of the characters that are replaced.
   if (chars.length === 1) return `"${chars[0]}"* OR "${longText}"`
   const grams = new Set<string>()
-  for (let i = 0; i + 1 < chars.length && grams.size < needlePairs; i++) grams.add(chars[i]! + chars[i + 1]!)
+  for (let i = 0; i + 1 < chars.length && grams.size < needlePairs; i++)
+    grams.add(`${chars[i]}${chars[i + 1]}`)
   return `(${[...grams].map(gram => `"${gram}"`).join(' AND ')}) OR "${longText}"`
 }
 

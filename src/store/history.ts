@@ -149,10 +149,11 @@ export class History {
     }
     if (filter.session !== undefined) {
       const keys = this.#messages.sessionKeys(filter.session)
-      if (keys.length === 0) return undefined
+      const [key] = keys
+      if (key === undefined) return undefined
       if (keys.length === 1) {
-        add('m.session = ?', keys[0]!)
-        ways.push(way('message m INDEXED BY message_session', 'm.session = ?', keys[0]!))
+        add('m.session = ?', key)
+        ways.push(way('message m INDEXED BY message_session', 'm.session = ?', key))
       } else {
         const list = JSON.stringify(keys)
         const among = 'm.session IN (SELECT value FROM json_each(?))'
@@ -289,7 +290,7 @@ export class History {
     const last = ways.at(-1) ?? everyRow
     if (ways.length <= 1) return last
     const few = ways.find(way => way.id === 'm.id' && this.#countIn(way, low, high) <= fewRows)
-    return few ?? (last.id === 'm.id' ? ways[0]! : last)
+    return few ?? (last.id === 'm.id' ? (ways[0] ?? last) : last)
   }
 
   #countIn({ from, where, params }: Way, low: number, high: number): number {
@@ -315,7 +316,7 @@ export class History {
       candidates,
     )
     const seen = Number(row?.seen ?? 0)
-    const ids = withIds ? (JSON.parse(String(row?.ids ?? '[]')) as number[]) : []
+    const ids: number[] = withIds ? JSON.parse(String(row?.ids ?? '[]')) : []
     return {
       ids: ids.sort((a, b) => b - a),
       matched: Number(row?.matched ?? 0),

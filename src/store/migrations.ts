@@ -232,7 +232,7 @@ export function migrate(db: Database): void {
     db.transaction(() => {
       // Another process may have taken the step while we waited for the lock.
       if (version() !== taken) return
-      steps[taken]!(db)
+      steps[taken]?.(db)
       db.exec(`PRAGMA user_version = ${taken + 1}`)
     })
   }

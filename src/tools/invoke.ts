@@ -11,13 +11,15 @@ import type { Tool } from './tool.ts'
  *
  * @throws SvcError always of the catalogue; a bug leaves as `internal` with an id that the log carries too
  */
-export async function invoke(
-  tool: Tool,
+export async function invoke<O>(
+  tool: Pick<Tool, 'name' | 'parse'> & {
+    run(gateway: Gateway, input: Record<string, unknown>, call: Call): Promise<O>
+  },
   gateway: Gateway,
   input: unknown,
   call: Call,
   log: Log,
-): Promise<unknown> {
+): Promise<O> {
   try {
     return await tool.run(gateway, tool.parse(input), call)
   } catch (error) {

@@ -16,7 +16,7 @@ import { conversionOf, type JsonSchema } from './schema.ts'
  */
 export function parse<S extends TSchema>(schema: S, input: unknown): Static<S> {
   const problems: Problem[] = []
-  const value = checked(schema as unknown as JsonSchema, input, '', problems)
+  const value = checked(schema, input, '', problems)
   if (problems.length > 0) throw invalid(problems)
   return value as Static<S>
 }
@@ -24,7 +24,7 @@ export function parse<S extends TSchema>(schema: S, input: unknown): Static<S> {
 /** What does not fit the schema; empty when all does. For tests and for doors that only look. */
 export function problemsOf(schema: TSchema, value: unknown): Problem[] {
   const problems: Problem[] = []
-  checked(schema as unknown as JsonSchema, value, '', problems)
+  checked(schema, value, '', problems)
   return problems
 }
 
@@ -51,7 +51,7 @@ function checkedObject(schema: JsonSchema, value: unknown, field: string, proble
   const out: Record<string, unknown> = {}
   const at = (key: string) => (field ? `${field}.${key}` : key)
   for (const key in properties) {
-    const property = properties[key] as JsonSchema
+    const property = properties[key] ?? {}
     const given = Object.hasOwn(input, key) ? input[key] : undefined
     if (given !== undefined) out[key] = checked(property, given, at(key), problems)
     else if (property.default !== undefined) out[key] = structuredClone(property.default)
@@ -109,9 +109,10 @@ function fits(schema: JsonSchema, value: unknown): boolean {
     case 'integer':
     case 'number':
       return (
+        typeof value === 'number' &&
         (schema.type === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value)) &&
-        (value as number) >= (schema.minimum ?? Number.NEGATIVE_INFINITY) &&
-        (value as number) <= (schema.maximum ?? Number.POSITIVE_INFINITY)
+        value >= (schema.minimum ?? Number.NEGATIVE_INFINITY) &&
+        value <= (schema.maximum ?? Number.POSITIVE_INFINITY)
       )
     case 'boolean':
       return typeof value === 'boolean'
@@ -171,12 +172,11 @@ const known = new Set(
  * @throws Error a fault of the program, found at its start
  */
 export function checkVocabulary(schema: JsonSchema, where: string): void {
-  for (const [key, value] of Object.entries(schema)) {
+  for (const key of Object.keys(schema)) {
     if (!known.has(key)) throw new Error(`${where}: the keyword ${key} is not understood by parse`)
-    if (key === 'properties')
-      for (const [name, property] of Object.entries(value as Record<string, JsonSchema>))
-        checkVocabulary(property, `${where}.${name}`)
-    if (key === 'items') checkVocabulary(value as JsonSchema, `${where}[]`)
-    if (key === 'anyOf') for (const one of value as JsonSchema[]) checkVocabulary(one, where)
   }
+  for (const [name, property] of Object.entries(schema.properties ?? {}))
+    checkVocabulary(property, `${where}.${name}`)
+  if (schema.items) checkVocabulary(schema.items, `${where}[]`)
+  for (const one of schema.anyOf ?? []) checkVocabulary(one, where)
 }

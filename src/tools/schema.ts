@@ -38,7 +38,7 @@ export type JsonSchema = {
 }
 
 /** A copy without symbols and functions. */
-export const toJsonSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema)) as JsonSchema
+export const toJsonSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema))
 
 /** How a value that passed its schema becomes what a tool works with. */
 export interface Conversion {
@@ -105,7 +105,7 @@ const asRowId: Conversion = {
   expected: 'a row id: an integer of at least 0',
   convert: value => {
     const id = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
-    return Number.isSafeInteger(id) && (id as number) >= 0 ? id : undefined
+    return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : undefined
   },
 }
 

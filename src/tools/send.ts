@@ -246,7 +246,7 @@ function asGiven(error: unknown, media: readonly MediaContent[], listed: number)
   const paths = media.length - listed
   return renamed(error, ({ field, problem }) => ({
     field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, at: string, path = '') =>
-      Number(at) < paths ? `${media[Number(at)]!.kind}_path` : `media[${Number(at) - paths}]${path}`,
+      Number(at) < paths ? `${media[Number(at)]?.kind}_path` : `media[${Number(at) - paths}]${path}`,
     ),
     problem,
   }))

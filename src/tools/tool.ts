@@ -1,7 +1,7 @@
 /**
  * A verb, written once: REST route, MCP tool, command, docs and library method are derived from this one value.
  */
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
@@ -62,14 +62,14 @@ export const describedFor = ({ about, description }: Tool, where: Whereabouts): 
   about?.[where] === undefined ? description : `${description}\n\n${about[where]}`
 
 /** A call worth showing in the docs. */
-export interface Example<I = unknown, O = unknown> {
+export interface Example {
   readonly summary: string
-  readonly input: I
-  readonly output: O
+  readonly input: Readonly<Record<string, unknown>>
+  readonly output: unknown
 }
 
 /** What the author of a verb writes. */
-export interface ToolDefinition<I extends TSchema, O extends TSchema> {
+export interface ToolDefinition<I extends TObject, O extends TSchema> {
   readonly name: string
   readonly title: string
   readonly effect: Effect
@@ -91,15 +91,15 @@ export interface ToolDefinition<I extends TSchema, O extends TSchema> {
 }
 
 /** A verb as the doors see it: input unknown, checked by `parse`. */
-export interface Tool extends Omit<ToolDefinition<TSchema, TSchema>, 'run' | 'maxBodyBytes'> {
+export interface Tool extends Omit<ToolDefinition<TObject, TSchema>, 'run' | 'maxBodyBytes'> {
   readonly maxBodyBytes: number
   /** Plain JSON Schema of input and output. */
   readonly inputSchema: JsonSchema
   readonly outputSchema: JsonSchema
   /** @throws SvcError `invalid_arguments` naming every wrong field */
-  parse(input: unknown): unknown
+  parse(input: unknown): Record<string, unknown>
   /** `input` is what `parse` gave. */
-  run(gateway: Gateway, input: unknown, call: Call): Promise<unknown>
+  run(gateway: Gateway, input: Record<string, unknown>, call: Call): Promise<unknown>
 }
 
 /** Every call may end so. */
@@ -108,13 +108,15 @@ const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shut
 const mebibyte = 1024 * 1024
 
 /** A tool whose types are still known: what the library's methods derive from. */
-export interface TypedTool<I extends TSchema, O extends TSchema> extends Tool {
+export interface TypedTool<I extends TObject, O extends TSchema> extends Tool {
   readonly input: I
   readonly output: O
+  parse(input: unknown): Static<I>
+  run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
 /** Makes the Tool of a definition, whose types are checked here; most doors forget them. */
-export function defineTool<I extends TSchema, O extends TSchema>(
+export function defineTool<I extends TObject, O extends TSchema>(
   definition: ToolDefinition<I, O>,
 ): TypedTool<I, O> {
   const inputSchema = toJsonSchema(definition.input)
@@ -130,6 +132,5 @@ export function defineTool<I extends TSchema, O extends TSchema>(
     inputSchema,
     outputSchema: toJsonSchema(definition.output),
     parse: input => parse(definition.input, input),
-    run: (gateway, input, call) => definition.run(gateway, input as Static<I>, call),
   }
 }

@@ -51,8 +51,8 @@ export const clientNames = [
 const usualPanelPort = 8080
 
 /** A command that only holds others. */
-const chosen = (what: string) => async () => {
-  throw badArgument(what.split(':')[0]!, `expected ${what.split(': ')[1]}`)
+const chosen = (command: string, words: string) => async () => {
+  throw badArgument(command, `expected ${words}`)
 }
 
 /** Which service is meant. */
@@ -292,7 +292,7 @@ const specs: readonly CommandSpec[] = [
       ['svc service install', 'for you alone, on your data directory'],
       ['svc service status', 'whether it runs, and well'],
     ],
-    run: chosen('service: install, uninstall or status'),
+    run: chosen('service', 'install, uninstall or status'),
   },
   {
     words: 'service install',
@@ -340,7 +340,7 @@ const specs: readonly CommandSpec[] = [
       ['svc migrate weilink --dry-run', 'what would come over, and nothing is changed'],
       ['svc migrate openclaw --help', 'what each takes'],
     ],
-    run: chosen('migrate: the program to move from, weilink or openclaw'),
+    run: chosen('migrate', 'the program to move from, weilink or openclaw'),
   },
   {
     words: 'migrate weilink',
@@ -391,7 +391,7 @@ const specs: readonly CommandSpec[] = [
       ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
       ['svc setup claude-code --remove', 'take it out again'],
     ],
-    run: async command => (await import('../setup.ts')).runSetup(command.args[0]!, command.opts()),
+    run: async command => (await import('../setup.ts')).runSetup(command.args[0] ?? '', command.opts()),
   },
   {
     words: 'hook-poll',
@@ -423,7 +423,7 @@ const specs: readonly CommandSpec[] = [
       ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
       ['svc completion fish > ~/.config/fish/completions/svc.fish', 'fish: once'],
     ],
-    run: async command => (await import('../completion.ts')).printScript(command.args[0]!),
+    run: async command => (await import('../completion.ts')).printScript(command.args[0] ?? ''),
   },
 ]
 
@@ -443,9 +443,7 @@ export function add(line: CommandLine, word?: string): void {
 
 function addCommand(line: CommandLine, spec: CommandSpec): void {
   const { words, summary, about = summary, config, own, takes, json, examples, after, run } = spec
-  const path = words.split(' ')
-  const parent = path.length === 1 ? line.program : line.program.commands.find(one => one.name() === path[0])!
-  const command = subcommand(parent, path.at(-1)!, summary).description(about).helpCommand(false)
+  const command = subcommand(line.program, words.split(' '), summary).description(about).helpCommand(false)
   takes?.(command)
   if (json) command.option('--json', json)
   if (config) addConfigOptions(command, config, own)

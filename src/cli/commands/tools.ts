@@ -1,7 +1,6 @@
 /** The tools as commands, each derived from its one definition. */
-import type { Command } from 'commander'
 import { type Tool, tools } from '../../tools/index.ts'
-import { addConfigOptions, addEpilogue, type CommandLine, quiet } from '../command.ts'
+import { addConfigOptions, addEpilogue, type CommandLine, subcommand } from '../command.ts'
 import { addToolFlags, exampleLines } from '../tool-flags.ts'
 
 /** `svc recv`, `svc send`, … `svc sessions rename`. */
@@ -10,14 +9,9 @@ export function add(line: CommandLine, word?: string): void {
 }
 
 function addTool(line: CommandLine, tool: Tool): void {
-  const { path } = tool.cli
-  const last = path.at(-1)!
-  let parent: Command = line.program
-  for (const word of path.slice(0, -1)) parent = parent.commands.find(one => one.name() === word)!
   const summary = tool.title.charAt(0).toLowerCase() + tool.title.slice(1)
   // The command's own options stand after its last word: those of its parent do not catch them.
-  const command = quiet(parent.command(last))
-    .summary(summary)
+  const command = subcommand(line.program, tool.cli.path, summary)
     .description((tool.cli.about ?? tool.description).replaceAll('`', ''))
     .enablePositionalOptions()
   const flags = addToolFlags(command, tool)

@@ -82,14 +82,8 @@ export function addMessageRoutes(
     body: SendBody,
     answer: SendResult,
     errors: verbs.send.errors,
-    run: async ({ body, signal }) =>
-      (await invoke(
-        verbs.send,
-        gateway,
-        body,
-        { signal, local: false, onDelivered: () => {} },
-        options.log,
-      )) as SendResult,
+    run: ({ body, signal }) =>
+      invoke(verbs.send, gateway, body, { signal, local: false, onDelivered: () => {} }, options.log),
   })
   addJsonRoute(app, context, {
     method: 'get',
