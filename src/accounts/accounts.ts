@@ -2,10 +2,7 @@
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import {
   type BotInfo,
-  countNow,
   defaultSessionName,
-  hasWritten,
-  rightToAnswer,
   type Session,
   type SessionCheck,
   type SessionUser,
@@ -23,6 +20,7 @@ import type { State } from '../state/state.ts'
 import { suspectSpanMs } from '../store/conversations.ts'
 import type { Store } from '../store/store.ts'
 import type { Logins } from './logins.ts'
+import { attempt, usersOf, writersIn } from './users.ts'
 
 /** A session that can be polled and sent from. */
 export interface ConnectedSession {
@@ -114,25 +112,8 @@ export class Accounts {
     )
   }
 
-  async #usersOf(session: string): Promise<SessionUser[]> {
-    const { clock } = this.#runtime
-    const { contexts } = this.#ports.state
-    const { store } = this.#ports
-    // What the log adds to the files is missing while it fails, which is told of elsewhere.
-    const counters = attempt(() => store.outbox.counters(session))
-    const users = await contexts.users(session).catch(() => contexts.known(session))
-    return writersIn(users)
-      .map(([user_id, context]): SessionUser => {
-        const count = countNow(context, counters?.get(user_id), clock.now())
-        return {
-          user_id,
-          ...(context.first_seen > 0 && { first_seen: context.first_seen }),
-          ...(context.received_at !== undefined && { last_received: context.received_at }),
-          ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
-          ...rightToAnswer(count),
-        }
-      })
-      .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
+  #usersOf(session: string): Promise<SessionUser[]> {
+    return usersOf(this.#ports, session, this.#runtime.clock.now())
   }
 
   /**
@@ -285,17 +266,5 @@ export class Accounts {
   }
 }
 
-function attempt<T>(work: () => T): T | undefined {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
-}
-
 const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
   record?.bot !== undefined && record.bot.expired_at === undefined
-
-/** Who has written. */
-const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
-  [...users].filter(([, context]) => hasWritten(context))

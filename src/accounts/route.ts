@@ -4,6 +4,7 @@ import { sessionName, type UserContext } from '../model/session.ts'
 import { expired } from '../receive/judge.ts'
 import type { Contexts } from '../state/contexts.ts'
 import type { Accounts, ConnectedSession } from './accounts.ts'
+import { newestFirst } from './users.ts'
 
 export interface Route {
   session: ConnectedSession
@@ -31,9 +32,7 @@ export async function routeTo(
     }
   }
   const known = await accounts.knowing(to)
-  const newest = known
-    .filter(({ bot }) => bot.expired_at === undefined)
-    .sort((a, b) => (b.context.received_at ?? 0) - (a.context.received_at ?? 0))[0]
+  const newest = newestFirst(known.filter(({ bot }) => bot.expired_at === undefined))[0]
   if (newest) return { session: { name: newest.name, bot: newest.bot }, context: newest.context }
   if (known[0]) throw expired(known[0].name)
   const session = await accounts.first()

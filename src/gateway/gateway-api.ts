@@ -4,6 +4,7 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 
+import type { NameRequest, UserFilter } from '../accounts/users.ts'
 import type { DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 import type { GivenUpload } from '../media/uploads.ts'
 import type { Call } from '../model/call.ts'
@@ -11,6 +12,7 @@ import type { Conversation, Hour } from '../model/conversation.ts'
 import type { AcceptedUpload, Downloaded } from '../model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, SendResult } from '../model/message.ts'
 import type {
+  KnownUser,
   LoginFlow,
   LoginRequest,
   LoginStatus,
@@ -23,6 +25,7 @@ import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
 import type { HistoryFilter } from '../store/store.ts'
 
+export type { NameRequest, UserFilter } from '../accounts/users.ts'
 export type { DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 export type { GivenUpload } from '../media/uploads.ts'
 export type { AcceptedUpload, Downloaded } from '../model/media.ts'
@@ -92,6 +95,12 @@ export interface Gateway {
     logout(name: string): Promise<{ success: true; session: string }>
     rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }>
     setDefault(name: string): Promise<{ success: true; default_session: string }>
+  }
+  readonly users: {
+    /** Everybody who has written, who wrote last first; of one session, or one of them alone, if asked. */
+    list(filter?: UserFilter): Promise<KnownUser[]>
+    /** What people call a user from now on. Never for agents: whoever talks to them could have a stranger named. */
+    name(request: NameRequest): Promise<KnownUser>
   }
   readonly logins: { login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> }
   health(): Promise<Health>

@@ -47,7 +47,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const directory = await open.openDirectory(options, runtime)
   const upstream = open.connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)
-  const { accounts, logins } = open.openAccounts(directory, upstream, receive, runtime)
+  const { accounts, logins, users } = open.openAccounts(directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
   const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
   const { outbox, sender } = send
@@ -61,7 +61,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     return closing
   }
   return {
-    ...{ sender, outbox, accounts, logins },
+    ...{ sender, outbox, accounts, users, logins },
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history: new History(store, state.sessions),

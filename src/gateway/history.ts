@@ -1,27 +1,37 @@
 /** history: pages of the log, newest first. */
 import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
+import { addressee } from '../send/plan.ts'
 import type { Sessions } from '../state/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { HistoryPage, HistoryRequest } from './gateway-api.ts'
 
 export class History {
   readonly #store: Store
-  readonly #sessions: Pick<Sessions, 'get'>
+  readonly #sessions: Pick<Sessions, 'get' | 'list'>
 
-  constructor(store: Store, sessions: Pick<Sessions, 'get'>) {
+  constructor(store: Store, sessions: Pick<Sessions, 'get' | 'list'>) {
     this.#store = store
     this.#sessions = sessions
   }
 
-  /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`; the signal's reason */
+  /** What is nobody's name is an id, of a user of whom there may be no messages. */
+  async #meant(user: string, session: string | undefined): Promise<string> {
+    const isName = this.#store.names(names => names.called(user)).length > 0
+    return isName
+      ? addressee({ store: this.#store, sessions: this.#sessions }, { user, session }, 'user_id')
+      : user
+  }
+
+  /** @throws SvcError `invalid_arguments` for a bad session name or a name that several have, `store_unavailable`; the signal's reason */
   async page(request: HistoryRequest, signal?: AbortSignal): Promise<HistoryPage> {
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
     const session = name === undefined ? undefined : ((await this.#sessions.get(name))?.name ?? name)
+    const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
     const answer = new Answer(this.#store)
-    const filter = { ...rest, ...(session !== undefined && { session }) }
+    const filter = { ...rest, ...(session !== undefined && { session }), ...(user_id && { user_id }) }
     const page = await this.#store.history(filter, signal, answer.fits)
     const { length } = page.rows
     return {

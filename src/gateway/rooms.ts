@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
 import { routeTo } from '../accounts/route.ts'
+import { Users } from '../accounts/users.ts'
 import type { Config } from '../config.ts'
 import { createApi, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
@@ -152,7 +153,7 @@ export function openAccounts(
   })
   const logins = new Logins({ upstream, sessions: state.sessions, most }, named(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, judge }, runtime)
-  return { logins, accounts }
+  return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
 }
 
 export const openMedia = (

@@ -7,7 +7,7 @@ export type Next =
   /** Run a command of svc, given as its words. */
   | { action: 'run'; command: readonly string[] }
   /** Look something up: names, ids, arguments. */
-  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'arguments' }
+  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'users' | 'arguments' }
   /** Give a file in the way that works from where the caller is. */
   | { action: 'upload' }
   /** Repeat the call after the error's `retryAfter`. */
@@ -70,6 +70,11 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
             : 'Choose a message whose items have has_media true.'
         case 'outbox':
           return `${hasShell ? command(['outbox']) : 'GET /outbox'} shows what waits.`
+        case 'users':
+          if (hasShell) return `${command(['users'])} lists the users.`
+          return door === 'http'
+            ? 'GET /users lists the users.'
+            : 'Take from_user of a message that recv or history returned.'
         case 'arguments':
           if (isCli) return `See ${help ?? 'svc --help'}.`
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`

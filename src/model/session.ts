@@ -36,6 +36,7 @@ export type Session = Static<typeof Session>
 /** A user of a session as the doors show it: whether the bot may answer, how often and until when. */
 export const SessionUser = Type.Object({
   user_id: Type.String(),
+  name: optional(text('What people here call the user; send takes it as `to`.')),
   first_seen: optional(integer('Unix milliseconds.')),
   last_received: optional(integer('Unix milliseconds of the newest message from the user.')),
   last_sent: optional(integer('Unix milliseconds of the last answer.')),
@@ -43,6 +44,10 @@ export const SessionUser = Type.Object({
   remaining: integer('Answers left until the user writes again.'),
 })
 export type SessionUser = Static<typeof SessionUser>
+
+/** The same, with the session. */
+export const KnownUser = Type.Composite([Type.Object({ session: Type.String() }), SessionUser])
+export type KnownUser = Static<typeof KnownUser>
 
 /** A session with everybody who has written to it, who wrote last first. */
 export type SessionWithUsers = Session & { users: SessionUser[] }

@@ -13,7 +13,11 @@ export function viewOf(store: Store, row: StoredMessage, redelivered = false): M
     // The store's own text is for searching; what was said stands in the raw message.
     return found && decoded(store, found)
   })
-  return redelivered ? { ...message, redelivered: true } : message
+  return {
+    ...message,
+    ...(row.user_name !== undefined && { user_name: row.user_name }),
+    ...(redelivered && { redelivered }),
+  }
 }
 
 /** What an answer may have, as JSON, with some room for what is around the messages. */

@@ -73,9 +73,12 @@ export class Outbox {
       entries.map(async entry => {
         const { id, session, user, created_at, expires_at, parts } = entry
         const lane = parts[0]?.lane
+        const user_name = this.#ports.store.names(names => names.of(session).get(user))
         if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.waiting(entry))
         return {
-          ...{ outbox_id: String(id), session, to_user: user, created_at, expires_at },
+          ...{ outbox_id: String(id), session, to_user: user },
+          ...(user_name !== undefined && { user_name }),
+          ...{ created_at, expires_at },
           ...{ ...(await waiting.get(lane)), parts: parts.map(shown) },
         }
       }),

@@ -1,9 +1,11 @@
 /** What a call of send is about to send. Touches nothing upstream; what can never be sent is an error here. */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { renamed, SvcError } from '../model/error.ts'
+import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
-import { quotaPerInbound } from '../model/session.ts'
+import { quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
+import type { Sessions } from '../state/sessions.ts'
+import type { Store } from '../store/store.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
@@ -20,6 +22,43 @@ export interface SendRequest {
 
 /** One request to upstream: one item, since mixed messages are not shown (protocol notes 3.5). */
 export type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
+
+/** No name has an `@`. */
+export const isUserId = (user: string): boolean => user.includes('@')
+
+/**
+ * Who is meant by an id, or by the name of one user: of the session given, else of those that are
+ * logged in, else of any.
+ *
+ * @throws SvcError `invalid_arguments` for a name that nobody has there, or several
+ */
+export async function addressee(
+  { store, sessions }: { store: Pick<Store, 'names'>; sessions: Pick<Sessions, 'list'> },
+  { user, session }: { user: string; session: string | undefined },
+  field = 'to',
+): Promise<string> {
+  if (isUserId(user)) return user
+  const key = session === undefined ? undefined : sessionKey(sessionName(session))
+  const called = store
+    .names(names => names.called(user))
+    .filter(one => key === undefined || sessionKey(one.session) === key)
+  const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKey(name)] : [])))
+  const here = called.filter(one => live.has(sessionKey(one.session)))
+  const [only, ...others] = new Set((here.length > 0 ? here : called).map(({ user_id }) => user_id))
+  if (only === undefined)
+    throw badArgument(
+      field,
+      'expected a user id like <user>@<domain>, or the name of a user: nobody has this name',
+      {
+        next: { action: 'see', what: 'users' },
+      },
+    )
+  if (others.length > 0)
+    throw badArgument(field, 'expected one user; several have this name', {
+      hint: 'Say of which session, or give the user id.',
+    })
+  return only
+}
 
 /**
  * Looks at a request: at its texts, and at what its media are as far as that costs nothing.

@@ -16,7 +16,17 @@ import type { SendPorts } from './delivery-attempt.ts'
 import { type Draft, newEntry, waitingParts } from './draft.ts'
 import type { Caller } from './media-files.ts'
 import { sendOwn } from './own-entry.ts'
-import { isSame, look, namesOf, type Piece, release, type SendRequest, stage } from './plan.ts'
+import {
+  addressee,
+  isSame,
+  isUserId,
+  look,
+  namesOf,
+  type Piece,
+  release,
+  type SendRequest,
+  stage,
+} from './plan.ts'
 import { closedError, conflict, reasonOf, stopped } from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
@@ -55,13 +65,14 @@ export class Sender {
    * call's result answers every later one for 24 h.
    *
    * @returns what became of each part; thrown instead when certainly nothing reached the user and nothing waits
-   * @throws SvcError `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
+   * @throws SvcError `invalid_arguments` for a name that is not one user's, `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
    *   `text_too_long`, `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and what staging media
    *   throws
    */
-  async send(request: SendRequest, caller: Caller): Promise<SendResult> {
+  async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
     const { closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
+    const request = isUserId(asked.to) ? asked : { ...asked, to: await this.#meant(asked) }
     using either = linked(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
@@ -83,6 +94,11 @@ export class Sender {
     } finally {
       this.#running.delete(running)
     }
+  }
+
+  #meant({ to: user, session }: SendRequest): Promise<string> {
+    const { state, store } = this.#ports
+    return addressee({ store, sessions: state.sessions }, { user, session })
   }
 
   /** Waits for what is being handed over, at most `graceMs`; then ends it, and its fate is recorded as unknown. */

@@ -36,6 +36,8 @@ export interface StoredMessage {
   reason_code?: string
   /** Of a queued text that went out joined to another one: the `message_id` of that one. */
   sent_with?: string
+  /** What people call the user on the other side. */
+  user_name?: string
   /** Another program received it. */
   past?: true
 }
@@ -76,7 +78,7 @@ export interface Settled {
 
 const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
   m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code,
-  m.sent_with`
+  m.sent_with, (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name`
 
 export class Messages {
   readonly #db: Database
@@ -331,6 +333,7 @@ function stored(row: MessageRow): StoredMessage {
     ...(row.reason !== null && { reason: String(row.reason) }),
     ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
     ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
+    ...(row.user_name !== null && { user_name: String(row.user_name) }),
     ...(row.sent === receivedElsewhere && { past: true }),
   }
 }

@@ -194,6 +194,19 @@ const steps: readonly ((db: Database) => void)[] = [
       ALTER TABLE message ADD COLUMN reason_code TEXT;
     `)
   },
+  db => {
+    db.exec(`
+      -- What people call a user of a session. folded: as names are compared.
+      CREATE TABLE user_name (
+        session INTEGER NOT NULL,
+        peer TEXT NOT NULL,
+        name TEXT NOT NULL,
+        folded TEXT NOT NULL,
+        PRIMARY KEY (session, peer)
+      ) WITHOUT ROWID;
+      CREATE INDEX user_name_folded ON user_name (folded);
+    `)
+  },
 ]
 
 /** The form that this version writes. */

@@ -31,6 +31,7 @@ import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Slots } from './slots.ts'
+import { UserNames } from './user-names.ts'
 
 export type { Claim } from './consumers.ts'
 export type { EndReason, Entry, EntryPart, KeptFile, NewPart, SendMode } from './entries.ts'
@@ -73,6 +74,7 @@ export class Store {
   readonly #past: Past
   readonly #writes: CommitQueue
   readonly #archive: Archive
+  readonly #names: UserNames
   readonly #options: StoreOptions
   readonly #calendar: ClockTrust
   readonly #file: OpenedFile
@@ -102,6 +104,7 @@ export class Store {
     this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     this.#archive = new Archive(db, this.#messages)
+    this.#names = new UserNames(db, this.#messages)
     this.outbox = this.#openOutbox(owner)
   }
 
@@ -188,6 +191,11 @@ export class Store {
   /** Those. */
   archive<T>(work: (archive: Archive) => T): T {
     return this.#guarded(() => work(this.#archive))
+  }
+
+  /** What people call the users. */
+  names<T>(work: (names: UserNames) => T): T {
+    return this.#guarded(() => work(this.#names))
   }
 
   /** Whether what is stored outlives this process. */

@@ -26,7 +26,11 @@ export const history = defineTool({
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
   input: closed({
-    user_id: optional(bounded(512, 'Only messages from or to this user.', { examples: [exampleUser] })),
+    user_id: optional(
+      bounded(512, 'Only messages from or to this user: the id, or the name that people here gave.', {
+        examples: [exampleUser],
+      }),
+    ),
     bot_id: optional(bounded(512, 'Only messages of this bot account.')),
     session: optional(bounded(200, 'Only messages of this session.')),
     msg_type: optional(told(MessageKind, 'Kind of the first item.')),

@@ -72,6 +72,7 @@ export type GivenInput<S extends TSchema> =
     : Static<S>
 
 interface Options {
+  maxLength?: number
   examples?: unknown[]
   default?: unknown
 }

@@ -10,10 +10,10 @@ const path = (what: string) => optional(bounded(4096, `Path of ${what} on the ma
 
 const Input = closed({
   to: Shaped(
-    '^[^\\s@]+@[^\\s@]+$',
-    'a user id like <user>@<domain>',
-    'User id: copy `from_user` of a message that recv returned. The one in the example does not exist.',
-    { examples: [exampleUser] },
+    '^([^@]+|[^\\s@]+@[^\\s@]+)$',
+    'a user id like <user>@<domain>, or the name of a user',
+    'User id: copy `from_user` of a message that recv returned; or the name that people here gave to one user (`user_name`). The one in the example does not exist.',
+    { maxLength: 512, examples: [exampleUser] },
   ),
   text: optional(text('Text to send. Above 16,384 UTF-8 bytes it is split into the fewest messages.')),
   image_path: path('an image'),
@@ -138,7 +138,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     short: { session: 's' },
     names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
     help: {
-      to: 'User id, as recv, history and users show it.',
+      to: 'User id, as recv, history and users show it, or the name that svc users name gave to one user.',
       text: 'Text to send; - takes it from stdin. Above 16,384 UTF-8 bytes it is split into the fewest messages.',
       image_path: 'Path of an image. This and the next three may be given several times; order is kept.',
       voice_path: 'Path of an audio file, which arrives as a file.',

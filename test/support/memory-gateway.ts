@@ -11,9 +11,11 @@ import type {
   Health,
   HistoryRequest,
   LoginRequest,
+  NameRequest,
   OpenedMedia,
   RecvRequest,
   SendRequest,
+  UserFilter,
 } from '../../src/gateway/gateway-api.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
@@ -177,6 +179,17 @@ export class MemoryGateway implements Gateway {
         limit: request.limit,
         offset: request.offset,
       }
+    },
+  }
+
+  readonly users = {
+    list: async ({ session, user_id }: UserFilter = {}) => {
+      this.#note('list users', { session, user_id })
+      return [...this.writers].flatMap(([name, users]) => users.map(user => ({ session: name, ...user })))
+    },
+    name: async ({ user_id, name, session = 'default' }: NameRequest) => {
+      this.#note('name', { user_id, name, session })
+      return { session, user_id, remaining: 10, ...(name !== '' && { name }) }
     },
   }
 

@@ -1,0 +1,157 @@
+/** Who has written to the accounts: what is left of the right to answer them, and what people call them. */
+import { SvcError } from '../model/error.ts'
+import {
+  countNow,
+  hasWritten,
+  type KnownUser,
+  rightToAnswer,
+  type SessionUser,
+  sessionKey,
+  sessionName,
+  type UserContext,
+} from '../model/session.ts'
+import { userName } from '../model/user-name.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import { addressee } from '../send/plan.ts'
+import type { State } from '../state/state.ts'
+import type { Store } from '../store/store.ts'
+
+export interface UserFilter {
+  /** '' is the default session; all of them without it. */
+  session?: string
+  /** An id, or the name of one user. */
+  user_id?: string
+}
+
+export interface NameRequest {
+  /** An id, or the name that the user has now. */
+  user_id: string
+  /** An empty one takes the name away. */
+  name: string
+  /** The one that the user wrote to last without it. */
+  session?: string
+}
+
+/** The accounts, as far as users go by them. */
+interface Sessions {
+  list(): Promise<{ name: string }[]>
+  named(name: string): Promise<{ name: string }>
+  knowing(user: string): Promise<{ name: string; context: UserContext }[]>
+}
+
+export interface UserPorts {
+  state: Pick<State, 'sessions' | 'contexts'>
+  store: Store
+}
+
+export class Users {
+  readonly #accounts: Sessions
+  readonly #ports: UserPorts
+  readonly #runtime: Runtime
+
+  constructor(accounts: Sessions, ports: UserPorts, runtime: Runtime) {
+    this.#accounts = accounts
+    this.#ports = ports
+    this.#runtime = runtime
+  }
+
+  /**
+   * Everybody who has written to a session, or to any; who wrote last comes first. Takes no lock.
+   *
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that nobody has, or several
+   */
+  async list({ session, user_id }: UserFilter = {}): Promise<KnownUser[]> {
+    const only = user_id === undefined ? undefined : await this.#meant(user_id, session)
+    const names =
+      session === undefined
+        ? (await this.#accounts.list()).map(({ name }) => name)
+        : [(await this.#accounts.named(session)).name]
+    const found = await Promise.all(
+      names.map(async name => (await this.of(name)).map(user => ({ session: name, ...user }))),
+    )
+    return found
+      .flat()
+      .filter(user => only === undefined || user.user_id === only)
+      .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+  }
+
+  /** Of one session. */
+  of(session: string): Promise<SessionUser[]> {
+    return usersOf(this.#ports, session, this.#runtime.clock.now())
+  }
+
+  /**
+   * Names a user of a session; also of one that is logged out, as long as it is known.
+   *
+   * @throws SvcError `invalid_arguments` for a name that cannot be one, or is another user's of that session;
+   *   `not_found` when the user has not written to it
+   */
+  async name({ user_id, name, session }: NameRequest): Promise<KnownUser> {
+    const { store } = this.#ports
+    const wanted = userName(name)
+    const user = await this.#meant(user_id, session)
+    const known = [
+      ...newestFirst(await this.#accounts.knowing(user)).map(one => one.name),
+      ...store.writtenTo(user),
+      ...store.names(names => names.naming(user)),
+    ]
+    const key = session === undefined ? undefined : sessionKey(sessionName(session))
+    const where = known.find(one => key === undefined || sessionKey(one) === key)
+    if (where === undefined) {
+      throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
+        next: { action: 'see', what: 'users' },
+      })
+    }
+    store.names(names => names.set(where, user, wanted))
+    const listed = (await this.of(where)).find(one => one.user_id === user)
+    const bare = { user_id: user, remaining: 0, ...(wanted !== undefined && { name: wanted }) }
+    return { session: where, ...(listed ?? bare) }
+  }
+
+  #meant(user: string, session: string | undefined): Promise<string> {
+    const { state, store } = this.#ports
+    return addressee({ store, sessions: state.sessions }, { user, session }, 'user_id')
+  }
+}
+
+/** Who has written to a session, by its files and the log; who wrote last comes first. */
+export async function usersOf(
+  { state: { contexts }, store }: UserPorts,
+  session: string,
+  now: number,
+): Promise<SessionUser[]> {
+  // What the log adds to the files is missing while it fails, which is told of elsewhere.
+  const counters = attempt(() => store.outbox.counters(session))
+  const names = attempt(() => store.names(names => names.of(session)))
+  const users = await contexts.users(session).catch(() => contexts.known(session))
+  return writersIn(users)
+    .map(([user_id, context]): SessionUser => {
+      const count = countNow(context, counters?.get(user_id), now)
+      const name = names?.get(user_id)
+      return {
+        user_id,
+        ...(name !== undefined && { name }),
+        ...(context.first_seen > 0 && { first_seen: context.first_seen }),
+        ...(context.received_at !== undefined && { last_received: context.received_at }),
+        ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
+        ...rightToAnswer(count),
+      }
+    })
+    .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
+}
+
+export function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+/** Who has written. */
+export const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
+  [...users].filter(([, context]) => hasWritten(context))
+
+/** Sessions that know a user, the one first that the user wrote to last. */
+export const newestFirst = <T extends { context: UserContext }>(known: readonly T[]): T[] =>
+  known.toSorted((a, b) => (b.context.received_at ?? 0) - (a.context.received_at ?? 0))

@@ -1,0 +1,129 @@
+/** People have names: given here, shown with their messages, taken as `to`. */
+import { expect, test } from 'bun:test'
+import { directCall } from '../../src/model/call.ts'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+/** The first user of a session has written to it. */
+async function written(t: TestGateway, session = 'default'): Promise<string> {
+  const { bot_id, user_id } = t.bots.get(session)!
+  await t.sandbox.say(`hello ${session}`, { from: user_id, to: bot_id })
+  await t.receive(1)
+  await t.until('known', async () =>
+    (await t.gateway.accounts.users(session)).some(one => one.user_id === user_id),
+  )
+  return user_id
+}
+
+const refused = (field: string) => ({ code: 'invalid_arguments', details: { errors: [{ field }] } })
+
+test('a name stands with the user, with each message, and with what waits', async () => {
+  await using t = await withGateway()
+  const id = await written(t)
+  expect(await t.gateway.users.name({ user_id: id, name: '  Aunt   May ' })).toMatchObject({
+    ...{ session: 'default', user_id: id, name: 'Aunt May' },
+    remaining: 10,
+  })
+  expect(await t.gateway.users.list()).toMatchObject([{ session: 'default', user_id: id, name: 'Aunt May' }])
+  expect((await t.gateway.accounts.withUsers())[0]?.users).toMatchObject([{ name: 'Aunt May' }])
+  expect((await t.gateway.history.page({ limit: 1, offset: 0 })).messages).toMatchObject([
+    { text: 'hello default', from_user: id, user_name: 'Aunt May' },
+  ])
+  await t.sandbox.say('again')
+  expect(await t.receive(1)).toMatchObject([{ text: 'again', user_name: 'Aunt May' }])
+  // A text like a question mark answers nobody: the quota is used up first.
+  for (let count = 0; count < 10; count++) await t.send({ to: id, text: `${count}` })
+  await t.send({ to: 'aunt may', text: 'later', when_closed: 'queue' })
+  expect(await t.gateway.outbox.list()).toMatchObject([{ to_user: id, user_name: 'Aunt May' }])
+  const [sent] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
+  expect(sent).toMatchObject({ direction: 'sent', to_user: id, user_name: 'Aunt May' })
+
+  expect(await t.gateway.users.name({ user_id: 'AUNT MAY', name: '' })).not.toHaveProperty('name')
+  const after = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
+  expect(after[0]).not.toHaveProperty('user_name')
+})
+
+test('send and history take a name of one user, whatever its capitals and composition', async () => {
+  await using t = await withGateway()
+  const id = await written(t)
+  await t.gateway.users.name({ user_id: id, name: 'Zoe\u0308 妈' })
+  expect(await t.send({ to: 'ZO\u00cb 妈', text: 'hi' })).toMatchObject({ success: true })
+  const page = await t.gateway.history.page({ user_id: 'zoë 妈', limit: 5, offset: 0 })
+  expect(page.messages.map(({ text }) => text)).toEqual(['hi', 'hello default'])
+  expect(await failure(t.send({ to: 'nobody', text: 'hi' }))).toMatchObject(refused('to'))
+  expect(await failure(t.gateway.users.list({ user_id: 'nobody' }))).toMatchObject(refused('user_id'))
+})
+
+test('a key stands for the person who had the name when it was used', async () => {
+  await using t = await withGateway()
+  const id = await written(t)
+  await t.gateway.users.name({ user_id: id, name: 'Mum' })
+  const call = { to: 'Mum', text: 'once', idempotency_key: 'k' }
+  const first = await t.send(call)
+  expect(await t.send({ ...call, to: id })).toEqual(first)
+  const other = await t.sandbox.addUser('other')
+  await t.sandbox.say('me', { from: other, to: t.bots.get('default')!.bot_id })
+  await t.receive(1)
+  await t.gateway.users.name({ user_id: id, name: '' })
+  await t.until('named', () =>
+    t.gateway.users.name({ user_id: other, name: 'Mum' }).then(
+      () => true,
+      () => false,
+    ),
+  )
+  expect(await failure(t.send(call))).toMatchObject({ code: 'idempotency_conflict' })
+})
+
+test('a name is one user’s of a session, and no id', async () => {
+  await using t = await withGateway({ sessions: ['one', 'two'] })
+  const one = await written(t, 'one')
+  const two = await written(t, 'two')
+  const other = await t.sandbox.addUser('other')
+  await t.sandbox.say('me too', { from: other, to: t.bots.get('one')!.bot_id })
+  await t.receive(1)
+  await t.until('known', async () => (await t.gateway.accounts.users('one')).length === 2)
+  const name = (user_id: string, given: string, session?: string) =>
+    t.gateway.users.name({ user_id, name: given, ...(session !== undefined && { session }) })
+  await name(one, 'Éva')
+  for (const bad of ['e\u0301VA', 'a@b', 'a＠b', 'two\nlines', 'x'.repeat(65), '\u{1F468}'.repeat(65)])
+    expect([bad, await failure(name(other, bad))]).toMatchObject([bad, refused('name')])
+  // Its own name in other capitals is no other user's.
+  expect(await name(one, 'ÉVA')).toMatchObject({ name: 'ÉVA' })
+  expect(await failure(name(one, 'Bob', 'two'))).toMatchObject({ code: 'not_found' })
+  expect(await failure(name('stranger@im.wechat', 'Bob'))).toMatchObject({ code: 'not_found' })
+
+  // In another session it may be somebody else: then the session says who is meant.
+  expect(await name(two, 'éva')).toMatchObject({ session: 'two' })
+  expect(await failure(t.send({ to: 'éva', text: 'x' }))).toMatchObject(refused('to'))
+  expect(await t.send({ to: 'éva', session: 'TWO', text: 'x' })).toMatchObject({
+    session: 'two',
+    success: true,
+  })
+  // Of a session that is logged out nobody is meant as long as there is another.
+  await t.gateway.accounts.logout('two')
+  expect(await t.send({ to: 'éva', text: 'x' })).toMatchObject({ session: 'one', success: true })
+})
+
+test('a name survives a logout, follows a rename of the session, and is seen by every process', async () => {
+  await using t = await withGateway({ sessions: ['old'] })
+  const id = await written(t, 'old')
+  await t.gateway.users.name({ user_id: id, name: 'Mum' })
+  await t.gateway.accounts.logout('old')
+  const newest = async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).messages[0]
+  expect(await newest()).toMatchObject({ user_name: 'Mum' })
+  expect(await t.gateway.users.name({ user_id: id, name: 'Mother', session: 'OLD' })).toMatchObject({
+    name: 'Mother',
+  })
+  await t.connect('old', id)
+  await written(t, 'old')
+  expect(await t.gateway.users.list({ session: 'old' })).toMatchObject([{ user_id: id, name: 'Mother' }])
+  await t.gateway.accounts.rename('old', 'new')
+  expect(await t.gateway.users.list({ session: 'new' })).toMatchObject([{ name: 'Mother' }])
+  expect(await newest()).toMatchObject({ session: 'new', user_name: 'Mother' })
+  await using beside = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], start: false })
+  await beside.gateway.users.name({ user_id: id, name: 'Mama' })
+  expect(await newest()).toMatchObject({ user_name: 'Mama' })
+  expect(await t.gateway.sender.send({ to: 'mama', text: 'hi', media: [] }, directCall())).toMatchObject({
+    success: true,
+  })
+})
