@@ -154,7 +154,7 @@ export class Accounts {
     const all = await sessions.list()
     const holders = store.durable
       ? new Set([
-          ...contexts.holders(user, all),
+          ...contexts.holders(user),
           ...store.writtenTo(user),
           ...store.archive(archive => archive.holders(user)),
         ])

@@ -6,6 +6,7 @@ import type { Upstream } from '../ilink/api.ts'
 import type { Credentials } from '../ilink/login.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import {
+  type BotInfo,
   defaultSessionName,
   type LoginFlow,
   type LoginRequest,
@@ -19,8 +20,9 @@ import type { SessionRecord, Sessions } from '../state/sessions.ts'
 import { LoginDriver } from './login-driver.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 
-/** The last state of a login stays readable this long. */
+/** The last state of a login stays readable this long, and until somebody looks for old ones. */
 const keptMs = 10 * 60_000
+const forgetEveryMs = 30_000
 /** Upstream is given this long to say what it makes of the digits. */
 const codeMs = 5000
 
@@ -55,6 +57,8 @@ export class Logins {
   /** The one lock of login confirmations, logouts and renames: their steps never mix. */
   readonly alone = oneAtATime()
   #closed = false
+  /** Monotonic: when old ones were looked for. */
+  #forgotAt = 0
 
   constructor(ports: LoginPorts, runtime: Runtime) {
     this.#ports = ports
@@ -63,10 +67,10 @@ export class Logins {
 
   /** Names with a login under way. */
   pending(): ReadonlySet<string> {
-    const names = [...this.#entries.values()].flatMap(({ driver }) =>
-      driver.finishedAt === undefined ? [driver.name] : [],
-    )
-    return new Set(names)
+    const names = new Set<string>()
+    for (const { driver } of this.#entries.values())
+      if (driver.finishedAt === undefined) names.add(driver.name)
+    return names
   }
 
   /**
@@ -315,6 +319,8 @@ export class Logins {
 
   #forgetOld(): void {
     const now = this.#runtime.clock.monotonic()
+    if (now - this.#forgotAt < forgetEveryMs) return
+    this.#forgotAt = now
     for (const [key, { driver }] of this.#entries) {
       if (driver.finishedAt !== undefined && now - driver.finishedAt > keptMs) this.#entries.delete(key)
     }
@@ -323,13 +329,11 @@ export class Logins {
 
 /** Bot tokens of the sessions but one: those of the newest. */
 function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
-  const bots = records.flatMap(({ name, bot }) =>
-    bot && bot.expired_at === undefined && name !== except ? [bot] : [],
-  )
-  return bots
-    .sort((a, b) => b.created_at - a.created_at)
-    .slice(0, 10)
-    .map(bot => bot.token)
+  const bots: BotInfo[] = []
+  for (const { name, bot } of records)
+    if (bot && bot.expired_at === undefined && name !== except) bots.push(bot)
+  const newest = bots.sort((a, b) => b.created_at - a.created_at).slice(0, 10)
+  return newest.map(bot => bot.token)
 }
 
 const marksOf = ({ driver: { id, revision } }: Entry) => ({ login_id: id, revision })

@@ -14,8 +14,11 @@ export async function healthOf(
   // A directory that cannot be read is trouble to report, not a reason to fail.
   const found = await state.sessions.list().catch(error => ({ error }))
   const all = 'error' in found ? [] : found
-  const connected = all.filter(({ bot }) => bot && bot.expired_at === undefined).length
-  const failing = all.filter(({ bot }) => bot?.failing_since !== undefined).length
+  let [connected, failing] = [0, 0]
+  for (const { bot } of all) {
+    if (bot && bot.expired_at === undefined) connected++
+    if (bot?.failing_since !== undefined) failing++
+  }
   const trouble =
     'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
   const pollId = await holdOf(join(config.basePath, dataFiles.pollLock)).catch(() => undefined)

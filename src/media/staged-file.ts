@@ -59,7 +59,8 @@ export async function openRegular(
     if (info.size > maxBytes) throw tooLarge(maxBytes)
     if (info.size === 0n) throw empty()
     const { mtimeNs, ctimeNs } = info
-    const settled = Date.now() - changedAt(info) > settledAfterMs
+    const times = { mtimeMs: Number(mtimeNs) / 1e6, ctimeMs: Number(ctimeNs) / 1e6 }
+    const settled = Date.now() - changedAt(times) > settledAfterMs
     return { handle, size: Number(info.size), mtimeNs, ctimeNs, settled }
   } catch (error) {
     await handle.close()

@@ -53,7 +53,8 @@ export class Poller {
 
   /** Whether a batch in hand cannot be committed: small writes may work on a disk that is full for it. */
   get stuck(): boolean {
-    return [...this.#sessionPollers.values()].some(sessionPoller => sessionPoller.stuck)
+    for (const { stuck } of this.#sessionPollers.values()) if (stuck) return true
+    return false
   }
 
   /** Whether every session has been asked in this run, with an answer committed or an error. */
@@ -114,10 +115,12 @@ export class Poller {
   #adjust(records: readonly SessionRecord[], run: PollRun): void {
     const wanted = new Map<string, { name: string; bot: BotInfo }>()
     for (const { name, bot } of records) {
+      if (!bot) continue
+      const login = loginOf(bot)
       // Two folders with one login, a copy made by hand: two polls would steal each other's messages.
-      if (bot && !wanted.has(loginOf(bot))) wanted.set(loginOf(bot), { name, bot })
+      if (!wanted.has(login)) wanted.set(login, { name, bot })
     }
-    const tokens = new Set([...wanted.values()].map(({ bot }) => bot.token))
+    let tokens: Set<string> | undefined
     for (const [login, sessionPoller] of this.#sessionPollers) {
       const record = wanted.get(login)
       if (record) {
@@ -126,6 +129,7 @@ export class Poller {
         continue
       }
       // A login may bring the token that there was before.
+      tokens ??= new Set([...wanted.values()].map(({ bot }) => bot.token))
       sessionPoller.stop.abort(tokens.has(sessionPoller.token) ? goesOn : undefined)
       this.#sessionPollers.delete(login)
     }
@@ -169,4 +173,11 @@ export class Poller {
   }
 }
 
-const loginOf = (bot: BotInfo) => `${bot.token}\n${bot.created_at}`
+/** Of a file that stays as it is the same text: thousands are compared each time. */
+const logins = new WeakMap<BotInfo, string>()
+
+function loginOf(bot: BotInfo): string {
+  const login = logins.get(bot) ?? `${bot.token}\n${bot.created_at}`
+  logins.set(bot, login)
+  return login
+}

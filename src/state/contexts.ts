@@ -7,7 +7,7 @@ import { clockSkewMs, hasWritten, type UserContext } from '../model/session.ts'
 import { setAside, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
-import { type SessionRecord, type Sessions, serialized } from './sessions.ts'
+import { type Sessions, serialized } from './sessions.ts'
 import { TurnCache } from './turn-cache.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
@@ -57,12 +57,18 @@ export class Contexts {
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TurnCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
-  /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
+  /** By user, sessions whose file has named them; sessions of which that is known, with their bot; those still to be read. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
+  readonly #unnoted = new Set<string>()
 
   constructor(options: { sessions: Sessions; log: Log }) {
     this.#sessions = options.sessions
+    this.#sessions.onListed = ({ name, bot }) => {
+      if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
+      this.#noted.set(name, bot?.bot_id)
+      this.#unnoted.add(name)
+    }
     this.#log = options.log
   }
 
@@ -101,15 +107,12 @@ export class Contexts {
   }
 
   /**
-   * Those of the sessions that may know a user. Each file is read for this once; what another process writes into it
-   * later does not show here, and what this process writes does.
+   * Those of the sessions that were listed last that may know a user. Each file is read for this once; what another
+   * process writes into it later does not show here, and what this process writes does.
    */
-  holders(user: string, sessions: readonly SessionRecord[]): ReadonlySet<string> {
-    for (const { name, bot } of sessions) {
-      if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) continue
-      this.#note(name, this.known(name).keys())
-      this.#noted.set(name, bot?.bot_id)
-    }
+  holders(user: string): ReadonlySet<string> {
+    for (const name of this.#unnoted) this.#note(name, this.known(name).keys())
+    this.#unnoted.clear()
     return this.#holders.get(user) ?? new Set()
   }
 

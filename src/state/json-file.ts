@@ -106,27 +106,33 @@ function parsed<T>(text: string, parse: (fields: JsonObject) => T | undefined): 
 
 /** What tells one state of a file or folder from another. */
 interface Stamp {
-  readonly ino: bigint
-  readonly size: bigint
-  readonly mtimeNs: bigint
-  readonly ctimeNs: bigint
+  readonly ino: number
+  readonly size: number
+  /** Unix ms, with the parts of them that the file system tells. */
+  readonly mtimeMs: number
+  readonly ctimeMs: number
 }
 
-/** That of a file or folder now; undefined when absent. */
-const stampOf = (path: string): Stamp | undefined => statSync(path, { bigint: true, throwIfNoEntry: false })
+/** That of a file or folder now; undefined when absent. Of many files it is kept: no more than what is compared. */
+function stampOf(path: string): Stamp | undefined {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (!found) return undefined
+  const { ino, size, mtimeMs, ctimeMs } = found
+  return { ino, size, mtimeMs, ctimeMs }
+}
 
 /** Compared one by one: a text of all four costs as much as the look. */
 const isSame = (one: Stamp, other: Stamp): boolean =>
-  one.mtimeNs === other.mtimeNs &&
-  one.ctimeNs === other.ctimeNs &&
+  one.mtimeMs === other.mtimeMs &&
+  one.ctimeMs === other.ctimeMs &&
   one.ino === other.ino &&
   one.size === other.size
 
 /** When (Unix ms) the file last changed, at the latest. */
-export function changedAt({ mtimeNs, ctimeNs }: Pick<Stamp, 'mtimeNs' | 'ctimeNs'>): number {
+export function changedAt({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs'>): number {
   // Deno tells the inode's time in whole seconds: another change may follow in the same one.
-  const tickMs = ctimeNs % 1_000_000_000n === 0n ? 1000 : 0
-  return Math.max(Number(mtimeNs), Number(ctimeNs)) / 1e6 + tickMs
+  const tickMs = ctimeMs % 1000 === 0 ? 1000 : 0
+  return Math.max(mtimeMs, ctimeMs) + tickMs
 }
 
 /**

@@ -36,7 +36,7 @@ export interface TokenFile {
   fields: JsonObject
 }
 
-/** Of so many the files are looked at with every look; of more once a second. */
+/** Of so many the files are looked at with every look; of more now and then. */
 const fewFolders = 64
 /** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
 const mendMs = 200
@@ -52,7 +52,12 @@ export class Sessions {
   readonly #files = new JsonFiles(parseToken)
   readonly #folders: ReturnType<typeof folderNames>
   readonly #default: ReturnType<typeof smallFile>
-  readonly #roll = new Roll<SessionRecord>(folder => this.#read(folder, false))
+  /** Of more than `fewFolders`. */
+  readonly #roll = new Roll<SessionRecord>(
+    () => this.#folders(),
+    folder => this.#read(folder, false),
+    record => this.onListed?.(record),
+  )
   readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TurnCache<Promise<string | undefined>>()
   /** Folders already complained about. */
@@ -67,13 +72,15 @@ export class Sessions {
   }
 
   /**
-   * Every session on disk now, in the order of the folder. Takes no lock. Of more than 64, what another process wrote
-   * into one's file shows within a second.
+   * Every session on disk now. Takes no lock. Of more than 64, what another process wrote shows within seconds (`Roll`).
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
-      const folders = this.#folders()
-      return folders.length > fewFolders ? this.#roll.list(folders) : this.#list()
+      const names = this.#names()
+      if (!Array.isArray(names)) return this.#roll.list()
+      const records = await this.#list(names)
+      for (const record of records) this.onListed?.(record)
+      return records
     })
   }
 
@@ -83,9 +90,9 @@ export class Sessions {
   }
 
   /** @param locked the caller holds the data lock */
-  async #list(locked = false): Promise<SessionRecord[]> {
+  async #list(folders: readonly string[], locked = false): Promise<SessionRecord[]> {
     const records: SessionRecord[] = []
-    for (const name of this.#folders()) {
+    for (const name of folders) {
       const record = await this.#read(name, locked)
       if (record) records.push(record)
     }
@@ -102,6 +109,7 @@ export class Sessions {
     if (!isName(name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
+    if (this.#roll.gone(name)) this.#listed.forget()
     const found = this.#folderOf(name)
     return found === undefined ? undefined : this.#read(found, locked)
   }
@@ -136,9 +144,12 @@ export class Sessions {
 
   /** Of those with credentials. Under the lock. */
   async #oldest(): Promise<SessionRecord | undefined> {
-    const logged = (await this.#list(true)).filter(record => record.bot)
+    const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
     return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
   }
+
+  /** Set by the state: is told of each session that a look has found, and again when it is another one. */
+  onListed: ((record: SessionRecord) => void) | undefined
 
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
@@ -331,12 +342,19 @@ export class Sessions {
     this.#log.warn(event, { folder, ...fields })
   }
 
+  /** Names of the folders: to list 5,000 of them takes 10 ms, so of many what another process did shows within a second. */
+  #names(): readonly string[] | ReadonlySet<string> {
+    if (this.#roll.size > fewFolders) return this.#roll.names()
+    const folders = this.#folders()
+    return folders.length > fewFolders ? this.#roll.names() : folders
+  }
+
   /** The folder whose name is the same for a case-insensitive file system. */
   #folderOf(name: string): string | undefined {
     const key = sessionKey(name)
-    return this.#folders().find(
-      name => sessionKey(name) === key && (this.#hasToken(name) || this.#hasDamaged(name)),
-    )
+    for (const folder of this.#names())
+      if (sessionKey(folder) === key && (this.#hasToken(folder) || this.#hasDamaged(folder))) return folder
+    return undefined
   }
 
   #hasToken(folder: string): boolean {
