@@ -1,6 +1,6 @@
 /** The library's face: a table of contents. */
 
-export type { Cancelled, Health } from './gateway/gateway-api.ts'
+export type { Cancelled, Health, NameRequest, UserFilter } from './gateway/gateway-api.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
 export { type CallOptions, type MessagesOptions, Svc, type SvcOutbox } from './library/svc.ts'
@@ -30,5 +30,5 @@ export type {
   SendPart,
   SendResult,
 } from './model/message.ts'
-export type { LoginStatus, Session } from './model/session.ts'
+export type { KnownUser, LoginStatus, Session, SessionUser } from './model/session.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'

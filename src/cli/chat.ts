@@ -24,14 +24,14 @@ function head(message: Message): string {
   const when = dim(localTime(message.timestamp))
   if (message.direction === 'received') {
     const again = message.redelivered ? yellow('  (again)') : ''
-    return `${when}  ${cyan(oneLine(message.from_user))} → ${session}${group}${again}`
+    return `${when}  ${cyan(oneLine(message.user_name ?? message.from_user))} → ${session}${group}${again}`
   }
   const reason = message.reason === undefined ? '' : `: ${oneLine(message.reason)}`
   const fate =
     message.status === undefined || message.status === 'accepted'
       ? ''
       : yellow(`  (${message.status}${reason})`)
-  return `${when}  ${session} → ${green(oneLine(message.to_user))}${group}${fate}`
+  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${fate}`
 }
 
 function quoteLines({ ref_msg }: Message): string[] {

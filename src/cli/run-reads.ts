@@ -1,6 +1,7 @@
 /** Commands that look at what is not a tool's: the users, and the outbox. */
 import type { Command } from 'commander'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { againFlags } from './advice.ts'
@@ -11,6 +12,7 @@ import { toolConfig } from './run-tool.ts'
 import {
   cancelledText,
   checksText,
+  namedText,
   outboxText,
   type Shown,
   sessionsText,
@@ -36,19 +38,31 @@ export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
     line,
     command,
     async gateway => {
-      const [only] = command.args
-      const names = only === undefined ? (await gateway.accounts.list()).map(({ name }) => name) : [only]
-      isAny = names.length > 0
-      const users = await Promise.all(
-        names.map(async session =>
-          (await gateway.accounts.users(session)).map(user => ({ session, ...user })),
-        ),
-      )
-      return users.flat().sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+      const [session] = command.args
+      isAny = session !== undefined || (await gateway.accounts.list()).length > 0
+      return gateway.users.list(session === undefined ? {} : { session })
     },
     users => (isAny ? usersText(users) : sessionsText([], againFlags(command))),
     command.args.length === 0 ? [] : undefined,
   )
+}
+
+/** `svc users name`. */
+export const nameUser = (line: CommandLine, command: Command): Promise<void> => {
+  const { session, clear } = command.opts() as { session?: string; clear?: boolean }
+  const [user_id, name = clear ? '' : undefined] = command.args
+  if (name === undefined) throw badArgument('<name>', 'missing; give a name, or --clear')
+  if (clear && name !== '') throw badArgument('--clear', 'takes no name beside it')
+  const request = { user_id: user_id!, name, ...(session !== undefined && { session }) }
+  const named = (gateway: Gateway) =>
+    gateway.users.name(request).catch((error: unknown) => {
+      if (!(error instanceof SvcError)) throw error
+      throw renamed(error, ({ field, problem }) => ({
+        field: field === 'user_id' ? '<user>' : `<${field}>`,
+        problem,
+      }))
+    })
+  return shown(line, command, named, namedText)
 }
 
 /** `svc check`. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
-import type { Session, SessionCheck, SessionUser } from '../model/session.ts'
+import type { KnownUser, Session, SessionCheck } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
@@ -166,17 +166,25 @@ export function checksText(checks: readonly SessionCheck[], again: string): Show
 }
 
 /** The table of those who have written, and what may be answered. */
-export function usersText(users: readonly (SessionUser & { session: string })[]): Shown {
+export function usersText(users: readonly KnownUser[]): Shown {
   if (users.length === 0) return { text: '', note: note('nobody has written yet') }
+  const isAnyNamed = users.some(({ name }) => name !== undefined)
   const rows = users.map(user => [
-    oneLine(user.user_id),
+    oneLine(user.name ?? user.user_id),
     oneLine(user.session),
     localTime(user.last_received),
     String(user.remaining),
     user.remaining === 0 ? '–' : localTime(user.window_expires_at),
+    ...(isAnyNamed ? [user.name === undefined ? '' : oneLine(user.user_id)] : []),
   ])
-  return { text: table(['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL'], rows, colours.bold) }
+  const heads = ['USER', 'SESSION', 'LAST WROTE', 'ANSWERS LEFT', 'UNTIL', ...(isAnyNamed ? ['ID'] : [])]
+  return { text: table(heads, rows, colours.bold) }
 }
+
+/** What a user is called now. */
+export const namedText = ({ name, session, user_id }: KnownUser): Shown => ({
+  text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
+})
 
 const waits = {
   user: 'the user to write',
@@ -195,7 +203,7 @@ export function outboxText(entries: readonly OutboxEntry[]): Shown {
   const rows = entries.map(entry => [
     oneLine(entry.outbox_id),
     oneLine(entry.session),
-    oneLine(entry.to_user),
+    oneLine(entry.user_name ?? entry.to_user),
     localTime(entry.created_at),
     localTime(entry.expires_at),
     waitOf(entry),

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import type { Cancelled, Health } from '../gateway/gateway-api.ts'
+import type { Cancelled, Health, NameRequest, UserFilter } from '../gateway/gateway-api.ts'
 import { directCall } from '../model/call.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { LoginStatus, Session } from '../model/session.ts'
+import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
@@ -162,6 +162,21 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   /** The registered accounts. */
   sessions(options: CallOptions = {}): Promise<Session[]> {
     return this.#call(verbs.sessions, {}, options)
+  }
+
+  /** Who has written, who wrote last first: what is left of the right to answer, and their names. */
+  async users(filter: UserFilter = {}): Promise<KnownUser[]> {
+    return this.#open.users.list(filter)
+  }
+
+  /**
+   * What people call a user from now on; an empty name takes it away. Without a store it lasts as long as this program.
+   *
+   * @throws SvcError `invalid_arguments` for a name with an `@`, or that of another user of the session; `not_found` for
+   *   a user who has not written
+   */
+  async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<KnownUser> {
+    return this.#open.users.name({ user_id, name, ...of })
   }
 
   /** Starts a QR login, or follows the one under way: call it again until the status is `confirmed`. */

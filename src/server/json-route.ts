@@ -30,7 +30,7 @@ export interface RouteCall<P, Q, B> {
 }
 
 export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema> {
-  method: 'get' | 'post' | 'delete'
+  method: 'get' | 'post' | 'put' | 'delete'
   path: string
   operationId: string
   summary: string

@@ -18,6 +18,7 @@ import { failed, type RouteContext } from './route.ts'
 import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
 import { FailedTries } from './tries.ts'
+import { addUserRoutes } from './user-routes.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
@@ -43,6 +44,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   addToolRoutes(app, options.tools, context)
   addMediaRoutes(app, context, options.config.maxUploadBytes)
   addOutboxRoutes(app, context)
+  addUserRoutes(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
     tokenRequired: guard.tokenRequired,

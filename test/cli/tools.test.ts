@@ -227,6 +227,22 @@ describe('beside a running service', () => {
     expect((await run(['outbox', 'cancel', id])).status).toBe(1)
   })
 
+  test('a user has a name: shown in place of the id, and taken for it', async () => {
+    await said('who am I?')
+    const named = await json('users', 'name', user, '  Mum ')
+    expect(named).toMatchObject({ session: 'default', user_id: user, name: 'Mum' })
+    expect((await run(['users'])).stdout).toMatch(new RegExp(`^USER .* ID\nMum .* ${user}\n$`))
+    expect((await run(['send', 'mum', 'you are my mother'])).stdout).toStartWith('accepted  default → mum')
+    const talk = (await run(['history', '-u', 'Mum', '-n', '2'])).stdout
+    expect(talk).toMatch(/Mum → default\n {4}who am I\?\n.*default → Mum\n/)
+    expect(talk).not.toContain(user)
+    expect(await run(['send', 'Dad', 'hi'])).toMatchObject({ status: 2, stdout: '' })
+    expect(await run(['users', 'name', 'Mum', 'a@b'])).toMatchObject({ stdout: '' })
+    expect((await run(['users', 'name', 'Mum'])).status).toBe(2)
+    expect((await run(['users', 'name', 'Mum', '--clear'])).status).toBe(0)
+    expect((await run(['users'])).stdout).not.toContain('Mum')
+  })
+
   test('the service is not disturbed: it polls as before', async () => {
     const health = (await (await fetch(`${service.url}/healthz`)).json()) as Json
     expect(health).toMatchObject({ status: 'ok', role: 'poller' })

@@ -27,6 +27,23 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   expect(await failure(svc.outbox.list())).toMatchObject({ code: 'shutting_down' })
 })
 
+test('users are listed with what may be answered, and named', async () => {
+  await using t = await withLibrary()
+  const svc = await t.open({ store: true })
+  const user_id = t.bots.get('default')!.user_id
+  expect(await failure(svc.nameUser(user_id, 'Mum'))).toMatchObject({ code: 'not_found' })
+  await svc.runBackground()
+  await t.sandbox.say('hello')
+  await t.until('listed', async () => (await svc.users()).length === 1)
+  expect(await svc.nameUser(user_id, 'Mum')).toMatchObject({ session: 'default', user_id, name: 'Mum' })
+  expect(await svc.users({ session: 'default', user_id: 'mum' })).toMatchObject([
+    { session: 'default', user_id, name: 'Mum', remaining: 10, window_expires_at: expect.any(Number) },
+  ])
+  expect(await svc.send({ to: 'Mum', text: 'hi' })).toMatchObject({ success: true })
+  expect((await svc.history()).messages).toMatchObject([{ user_name: 'Mum' }, { user_name: 'Mum' }])
+  expect(await svc.nameUser('Mum', '', { session: 'default' })).not.toHaveProperty('name')
+})
+
 test('without a store nothing can wait: said at once', async () => {
   await using t = await withLibrary()
   const svc = await t.open()

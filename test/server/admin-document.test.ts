@@ -49,6 +49,7 @@ test('the document has every path of the specification’s table and of the pane
       'GET /api/sessions/login/status',
       'GET /api/stats',
       'GET /api/status',
+      'GET /api/users',
       'GET /healthz',
       'POST /api/conversations/read',
       'POST /api/media',
@@ -62,6 +63,7 @@ test('the document has every path of the specification’s table and of the pane
       'POST /api/sessions/{name}/rename',
       'POST /api/sign-in',
       'POST /api/sign-out',
+      'PUT /api/users/{user_id}/name',
     ].sort(),
   )
   expect(JSON.stringify(document)).not.toMatch(/x-svc|aes_key|context_token|bot_token/)

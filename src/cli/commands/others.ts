@@ -91,10 +91,29 @@ const specs: readonly CommandSpec[] = [
     about:
       'Lists the users who have written to the bot, whoever wrote last first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
     config: 'tool',
-    takes: command => command.argument('[session]', 'Only users of this session.'),
+    takes: command => command.enablePositionalOptions().argument('[session]', 'Only users of this session.'),
     json: 'Print the result as one JSON value.',
     examples: [['svc users', 'Whom svc send can reach now']],
     run: async (command, line) => (await import('../run-reads.ts')).listUsers(line, command),
+  },
+  {
+    words: 'users name',
+    summary: 'give a user a name',
+    about:
+      'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name, and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
+    config: 'tool',
+    takes: command =>
+      command
+        .argument('<user>', 'Id of the user, or the name that the user has now.')
+        .argument('[name]', 'What svc calls the user from now on; an empty one takes the name away.')
+        .option('-s, --session <session>', 'As a user of this session; without it the one written to last.')
+        .option('--clear', 'Take the name away.'),
+    json: 'Print the result as one JSON value.',
+    examples: [
+      ['svc users name o9cq80x1y2z3@im.wechat Mum', 'From now on: svc send Mum "Hello!"'],
+      ['svc users name Mum --clear', 'The id again'],
+    ],
+    run: async (command, line) => (await import('../run-reads.ts')).nameUser(line, command),
   },
   {
     words: 'outbox',

@@ -7,6 +7,7 @@ import { invoke, verbs } from '../../tools/index.ts'
 import { addJsonRoute } from '../json-route.ts'
 import { addMediaRoutes } from '../media-routes.ts'
 import { addOutboxRoutes } from '../outbox-routes.ts'
+import { addUserRoutes } from '../user-routes.ts'
 import type { PanelContext } from './account-routes.ts'
 import {
   Conversations,
@@ -19,7 +20,7 @@ import {
   Success,
 } from './bodies.ts'
 
-/** Adds /api/conversations, /api/messages, /api/media, /api/outbox and /api/stats. */
+/** Adds /api/conversations, /api/messages, /api/media, /api/outbox, /api/users and /api/stats. */
 export function addMessageRoutes(
   app: Elysia,
   context: PanelContext,
@@ -98,5 +99,6 @@ export function addMessageRoutes(
     run: async ({ query }) => ({ hours: await gateway.conversations.hours(query.hours ?? 24) }),
   })
   addOutboxRoutes(app, context, '/api')
+  addUserRoutes(app, context, '/api')
   addMediaRoutes(app, context, options.maxUploadBytes, '/api')
 }
