@@ -15,17 +15,7 @@ import {
   randomUin,
 } from './http.ts'
 import { sliceArray } from './lossless.ts'
-import type {
-  BaseInfo,
-  GetConfigReply,
-  GetUpdatesReply,
-  GetUploadUrlReply,
-  GetUploadUrlRequest,
-  QrcodeReply,
-  QrcodeStatusReply,
-  SendMessageReply,
-  WeixinMessage,
-} from './wire.ts'
+import type { QrcodeReply, QrcodeStatusReply, WeixinMessage } from './wire.ts'
 
 /** Whom a request is for. */
 export interface Account {
@@ -123,14 +113,14 @@ interface CallOptions {
 /** How requests are made: their headers, what stands in every body, and which slots they take. */
 function callsOf({ fetch, channelVersion, version, slots }: ApiOptions) {
   const appHeaders = { 'iLink-App-Id': 'bot', 'iLink-App-ClientVersion': clientVersionOf(channelVersion) }
-  const base_info: BaseInfo = { channel_version: channelVersion, bot_agent: `svc/${version}` }
+  const base_info = { channel_version: channelVersion, bot_agent: `svc/${version}` }
 
-  const request = <T extends object>(
+  const request = (
     url: string,
     token: string | undefined,
     body: object,
     options: CallOptions & { slots?: Slots },
-  ): Promise<Reply<T>> =>
+  ): Promise<Reply> =>
     exchange(fetch, {
       url,
       method: 'POST',
@@ -148,17 +138,17 @@ function callsOf({ fetch, channelVersion, version, slots }: ApiOptions) {
   return {
     slots,
     /** A question of a login: a GET without a body. */
-    ask: <T extends object>(url: string, options: CallOptions): Promise<Reply<T>> =>
+    ask: (url: string, options: CallOptions): Promise<Reply> =>
       exchange(fetch, { url, method: 'GET', headers: appHeaders, slots: slots?.logins, ...options }),
     /** The QR call carries no token and no `base_info`. */
-    postLogin: <T extends object>(url: string, body: object, options: CallOptions): Promise<Reply<T>> =>
+    postLogin: (url: string, body: object, options: CallOptions): Promise<Reply> =>
       request(url, undefined, body, { slots: slots?.logins, ...options }),
-    post: <T extends object>(
+    post: (
       { base_url, token }: Account,
       path: string,
       body: object,
       options: CallOptions & { slots?: Slots },
-    ): Promise<Reply<T>> => request(joinUrl(base_url, `ilink/bot/${path}`), token, body, options),
+    ): Promise<Reply> => request(joinUrl(base_url, `ilink/bot/${path}`), token, body, options),
   }
 }
 
@@ -175,10 +165,10 @@ function loginCalls({ ask, postLogin }: Calls) {
       host: string,
       localTokens: readonly string[],
       signal?: AbortSignal,
-    ): Promise<QrcodeReply & { qrcode: string; qrcode_img_content: string }> {
+    ): Promise<QrcodeReply> {
       const url = joinUrl(host, 'ilink/bot/get_bot_qrcode?bot_type=3')
       const body = { local_token_list: localTokens.slice(0, 10) }
-      const { fields } = await postLogin<QrcodeReply>(url, body, { timeoutMs: createMs, signal })
+      const { fields } = await postLogin(url, body, { timeoutMs: createMs, signal })
       const qrcode = filledOf(fields.qrcode)
       const content = filledOf(fields.qrcode_img_content)
       if (qrcode === undefined || content === undefined)
@@ -204,7 +194,7 @@ function loginCalls({ ask, postLogin }: Calls) {
       if (verifyCode) query.set('verify_code', verifyCode)
       const url = joinUrl(host, `ilink/bot/get_qrcode_status?${query}`)
       try {
-        const { fields } = await ask<QrcodeStatusReply>(url, { timeoutMs: statusMs, signal })
+        const { fields } = await ask(url, { timeoutMs: statusMs, signal })
         return {
           status: filledOf(fields.status) ?? 'wait',
           redirect_host: filledOf(fields.redirect_host),
@@ -243,7 +233,7 @@ function pollCalls({ post, slots }: Calls, holdSlackMs = 8000) {
       const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
       const body = { get_updates_buf: cursor }
       try {
-        return updatesOf(await post<GetUpdatesReply>(account, 'getupdates', body, { timeoutMs, signal }))
+        return updatesOf(await post(account, 'getupdates', body, { timeoutMs, signal }))
       } catch (error) {
         // A reply that has begun may carry messages: its failure is an error, silence is not.
         if (isILinkError(error, 'timeout') && error.httpStatus === undefined) return { messages: [] }
@@ -269,13 +259,13 @@ function sendCalls({ post, slots }: Calls) {
      */
     async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
       const options = { timeoutMs: sendMs, signal, emptyOk: true, slots: slots?.sends }
-      const { fields } = await post<SendMessageReply>(account, 'sendmessage', { msg: message }, options)
+      const { fields } = await post(account, 'sendmessage', { msg: message }, options)
       return { message_id: idOf(fields.message_id) }
     },
 
     /** Where to upload a file for a user. @throws ILinkError; `malformed` when the reply names no place */
     async getUploadUrl(account: Account, upload: UploadRequest, signal?: AbortSignal): Promise<UploadTarget> {
-      const body: GetUploadUrlRequest = {
+      const body = {
         filekey: upload.filekey,
         media_type: uploadTypeOf(upload.mediaType),
         to_user_id: upload.to,
@@ -286,7 +276,7 @@ function sendCalls({ post, slots }: Calls) {
         no_need_thumb: true,
       }
       const options = { timeoutMs: sendMs, signal, slots: slots?.sends }
-      const { fields } = await post<GetUploadUrlReply>(account, 'getuploadurl', body, options)
+      const { fields } = await post(account, 'getuploadurl', body, options)
       const url = filledOf(fields.upload_full_url)
       const uploadParam = filledOf(fields.upload_param)
       if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
@@ -302,7 +292,7 @@ function typingCalls({ post, slots }: Calls) {
     async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
       const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
       const options = { timeoutMs: briefMs, signal, slots: slots?.sends }
-      const { fields } = await post<GetConfigReply>(account, 'getconfig', body, options)
+      const { fields } = await post(account, 'getconfig', body, options)
       return { typing_ticket: filledOf(fields.typing_ticket) }
     },
 
@@ -319,7 +309,7 @@ function typingCalls({ post, slots }: Calls) {
   }
 }
 
-function updatesOf({ fields, text }: Reply<GetUpdatesReply>): Updates {
+function updatesOf({ fields, text }: Reply): Updates {
   const all: unknown[] = Array.isArray(fields.msgs) ? fields.msgs : []
   const found = all.filter((message): message is WeixinMessage => objectOf(message) !== undefined)
   // The slices of objects stand for the messages, in order.

@@ -128,10 +128,9 @@ export interface Request {
   emptyOk?: boolean
 }
 
-/** @typeParam T as upstream documents the reply: which fields there may be, and nothing about what they hold */
-export interface Reply<T extends object = Record<string, unknown>> {
+export interface Reply {
   /** The reply's fields, none of them checked. Ids are strings. */
-  fields: { readonly [K in keyof T]?: unknown }
+  fields: Readonly<Record<string, unknown>>
   /** The JSON text behind them, long integers quoted. */
   text: string
 }
@@ -146,10 +145,7 @@ const errorLimitBytes = 64 * 1024
  *
  * @throws ILinkError; or the signal's reason when the caller aborted
  */
-export async function exchange<T extends object = Record<string, unknown>>(
-  fetch: Fetch,
-  request: Request,
-): Promise<Reply<T>> {
+export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   const { signal, slots } = request
   using _slot = await slots?.take(signal)
   // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.

@@ -57,10 +57,7 @@ export type LoginStep =
   | (StepBase & { next: 'end'; problem?: string })
 
 /** The flow that begins with a QR code. @param renewals QR codes used up before, from the flow that ended */
-export function newLogin(
-  qr: Required<Pick<QrcodeReply, 'qrcode' | 'qrcode_img_content'>>,
-  renewals = 0,
-): LoginFlow {
+export function newLogin(qr: QrcodeReply, renewals = 0): LoginFlow {
   return { qrcode: qr.qrcode, qrUrl: qr.qrcode_img_content, renewals, state: 'waiting', needsCode: false }
 }
 

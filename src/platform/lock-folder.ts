@@ -11,6 +11,7 @@ import * as fs from 'node:fs'
 import { stat } from 'node:fs/promises'
 import process from 'node:process'
 import { AwakeTime, systemClock } from './clock.ts'
+import { errorCodeOf } from './files.ts'
 import { type LockEngine, leaveNote } from './lock-form.ts'
 
 const touchEveryMs = 2000
@@ -25,82 +26,98 @@ const lookEveryMs = 250
 const never = 1e15
 
 export async function openLockFolder(path: string): Promise<LockEngine> {
-  const { lock } = await import('proper-lockfile')
   const folder = `${path}.lock`
   const fd = fs.openSync(path, 'r+')
   const watch = new Watch()
-  let release: (() => Promise<void>) | undefined
-  let compromised = false
-  let touchedAt = 0
-  /** As proper-lockfile uses it, so that we know when the folder was last touched. */
-  const watchedFs = {
-    ...fs,
-    utimes(folder: string, accessed: Date, modified: Date, done: (error: Error | null) => void) {
-      const now = performance.now()
-      fs.utimes(folder, accessed, modified, error => {
-        if (!error) touchedAt = now
-        done(error)
-      })
-    },
-  }
-  let tell = () => {}
-
-  const tryOnce = async () => {
-    try {
-      compromised = false
-      const now = performance.now()
-      release = await lock(path, {
-        fs: watchedFs,
-        stale: never,
-        update: touchEveryMs,
-        realpath: false,
-        retries: 0,
-        onCompromised: () => {
-          compromised = true
-          tell()
-        },
-      })
-      touchedAt = Math.max(touchedAt, now)
-      return true
-    } catch (error) {
-      const { code, syscall } = error as NodeJS.ErrnoException
-      if (code === 'ELOCKED') return false
-      // Made, and gone again: somebody else was about to take it.
-      if (code === 'ENOENT' && syscall !== 'mkdir') return false
-      throw error
-    }
-  }
-  // Others may take it once they have seen nothing for so long. The next touch tells whether they did.
-  const sure = () => performance.now() - touchedAt < staleMs
-  const free = async () => {
-    const held = release
-    release = undefined
-    // A lock that was lost is not ours to remove.
-    if (held && !compromised && (sure() || (await touchedLongAgo(folder)))) await held()
-  }
+  const held = await openHold(path)
   return {
     async take(note) {
-      if (!(await tryOnce())) {
+      if (!(await held.tryOnce())) {
         const touchedAt = await abandonedSince(folder, watch)
         if (touchedAt === undefined || !clearedAway(folder, touchedAt)) return false
-        if (!(await tryOnce())) return false
+        if (!(await held.tryOnce())) return false
       }
       watch.forget()
       leaveNote(fd, 'lockfile', note)
       return true
     },
-    release: free,
-    intact: () => !compromised,
-    sure,
-    whenLost(told) {
-      tell = told
-    },
+    release: held.release,
+    intact: held.intact,
+    sure: held.sure,
+    whenLost: held.whenLost,
     async close() {
-      await free()
+      await held.release()
       fs.closeSync(fd)
     },
   }
 }
+
+/** This process's hold of the folder, by proper-lockfile. */
+async function openHold(path: string) {
+  const { lock } = await import('proper-lockfile')
+  let release: (() => Promise<void>) | undefined
+  let compromised = false
+  let touchedAt = 0
+  let tell = () => {}
+  const touched = (at: number) => {
+    touchedAt = Math.max(touchedAt, at)
+  }
+  // Others may take it once they have seen nothing for so long. The next touch tells whether they did.
+  const sure = () => performance.now() - touchedAt < staleMs
+  const onCompromised = () => {
+    compromised = true
+    tell()
+  }
+  const options = {
+    fs: fsThatTells(touched),
+    stale: never,
+    update: touchEveryMs,
+    realpath: false,
+    retries: 0,
+  }
+  return {
+    sure,
+    intact: () => !compromised,
+    whenLost(told: () => void) {
+      tell = told
+    },
+    /** @returns false when somebody else has it */
+    async tryOnce() {
+      try {
+        compromised = false
+        const now = performance.now()
+        release = await lock(path, { ...options, onCompromised })
+        touched(now)
+        return true
+      } catch (error) {
+        const code = errorCodeOf(error)
+        if (code === 'ELOCKED') return false
+        // Made, and gone again: somebody else was about to take it.
+        const isMaking = error instanceof Error && 'syscall' in error && error.syscall === 'mkdir'
+        if (code === 'ENOENT' && !isMaking) return false
+        throw error
+      }
+    },
+    async release() {
+      const free = release
+      release = undefined
+      // A lock that was lost is not ours to remove.
+      if (free && !compromised && (sure() || (await touchedLongAgo(`${path}.lock`)))) await free()
+    },
+  }
+}
+
+/** `fs` as proper-lockfile uses it, which says when it touched the folder. */
+const fsThatTells = (touched: (at: number) => void) => ({
+  ...fs,
+  utimes(folder: string, accessed: Date, modified: Date, done: (error: Error | null) => void) {
+    const now = performance.now()
+    fs.utimes(folder, accessed, modified, error => {
+      if (!error) touched(now)
+      done(error)
+    })
+  },
+})
 
 /** Of a holder that slept for longer than that: whether the folder is still as he left it. */
 const touchedLongAgo = (folder: string) =>

@@ -12,6 +12,7 @@ import {
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
+  type ServiceState,
   tokenFile,
 } from './plan.ts'
 
@@ -26,11 +27,9 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
   const base = isSystem ? folders.library : join(folders.home, 'Library')
   const path = join(base, isSystem ? 'LaunchDaemons' : 'LaunchAgents', `${label}.plist`)
   const logPath = join(base, 'Logs', `${name}.log`)
-  const own = join(base, 'Application Support', 'svc')
-  const tokenPath = join(own, `${name}.token`)
+  const tokenPath = join(base, 'Application Support', 'svc', `${name}.token`)
   const domain = isSystem ? 'system' : `gui/${process.geteuid?.()}`
   const target = `${domain}/${label}`
-  const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
   const advice = {
     logs: `tail -f ${logPath.replaceAll(' ', '\\ ')}`,
     restart: `${isSystem ? 'sudo ' : ''}launchctl kickstart -k ${target}`,
@@ -57,34 +56,42 @@ export function launchdService({ name, scope }: ServiceName, folders: ServiceFol
         hint: 'Log in at the screen of this machine once, or install for the whole machine: sudo svc service install.',
       })
     },
-    async start() {
-      await call('bootout', target)
-      // A service that somebody disabled cannot be bootstrapped.
-      await call('enable', target)
-      for (let left = tries; ; left--) {
-        const { status, stderr, stdout } = await call('bootstrap', domain, path)
-        if (status === 0) return
-        if (left <= 1)
-          throw notStarted(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, advice.logs)
-        await wait(betweenMs)
-      }
-    },
+    start: () => start({ domain, target, path }, advice.logs),
     async stop(remove) {
       await call('bootout', target)
       await remove()
     },
-    async state() {
-      const { status, stdout } = await call('print', target)
-      const field = (key: string) => new RegExp(`^\\s*${key} = (.+)$`, 'm').exec(stdout)?.[1]
-      const [pid, runs, exit = ''] = [field('pid'), field('runs'), field('last exit code')]
-      const [loaded, running] = [status === 0, field('state') === 'running']
-      return {
-        ...{ loaded, enabled: loaded, running },
-        state: loaded ? (field('state') ?? 'unknown') : 'not loaded',
-        pid: pid === undefined ? undefined : Number(pid),
-        restarts: runs === undefined ? undefined : Math.max(0, Number(runs) - 1),
-        ended: !running && /^-?[1-9]/.test(exit) ? `status ${exit}` : undefined,
-      }
-    },
+    state: () => stateOf(target),
+  }
+}
+
+const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
+
+async function start(
+  { domain, target, path }: { domain: string; target: string; path: string },
+  logs: string,
+): Promise<void> {
+  await call('bootout', target)
+  // A service that somebody disabled cannot be bootstrapped.
+  await call('enable', target)
+  for (let left = tries; ; left--) {
+    const { status, stderr, stdout } = await call('bootstrap', domain, path)
+    if (status === 0) return
+    if (left <= 1) throw notStarted(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, logs)
+    await wait(betweenMs)
+  }
+}
+
+async function stateOf(target: string): Promise<ServiceState> {
+  const { status, stdout } = await call('print', target)
+  const field = (key: string) => new RegExp(`^\\s*${key} = (.+)$`, 'm').exec(stdout)?.[1]
+  const [pid, runs, exit = ''] = [field('pid'), field('runs'), field('last exit code')]
+  const [loaded, running] = [status === 0, field('state') === 'running']
+  return {
+    ...{ loaded, enabled: loaded, running },
+    state: loaded ? (field('state') ?? 'unknown') : 'not loaded',
+    pid: pid === undefined ? undefined : Number(pid),
+    restarts: runs === undefined ? undefined : Math.max(0, Number(runs) - 1),
+    ended: !running && /^-?[1-9]/.test(exit) ? `status ${exit}` : undefined,
   }
 }

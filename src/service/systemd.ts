@@ -7,6 +7,7 @@ import { fileExists } from '../platform/files.ts'
 import { type Ran, runProgram } from '../platform/process.ts'
 import {
   notStarted,
+  type ServiceFile,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
@@ -50,17 +51,12 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       commandOf: commandOfUnit,
       of(plan) {
         const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
-        const environment = {
-          path: environmentPath,
-          text: lines.map(line => `${line}\n`).join(''),
-          mode: 0o600 as const,
-        }
-        const isSet = lines.length > 0
-        const text = unitText(plan, {
-          lib: folders.lib,
-          environmentPath: isSet ? environmentPath : undefined,
-        })
-        return [...tokenFile(plan, tokenPath), ...(isSet ? [environment] : []), { path, text, mode: 0o644 }]
+        const environment = lines.map(line => `${line}\n`).join('')
+        const secrets: ServiceFile[] = environment
+          ? [{ path: environmentPath, text: environment, mode: 0o600 }]
+          : []
+        const text = unitText(plan, { lib: folders.lib, environmentPath: secrets[0]?.path })
+        return [...tokenFile(plan, tokenPath), ...secrets, { path, text, mode: 0o644 }]
       },
     },
     advice,
