@@ -13,9 +13,8 @@ export interface Wanted {
   session?: string
 }
 
-interface Wait extends Wanted {
-  /** Of the session: thousands of calls wait, and each change looks at all of them. */
-  key: string | undefined
+interface Wait {
+  consumer: string | undefined
   end(): void
 }
 
@@ -26,7 +25,8 @@ const readRows = 200
 
 export class Waits {
   readonly #store: Store
-  readonly #waiting = new Set<Wait>()
+  /** By the key of the session that is read, undefined for all: thousands may wait, and a message concerns few of them. */
+  readonly #waiting = new Map<string | undefined, Set<Wait>>()
   #watching = false
   /** Ends the look when nobody waits any more. */
   #over = new AbortController()
@@ -43,37 +43,34 @@ export class Waits {
    */
   wait(signal: AbortSignal, ms: number, seen: number, wanted: Wanted): Promise<void> {
     if (signal.aborted || this.#store.lastId() > seen) return Promise.resolve()
+    const key = keyOf(wanted)
     return new Promise(resolve => {
-      const wait: Wait = {
-        ...wanted,
-        key: wanted.session === undefined ? undefined : sessionKey(wanted.session),
-        end: () => {
-          clearTimeout(timer)
-          signal.removeEventListener('abort', wait.end)
-          this.#waiting.delete(wait)
-          if (this.#waiting.size === 0) this.#over.abort()
-          resolve()
-        },
+      const waits = this.#waiting.get(key) ?? new Set()
+      const end = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', end)
+        waits.delete(wait)
+        if (waits.size === 0) this.#waiting.delete(key)
+        if (this.#waiting.size === 0) this.#over.abort()
+        resolve()
       }
-      const timer = setTimeout(wait.end, ms)
-      signal.addEventListener('abort', wait.end, { once: true })
-      this.#waiting.add(wait)
+      const wait = { consumer: wanted.consumer, end }
+      const timer = setTimeout(end, ms)
+      signal.addEventListener('abort', end, { once: true })
+      this.#waiting.set(key, waits.add(wait))
       if (!this.#watching) void this.#watch()
     })
   }
 
   /** Wakes the next of those who claim the same. */
-  pass({ consumer, session }: Wanted): void {
-    if (consumer === undefined) return
-    for (const wait of this.#waiting) {
-      if (wait.consumer !== consumer || wait.session !== session) continue
-      wait.end()
-      return
-    }
+  pass(wanted: Wanted): void {
+    if (wanted.consumer === undefined) return
+    const waits = [...(this.#waiting.get(keyOf(wanted)) ?? [])]
+    waits.find(({ consumer }) => consumer === wanted.consumer)?.end()
   }
 
   end(): void {
-    for (const { end } of [...this.#waiting]) end()
+    for (const waits of this.#waiting.values()) for (const { end } of waits) end()
   }
 
   async #watch(): Promise<void> {
@@ -97,19 +94,26 @@ export class Waits {
 
   #tell(seen: number, last: number): void {
     const rows = last > seen ? this.#store.after(seen, { limit: readRows, direction: 'received' }) : []
-    const lapsed = this.#store.lapsedConsumers()
-    if (rows.length === 0 && lapsed.size === 0) return
-    const sessions = rows.length < readRows ? new Set(rows.map(row => sessionKey(row.session))) : undefined
-    const concerns = ({ consumer, key }: Wait) =>
-      (consumer !== undefined && lapsed.has(consumer)) ||
-      (rows.length > 0 && (key === undefined || sessions === undefined || sessions.has(key)))
-    const woken = new Set<string>()
-    for (const wait of [...this.#waiting]) {
-      if (!concerns(wait)) continue
-      const claim = wait.consumer === undefined ? undefined : `${wait.consumer}\n${wait.session ?? ''}`
-      if (claim !== undefined && woken.has(claim)) continue
-      if (claim !== undefined) woken.add(claim)
-      wait.end()
+    if (rows.length > 0) {
+      const keys = new Set<string | undefined>(rows.map(keyOf)).add(undefined)
+      for (const key of rows.length < readRows ? keys : this.#waiting.keys())
+        wake(this.#waiting.get(key) ?? [])
     }
+    const lapsed = this.#store.lapsedConsumers()
+    if (lapsed.size > 0) for (const waits of this.#waiting.values()) wake(waits, lapsed)
+  }
+}
+
+const keyOf = ({ session }: Pick<Wanted, 'session'>) =>
+  session === undefined ? undefined : sessionKey(session)
+
+/** Of several that claim the same, one; `among`: of these consumers only. */
+function wake(waits: Iterable<Wait>, among?: ReadonlySet<string>): void {
+  const woken = new Set<string>()
+  for (const { consumer, end } of waits) {
+    if (among && (consumer === undefined || !among.has(consumer))) continue
+    if (consumer !== undefined && woken.has(consumer)) continue
+    if (consumer !== undefined) woken.add(consumer)
+    end()
   }
 }

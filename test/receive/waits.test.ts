@@ -38,6 +38,22 @@ test('a message wakes those who read its session or all, and of several that cla
   expect(t.woken.sort()).toEqual(['all, first', 'plain', 'plain', 'same'])
 })
 
+test('of calls for many sessions those of the ones with messages are woken; of more messages than are looked at, all', async () => {
+  await using t = await watching()
+  const waits = Array.from({ length: 300 }, (_, i) => t.start(`s${i}`, { session: `s${i}` }))
+  say(t, 's7', 'hello')
+  say(t, 's9', 'hello')
+  await Promise.all([waits[7], waits[9]])
+  expect(t.woken.sort()).toEqual(['s7', 's9'])
+  t.store.insertReceived(
+    'elsewhere',
+    'b@im.bot',
+    Array.from({ length: 200 }, (_, i) => message(`many ${i}`)),
+  )
+  await Promise.all(waits)
+  expect(t.woken).toHaveLength(300)
+})
+
 test('one that was woken and does not read passes it on to the next of the same claim', async () => {
   await using t = await watching()
   const [first, second] = [t.start('first', { consumer: 'c' }), t.start('second', { consumer: 'c' })]
