@@ -104,7 +104,10 @@ const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
   tool.name === 'recv' && command.opts().consumer !== undefined
     ? {
         ...gateway,
-        inbox: { recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call) },
+        inbox: {
+          recv: (request, call) => gateway.inbox.recv({ ...request, onward: true }, call),
+          waiting: (request, most) => gateway.inbox.waiting(request, most),
+        },
       }
     : gateway
 

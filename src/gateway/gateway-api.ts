@@ -10,7 +10,7 @@ import type { GivenUpload } from '../media/uploads.ts'
 import type { Call } from '../model/call.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
 import type { AcceptedUpload, Downloaded } from '../model/media.ts'
-import type { Message, OutboxEntry, RecvRequest, SendResult } from '../model/message.ts'
+import type { Message, OutboxEntry, RecvRequest, SendResult, WaitingRequest } from '../model/message.ts'
 import type {
   KnownUser,
   LoginFlow,
@@ -29,7 +29,7 @@ export type { NameRequest, UserFilter } from '../accounts/users.ts'
 export type { DownloadRequest, OpenedMedia } from '../media/downloads.ts'
 export type { GivenUpload } from '../media/uploads.ts'
 export type { AcceptedUpload, Downloaded } from '../model/media.ts'
-export type { RecvRequest } from '../model/message.ts'
+export type { RecvRequest, WaitingRequest } from '../model/message.ts'
 export type { LoginFlow, LoginRequest } from '../model/session.ts'
 export type { Cancelled } from '../send/outbox.ts'
 export type { SendRequest } from '../send/plan.ts'
@@ -67,7 +67,11 @@ export interface Health {
 }
 
 export interface Gateway {
-  readonly inbox: { recv(request: RecvRequest, call: Call): Promise<Message[]> }
+  readonly inbox: {
+    recv(request: RecvRequest, call: Call): Promise<Message[]>
+    /** How many messages wait for such a request, counted up to `most`. */
+    waiting(request: WaitingRequest, most: number): Promise<number>
+  }
   readonly sender: { send(request: SendRequest, call: Call): Promise<SendResult> }
   readonly outbox: {
     /** What waits until its user writes, oldest first. */
@@ -82,8 +86,12 @@ export interface Gateway {
     accept(upload: GivenUpload, signal: AbortSignal): Promise<AcceptedUpload>
   }
   readonly history: {
-    /** A search that takes long ends with its signal, by throwing what that bears. */
-    page(request: HistoryRequest, signal?: AbortSignal): Promise<HistoryPage>
+    /** A search that takes long ends with its signal, by throwing what that bears. `hasRoom` as of a call. */
+    page(
+      request: HistoryRequest,
+      signal?: AbortSignal,
+      hasRoom?: (message: Message) => boolean,
+    ): Promise<HistoryPage>
   }
   readonly accounts: {
     list(): Promise<Session[]>

@@ -91,6 +91,7 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
           housekeeping.whenDue()
           return oneShot.recv(request, call)
         },
+        waiting: (request, most) => inbox.waiting(request, most),
       }
     : inbox
 

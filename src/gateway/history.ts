@@ -1,4 +1,5 @@
 /** history: pages of the log, newest first. */
+import type { Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
@@ -24,13 +25,17 @@ export class History {
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name or a name that several have, `store_unavailable`; the signal's reason */
-  async page(request: HistoryRequest, signal?: AbortSignal): Promise<HistoryPage> {
+  async page(
+    request: HistoryRequest,
+    signal?: AbortSignal,
+    hasRoom?: (message: Message) => boolean,
+  ): Promise<HistoryPage> {
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
     const session = name === undefined ? undefined : ((await this.#sessions.get(name))?.name ?? name)
     const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
-    const answer = new Answer(this.#store)
+    const answer = new Answer(this.#store, { hasRoom })
     const filter = { ...rest, ...(session !== undefined && { session }), ...(user_id && { user_id }) }
     const page = await this.#store.history(filter, signal, answer.fits)
     const { length } = page.rows

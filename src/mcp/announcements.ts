@@ -11,6 +11,7 @@ import {
   announcedKey,
   announcedUri,
   conversationUri,
+  everybodyUri,
   inboxUri,
   sessionsUri,
   spellings,
@@ -65,7 +66,8 @@ export class Announcements implements Changes {
         // What a bot says itself shall not wake it.
         if (news !== 'received') return
         if (gathered.size === 0) void tell()
-        gathered.add(inboxUri).add(conversationUri(session, from_user)).add(usersUri(session))
+        for (const uri of [inboxUri, everybodyUri, conversationUri(session, from_user), usersUri(session)])
+          gathered.add(uri)
       },
       sessions: (now, before) => {
         if (shown(now) !== shown(before)) this.#updated(sessionsUri)
@@ -148,6 +150,6 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
 const notAnnounced = (uri: string) =>
   new ProtocolError(
     ProtocolErrorCode.InvalidParams,
-    `Nothing is announced for ${uri}. Subscribe to svc://inbox, svc://sessions, svc://sessions/{session}/users or svc://conversations/{session}/{user}.`,
+    `Nothing is announced for ${uri}. Subscribe to svc://inbox, svc://sessions, svc://users, svc://sessions/{session}/users or svc://conversations/{session}/{user}.`,
     { uri },
   )

@@ -43,6 +43,7 @@ export class McpCall implements Call {
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
+  room?: Call['room']
   /**
    * Asks with a form of one's own; absent where nobody can be asked.
    *

@@ -7,8 +7,9 @@ import type { Message } from '../model/message.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/index.ts'
-import { untrustedText } from '../tools/untrusted.ts'
+import { textLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
 import { mediaUri } from './context.ts'
+import type { Reading } from './reading.ts'
 
 /** Tools whose answers hold what people on WeChat wrote or named, or a picture; the others' hold neither. */
 export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'download', 'login'])
@@ -17,16 +18,20 @@ export const fromOutside: ReadonlySet<string> = new Set(['recv', 'history', 'dow
 export const inlineMediaBytes = 1024 * 1024
 /** A blob travels as base64 inside one JSON message; over stdio clients take lines of 10 MiB (official client 2.4.0). */
 export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
-/** WeChat's longest text fits whole. */
-const maxTextLength = 16_384
+/** Messages that wait are counted up to here. */
+export const mostCounted = 1000
 
 export interface ContentOptions {
   /** As the caller gave it. */
   readonly input: unknown
   /** The client can read the paths it gets. */
   readonly local: Call['local']
+  /** Of recv and history. */
+  readonly reading?: Reading
   /** Whether any session can receive; asked where nothing came. */
   loggedIn?(): Promise<boolean>
+  /** How many messages wait after the last one that recv gave. */
+  waiting?(last: Message): Promise<number>
 }
 
 /** The blocks of a result. */
@@ -37,9 +42,9 @@ export async function contentOf(
 ): Promise<ContentBlock[]> {
   switch (tool.name) {
     case 'recv':
-      return [text(received(value as Message[]) || (await nothingCame(options)))]
+      return [text(await received(value as Message[], options))]
     case 'history':
-      return [text(looked(value as HistoryPage))]
+      return [text(looked(value as HistoryPage, options))]
     case 'login':
       return await qrBlocks(value as LoginStatus)
     case 'download':
@@ -57,7 +62,29 @@ const fieldLines = (value: object) =>
     .map(([name, one]) => `${name}: ${one}`)
     .join('\n')
 
-const received = (messages: readonly Message[]) => untrustedText(messages, { maxTextLength })
+async function received(messages: readonly Message[], options: ContentOptions): Promise<string> {
+  const last = messages.at(-1)
+  if (!last) return nothingCame(options)
+  const left = (await options.waiting?.(last)) ?? 0
+  const count = left >= mostCounted ? `${mostCounted} or more` : left
+  return [
+    untrustedText(messages, lookOf(options)),
+    ...(left > 0 ? [`${count} more wait: call recv again.`] : []),
+  ].join('\n')
+}
+
+/** How the messages of an answer are shown. */
+function lookOf({ reading }: ContentOptions): UntrustedOptions {
+  if (!reading) return {}
+  const maxTextLength = textLength(reading.max_chars)
+  // What does not fit was left out before: only a single text is cut.
+  return {
+    format: reading.format,
+    maxTextLength,
+    maxTotalLength: Number.POSITIVE_INFINITY,
+    textFrom: reading.text_from,
+  }
+}
 
 /** Waiting would help nobody where no account is there to write to. */
 const nothingCame = async ({ loggedIn }: ContentOptions) =>
@@ -66,11 +93,14 @@ const nothingCame = async ({ loggedIn }: ContentOptions) =>
     : 'No new messages.'
 
 /** Newest first, as asked; how to go on stands outside of what users wrote. */
-function looked({ messages, total, total_is_lower_bound, next_before }: HistoryPage): string {
+function looked(
+  { messages, total, total_is_lower_bound, next_before }: HistoryPage,
+  options: ContentOptions,
+): string {
   const heading = `${messages.length} of ${total_is_lower_bound ? 'more than ' : ''}${total} messages, newest first.`
   if (messages.length === 0) return heading
   const more = next_before === undefined ? [] : [`For older ones, call history with before ${next_before}.`]
-  return [untrustedText(messages, { heading, maxTextLength }), ...more].join('\n')
+  return [untrustedText(messages, { ...lookOf(options), heading }), ...more].join('\n')
 }
 
 /** The QR code twice: as a picture, and drawn with letters for clients that show none. */

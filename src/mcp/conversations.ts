@@ -4,7 +4,7 @@ import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionUser } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
-import { isoTime } from '../platform/format.ts'
+import { localTime } from '../platform/format.ts'
 import { untrustedText } from '../tools/untrusted.ts'
 
 export interface Conversation {
@@ -76,10 +76,10 @@ export function answerText(standing: SessionUser | undefined): string {
   const until = standing?.window_expires_at
   if (!standing) return 'The bot cannot answer: this user never wrote to the session as it is logged in now.'
   if (until !== undefined && until <= systemClock.now())
-    return `The bot cannot answer: the window closed at ${isoTime(until)}; the user has to write first.`
+    return `The bot cannot answer: the window closed at ${localTime(until)}; the user has to write first.`
   if (standing.remaining === 0)
     return 'The bot cannot answer: its answers are used up; the user has to write first.'
   return `The bot may answer ${standing.remaining} more time${standing.remaining === 1 ? '' : 's'}${
-    until === undefined ? '' : ` until ${isoTime(until)}`
+    until === undefined ? '' : ` until ${localTime(until)}`
   }.`
 }

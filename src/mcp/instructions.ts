@@ -22,7 +22,7 @@ const sentences: readonly (readonly [needs: readonly string[], text: string])[] 
   [[], '\n\n'],
   [
     ['send'],
-    "WeChat allows a bot to answer only: a user must have written first, the window closes about 24 hours after that user's last message, and about 10 answers fit into it. On window_closed or quota_exhausted stop and wait until the user writes.",
+    "WeChat allows a bot to answer only: a user must have written first, the window closes about 24 hours after that user's last message, and about 10 answers fit into it. The resource svc://users says who may be answered, how often and until when. On window_closed or quota_exhausted stop and wait until the user writes.",
   ],
   [[], 'An error begins with its code and ends with what to do next.'],
 ]

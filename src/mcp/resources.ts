@@ -9,14 +9,15 @@ import {
 import { SvcError } from '../model/error.ts'
 import type { Session } from '../model/session.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
-import { untrustedText } from '../tools/untrusted.ts'
+import { aliasLine, untrustedText } from '../tools/untrusted.ts'
 import { blobMaxBytes } from './content.ts'
 import { type McpContext, mediaUri } from './context.ts'
-import { conversationText, conversationWith } from './conversations.ts'
+import { answerText, conversationText, conversationWith } from './conversations.ts'
 import {
   conversationTemplate,
   conversationUri,
   decodedPart,
+  everybodyUri,
   inboxUri,
   mediaTemplate,
   sessionsUri,
@@ -29,6 +30,8 @@ const shownMessages = 50
 /** Sessions and conversations in the list of resources; the addresses of all others work as well. */
 const listedSessions = 100
 const listedConversations = 50
+/** Of those who wrote last. */
+const listedUsers = 200
 const mebibyte = 1024 * 1024
 
 const json = (uri: string, value: unknown): ReadResourceResult => ({
@@ -72,6 +75,22 @@ export function addResources(server: McpServer, context: McpContext): void {
       const count = messages.length
       const heading = `Inbox: the newest ${count} message${count === 1 ? '' : 's'}, oldest first.`
       return text(uri.href, untrustedText(messages.toReversed(), { heading }) || 'Inbox: no messages.')
+    },
+  )
+
+  server.registerResource(
+    'everybody',
+    everybodyUri,
+    {
+      title: 'Who may be answered',
+      description: `Everybody who has written, who wrote last first (at most ${listedUsers}): name or alias, id, session, how many answers are left and until when.`,
+      mimeType: 'text/plain',
+      annotations: { audience: ['assistant'], priority: 0.8 },
+    },
+    async uri => {
+      const users = (await gateway.users.list()).slice(0, listedUsers)
+      const lines = users.map(user => `${aliasLine(user)}: ${answerText(user)}`)
+      return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
   )
 

@@ -10,6 +10,7 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { errorKind, type SvcError } from '../model/error.ts'
+import type { Message, RecvRequest } from '../model/message.ts'
 import { plainly } from '../model/next-step.ts'
 import { seenWithin } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
@@ -17,8 +18,9 @@ import { describedFor, invoke, type Tool, toSvcError } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { type CallDoor, McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf, fromOutside } from './content.ts'
+import { contentOf, fromOutside, mostCounted } from './content.ts'
 import type { McpContext } from './context.ts'
+import { apart, inputSchemaOf } from './reading.ts'
 
 /** Where a result carries the problem object of an error, besides its text. */
 export const problemKey = 'svc/problem'
@@ -33,7 +35,7 @@ export function addTools(server: McpServer, context: McpContext, door: CallDoor)
       {
         title: tool.title,
         description: describedFor(tool, where),
-        inputSchema: declared(tool.inputSchema),
+        inputSchema: declared(inputSchemaOf(tool, where)),
         ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
       },
@@ -93,12 +95,14 @@ async function callTool(
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send') await confirmSend(tool, input, call)
-    const value = await invoke(tool, context.gateway, input ?? {}, call, context.log)
+    const { input: own, reading } = apart(tool.name, input ?? {})
+    call.room = reading?.room
+    const value = await invoke(tool, context.gateway, own, call, context.log)
     const result: CallToolResult = {
       content: await contentOf(tool, value, {
-        input,
-        local: context.local,
+        ...{ input: own, reading, local: context.local },
         loggedIn: () => loggedIn(context),
+        waiting: last => waiting(context, tool, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
     }
@@ -114,6 +118,13 @@ async function callTool(
   } finally {
     call.end()
   }
+}
+
+/** How many messages follow the last one that recv gave. */
+function waiting({ gateway }: McpContext, tool: Tool, input: unknown, last: Message): Promise<number> {
+  const { after, consumer = 'default', session } = tool.parse(input) as Partial<RecvRequest>
+  const request = { session, consumer, ...(after !== undefined && { after: last.id }) }
+  return gateway.inbox.waiting(request, mostCounted)
 }
 
 /** Whether a session is connected; where that cannot be told, yes. */

@@ -3,6 +3,7 @@ import { sessionKey } from '../model/session.ts'
 
 export const sessionsUri = 'svc://sessions'
 export const inboxUri = 'svc://inbox'
+export const everybodyUri = 'svc://users'
 
 export const usersTemplate = 'svc://sessions/{session}/users'
 export const conversationTemplate = 'svc://conversations/{session}/{user}'
@@ -30,7 +31,7 @@ export function decodedPart(part: string | readonly string[] | undefined): strin
 export function announcedUri(given: string, session = (name: string) => name): string | undefined {
   if (!URL.canParse(given)) return undefined
   const uri = new URL(given).toString()
-  if (uri === sessionsUri || uri === inboxUri) return uri
+  if (uri === sessionsUri || uri === inboxUri || uri === everybodyUri) return uri
   const [, ofUsers] = /^svc:\/\/sessions\/([^/?#]+)\/users$/.exec(uri) ?? []
   const [, ofTalk, peer] = /^svc:\/\/conversations\/([^/?#]+)\/([^/?#]+)$/.exec(uri) ?? []
   const [name, user] = [decodedPart(ofUsers ?? ofTalk), decodedPart(peer)]

@@ -1,5 +1,7 @@
 /** What a door knows about one call, handed down with the arguments. */
 
+import type { Message } from './message.ts'
+
 export interface Call {
   /** Aborts when the caller is gone or the service stops; waits end, work on the network is cancelled. */
   readonly signal: AbortSignal
@@ -13,6 +15,11 @@ export interface Call {
    * (`false`). A door that cannot tell says `false`: better delivered twice than lost.
    */
   onDelivered(listener: (delivered: boolean) => void): void
+  /**
+   * Begins an answer of messages at a door where not any number fits: tells of one after the other whether it still goes
+   * in. The first one always does; what does not stays where it is, for the next call.
+   */
+  room?(): (message: Message) => boolean
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**

@@ -214,6 +214,9 @@ export const OutboxEntry = Type.Object(
 )
 export type OutboxEntry = Static<typeof OutboxEntry>
 
+/** Whose messages are counted, or after which row. */
+export type WaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session'>
+
 export interface RecvRequest {
   /** Longest wait in seconds when nothing is there yet; 0 asks and returns. */
   timeout: number

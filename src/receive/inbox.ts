@@ -1,7 +1,7 @@
 /** recv: reads the log forward from a consumer's position, or waits for it to grow. */
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Message, RecvRequest } from '../model/message.ts'
+import type { Message, RecvRequest, WaitingRequest } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -77,6 +77,15 @@ export class Inbox {
       await this.grown(call.signal, leftMs, seen, wanted)
       if (closing.aborted) return []
     }
+  }
+
+  /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
+  async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
+    const session = given === undefined ? undefined : await this.#named(given)
+    return this.#ports.store.waiting(after ?? consumer, {
+      limit: most,
+      ...(session !== undefined && { session }),
+    })
   }
 
   /** Row id of the newest row. */
@@ -207,7 +216,7 @@ export class Inbox {
 
   #read(request: RecvRequest, session: string | undefined, call: Call): Message[] {
     const { store } = this.#ports
-    const answer = new Answer(store, request.beside)
+    const answer = new Answer(store, { beside: request.beside, hasRoom: call.room?.() })
     const { limit, after, consumer } = request
     const options = { limit, ...(session !== undefined && { session }), fits: answer.fits }
     if (after !== undefined) return answer.of(store.after(after, { ...options, direction: 'received' }))

@@ -29,12 +29,17 @@ const markBytes = 20
 export class Answer {
   readonly #store: Store
   readonly #messages = new Map<number, Message>()
+  readonly #hasRoom: ((message: Message) => boolean) | undefined
   #left: number
   #isEmpty: boolean
 
-  /** @param beside messages that go into the same answer */
-  constructor(store: Store, beside: readonly Message[] = []) {
+  /** @param beside messages that go into the same answer; `hasRoom` as of a call */
+  constructor(
+    store: Store,
+    { beside = [], hasRoom }: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {},
+  ) {
     this.#store = store
+    this.#hasRoom = hasRoom
     this.#left = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
     this.#isEmpty = beside.length === 0
   }
@@ -44,6 +49,7 @@ export class Answer {
     const message = viewOf(this.#store, row)
     const left = this.#left - bytesOf(message)
     if (left < 0 && !this.#isEmpty) return false
+    if (this.#hasRoom?.(message) === false) return false
     this.#messages.set(row.id, message)
     this.#left = left
     this.#isEmpty = false

@@ -59,6 +59,21 @@ export class Consumers {
     })
   }
 
+  /** How many rows `claim` would give one after the other, counted up to `limit`. */
+  waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const row = this.#db.get`SELECT position FROM consumer WHERE name = ${consumer}`
+    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.#messages.lastId()
+    const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
+      (JSON.parse(ids) as number[]).filter(id => keys === undefined || this.#isOf(id, keys)),
+    )
+    const fresh =
+      keys === undefined
+        ? this.#freshIds(consumer, position, limit)
+        : this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+    return Math.min(limit, again.length + fresh.length)
+  }
+
   confirm(lease: number): void {
     this.#db.run`DELETE FROM lease WHERE id = ${lease}`
   }
@@ -167,10 +182,7 @@ export class Consumers {
 
   /** Rows never handed out, and the position moved past them. */
   #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
-    const ids = this.#db.all`SELECT m.id FROM message m
-      LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
-      WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
-      ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
+    const ids = this.#freshIds(consumer, position, limit)
     const rows = this.#messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
     const next = isAll ? this.#messages.lastId() : (rows.at(-1)?.id ?? position)
@@ -179,6 +191,13 @@ export class Consumers {
       this.#db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
     }
     return rows
+  }
+
+  #freshIds(consumer: string, position: number, limit: number): number[] {
+    return this.#db.all`SELECT m.id FROM message m
+      LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
+      WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
+      ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
   }
 
   /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */

@@ -191,9 +191,14 @@ export class Messages {
     this.#db.run`UPDATE message SET sent_with = ${messageId} WHERE id = ${id}`
   }
 
-  after(id: number, { limit, direction, session, fits }: Wanted): StoredMessage[] {
+  after(id: number, { fits, ...wanted }: Wanted): StoredMessage[] {
+    return this.read(this.idsFrom(id, wanted), fits)
+  }
+
+  /** Ids after a row, oldest first. */
+  idsFrom(id: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
-    const ids =
+    const found =
       session === undefined
         ? this.#db.all(
             `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
@@ -201,10 +206,7 @@ export class Messages {
             limit,
           )
         : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
-    return this.read(
-      ids.map(found => Number(found.id)),
-      fits,
-    )
+    return found.map(row => Number(row.id))
   }
 
   recent(since: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {

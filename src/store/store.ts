@@ -273,6 +273,15 @@ export class Store {
     return this.#guarded(() => this.#relaxed(() => this.#consumers.claim(consumer, options)))
   }
 
+  /** How many received rows wait for a consumer, or follow a row, counted up to `limit`. */
+  waiting(from: string | number, options: Pick<Wanted, 'limit' | 'session'>): number {
+    return this.#guarded(() =>
+      typeof from === 'string'
+        ? this.#consumers.waiting(from, options)
+        : this.#messages.idsFrom(from, { ...options, direction: 'received' }).length,
+    )
+  }
+
   /** Consumers that `claim` gives something again, since a lease lapsed. */
   lapsedConsumers(): ReadonlySet<string> {
     return this.#guarded(() => this.#consumers.lapsed())

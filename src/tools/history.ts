@@ -95,8 +95,8 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       },
     },
   ],
-  async run(gateway, { limit = 50, offset = 0, ...filters }, { signal }) {
-    const page = await gateway.history.page({ ...filters, limit, offset }, signal)
+  async run(gateway, { limit = 50, offset = 0, ...filters }, { signal, room }) {
+    const page = await gateway.history.page({ ...filters, limit, offset }, signal, room?.())
     if (page.total === 0 && filters.session !== undefined) await expectKnown(gateway, filters.session)
     return page
   },

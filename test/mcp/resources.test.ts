@@ -28,6 +28,7 @@ describe('resources', () => {
     expect(resources.map(({ uri }) => uri)).toEqual([
       'svc://sessions',
       'svc://inbox',
+      'svc://users',
       `svc://sessions/${encodeURIComponent('工作')}/users`,
       talk,
     ])
@@ -58,7 +59,7 @@ describe('resources', () => {
       const ref = { type: 'ref/resource', uri: 'svc://sessions/{session}/users' } as const
       return (await client.complete({ ref, argument: { name: 'session', value: '' } })).completion.values
     }
-    const before = ['svc://sessions', 'svc://inbox', 'svc://sessions/work/users']
+    const before = ['svc://sessions', 'svc://inbox', 'svc://users', 'svc://sessions/work/users']
     expect([await read(), await proposed()]).toEqual([before, ['work']])
     news.length = 0
     await t.sandbox.scan({ qrcode: qr_url!, user: await t.sandbox.addUser('B'), confirm: true })

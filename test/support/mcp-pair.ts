@@ -19,7 +19,9 @@ export interface McpPair extends AsyncDisposable {
   close(): void
 }
 
-export async function withMcpPair(options: TestGatewayOptions = {}): Promise<McpPair> {
+export async function withMcpPair(
+  options: TestGatewayOptions & { context?: Partial<McpContext> } = {},
+): Promise<McpPair> {
   const t = await withGateway(options)
   const changes = new Announcements({ gateway: t.gateway, log: silentLog, clock: t.clock })
   const closed = new AbortController()
@@ -34,10 +36,13 @@ export async function withMcpPair(options: TestGatewayOptions = {}): Promise<Mcp
       changes,
     },
     ...{ local: true, era: 'legacy', lasting: true, closed: closed.signal },
+    ...options.context,
   }
   const [waiting, questions] = [new Waiting(), new Questions()]
   const deliver: CallDoor['deliver'] = call => call.delivery.settle(true)
-  const server = createMcpServer(context, { local: true, era: 'legacy', waiting, questions, deliver })
+  const server = createMcpServer(context, {
+    ...{ local: context.local, era: 'legacy', waiting, questions, deliver },
+  })
   const client = new Client({ name: 'test', version: '0.0.0' })
   const news: string[] = []
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void news.push(params.uri))

@@ -16,6 +16,7 @@ import type {
   RecvRequest,
   SendRequest,
   UserFilter,
+  WaitingRequest,
 } from '../../src/gateway/gateway-api.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
@@ -83,6 +84,10 @@ export class MemoryGateway implements Gateway {
   }
 
   readonly inbox = {
+    waiting: async (request: WaitingRequest, most: number): Promise<number> => {
+      const from = request.after ?? this.position.get(request.consumer) ?? 0
+      return this.log.filter(message => message.id > from).slice(0, most).length
+    },
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
       this.#note('recv', request)
