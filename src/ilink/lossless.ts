@@ -3,8 +3,8 @@
  * are uint64 (protocol notes 3.6), so long integers are quoted in the text before it is parsed.
  */
 
-/** A text, or a number with all its parts: no digits inside either are taken for a number. */
-const textOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+/** With all its parts: no digits inside are taken for a number. */
+const anyNumber = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 const longInteger = /^-?\d{16,}$/
 /** Ends a value in JSON. */
 const ends = /^[,}\]\s]?$/
@@ -13,8 +13,8 @@ const ends = /^[,}\]\s]?$/
  * The same JSON text with every integer of 16 or more digits outside strings turned into a string. Exact for valid JSON;
  * shorter integers are safe numbers and stay.
  *
- * Looks only at runs of 16 digits. Only where a run's neighbours leave open whether it is part of a text, the whole text is
- * tokenised, which takes many times as long.
+ * Looks only at runs of 16 digits. Only where a run's neighbours leave open whether it is part of a text, texts are told from
+ * what stands between them, which takes many times as long.
  */
 export function quoteLongIntegers(text: string): string {
   let isOpen = false
@@ -28,7 +28,16 @@ export function quoteLongIntegers(text: string): string {
     return run
   })
   if (!isOpen) return quoted
-  return text.replace(textOrNumber, part => (longInteger.test(part) ? `"${part}"` : part))
+  let whole = ''
+  for (let at = 0; at < text.length; ) {
+    const open = text.indexOf('"', at)
+    const between = text.slice(at, open < 0 ? text.length : open)
+    whole += between.replace(anyNumber, part => (longInteger.test(part) ? `"${part}"` : part))
+    if (open < 0) break
+    at = stringEnd(text, open) + 1
+    whole += text.slice(open, at)
+  }
+  return whole
 }
 
 /** `JSON.parse` in which integers of 16 or more digits arrive as strings. @throws SyntaxError */
