@@ -4,7 +4,17 @@ import type { Json } from '../support/service.ts'
 import { secrets } from './secrets.ts'
 import type { Target } from './target.ts'
 import { firstId } from './upstream.ts'
-import { hostileText, jsonText, type Known, type Schema, sizeOf, spoiled, valid } from './values.ts'
+import {
+  hostileText,
+  jsonText,
+  type Known,
+  type Schema,
+  type Spoiled,
+  sizeOf,
+  spoiled,
+  stretched,
+  valid,
+} from './values.ts'
 
 export interface Call {
   door: 'rest' | 'panel' | 'mcp'
@@ -176,6 +186,14 @@ export async function callsOf(target: Target, only = ''): Promise<fc.Arbitrary<C
     { calls: operationsOf('panel', panel), weight: 4 },
     { calls: mcpCalls(result.tools), weight: 4 },
     { calls: [{ name: 'elsewhere', arbitrary: elsewhere(hasPages), weight: 1 }], weight: 1 },
+    {
+      calls: [
+        ...longOperationsOf('rest', rest),
+        ...longOperationsOf('panel', panel),
+        ...longMcp(result.tools),
+      ],
+      weight: 5,
+    },
   ]
   const wanted = kinds.map(({ calls, weight }) => ({
     calls: calls.filter(({ name }) => name.includes(only)),
@@ -245,6 +263,56 @@ function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
         }
       }),
   )
+}
+
+/** Calls with one long text. */
+function longOperationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
+  const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-1)!] as Schema
+  return Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(
+    ([template, operations]) =>
+      Object.entries(operations).flatMap(([method, operation]) => {
+        const schema = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
+        const path = template.replace(/\{\w+\}/g, 'work')
+        const call = { door, operation: `${method} ${template}`, method: method.toUpperCase(), path } as const
+        return schema ? longCalls(call, schema, resolve, { ...json, ...bearer }) : []
+      }),
+  )
+}
+
+function longMcp(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
+  const headers = {
+    ...{ ...mcpHeaders, ...bearer },
+    ...{ 'mcp-protocol-version': '2025-06-18', 'mcp-session-id': marks.session },
+  }
+  return tools.flatMap(({ name, inputSchema }) => {
+    const call = { door: 'mcp', operation: name, method: 'POST', path: '/mcp' } as const
+    return longCalls(
+      call,
+      inputSchema,
+      () => ({}),
+      headers,
+      value =>
+        `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"${name}","arguments":${value}}}`,
+    )
+  })
+}
+
+const longCalls = (
+  call: Pick<Call, 'door' | 'operation' | 'method' | 'path'>,
+  schema: Schema,
+  resolve: (ref: string) => Schema,
+  headers: Record<string, string>,
+  bodyOf = (value: string) => value,
+): Weighted[] => {
+  const waits = /recv|login/.test(call.operation)
+  return stretched(schema, known, resolve).map(({ arbitrary, weight }) => ({
+    ...{ name: call.operation, weight },
+    arbitrary: arbitrary.map(
+      ({ value, places: found }: Spoiled): Call => ({
+        ...{ ...call, headers, body: bodyOf(jsonText(value)), framing: 'length', places: found, waits },
+      }),
+    ),
+  }))
 }
 
 /** Percent signs that encode nothing stay as they are now and then. */

@@ -60,8 +60,10 @@ export interface FuzzReport {
 }
 
 const largestStoreMb = 500
+/** What reading and answering so much takes, whatever it says, ms for each MB: beyond that a wait counts. */
+const perMb = 60
 /** Who asks WeChat something leaves then: a burst is as long as its slowest call, and svc tries for longer. */
-const patienceMs = 1000
+const patienceMs = 500
 
 type Input = { call: Call } | { reply: SpoiledReply }
 
@@ -129,7 +131,8 @@ class Run implements AsyncDisposable {
       { arbitrary: calls.map(call => ({ call })), weight: 9 },
       { arbitrary: spoiledReply.map(reply => ({ reply })), weight: 2 },
     )
-    const burst = fc.array(input, { minLength: 1, maxLength: 192, size: 'max' })
+    // Bursts of a few would be as frequent as large ones; a burst takes as long as its slowest call.
+    const burst = fc.noBias(fc.array(input, { minLength: 1, maxLength: 256, size: 'max' }))
     for (let seed = this.#options.seed; ; seed++) {
       this.#first = undefined
       const found = await fc.check(
@@ -236,6 +239,7 @@ class Run implements AsyncDisposable {
     for (const input of [...inputs].sort((a, b) => lengthOf(b) - lengthOf(a))) {
       if (performance.now() > until) return undefined
       const pauses: number[] = []
+      const pauseMs = this.#options.pauseMs + (perMb * lengthOf(input)) / 1e6
       for (let time = 0; time < 2; time++) {
         if (this.#target?.broken() || time + pauses.length === 0) await this.#leaveWhenBroken()
         const target = await this.#ready()
@@ -244,12 +248,12 @@ class Run implements AsyncDisposable {
         const answered = await this.#lost(target, [input])
         pauses.push(target.pauseMs())
         target.upstream.disarm()
-        if (target.broken() || (answered && pauses[time]! <= this.#options.pauseMs))
+        if (target.broken() || (answered && pauses[time]! <= pauseMs))
           return new Wrong('lost', target.broken() ?? answered!, input)
-        if (pauses[time]! <= this.#options.pauseMs) break
+        if (pauses[time]! <= pauseMs) break
         if (answered) await this.#leave()
       }
-      if (pauses.length === 2 && pauses.every(ms => ms > this.#options.pauseMs))
+      if (pauses.length === 2 && pauses.every(ms => ms > pauseMs))
         return new Wrong('pause', `everybody waits ${pauses.join(' and ')} ms for one call`, input)
     }
     return undefined

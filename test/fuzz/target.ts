@@ -51,6 +51,9 @@ export interface Target extends AsyncDisposable {
   readonly log: () => string
 }
 
+/** A numbered message comes to its reader within this; most take some ms. */
+const countWithinMs = 60_000
+
 /** Control characters, and those that change the order of others; a line of a log has none. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const unprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
@@ -129,9 +132,9 @@ export async function startTarget(options: { memoryMb: number; command?: string[
     const { status, text } = await post(`/tools/default/${tool}`, JSON.stringify(input), {}, withinMs)
     return { status, body: JSON.parse(text) as Json }
   }
-  const say = (token: string, cursor: string, msgs: unknown[]) => {
+  const say = (token: string, cursor: string, msgs: unknown[], withinMs?: number) => {
     const reply: Reply = { status: 200, body: JSON.stringify({ ret: 0, msgs, get_updates_buf: cursor }) }
-    return upstream.answer(token, reply)
+    return upstream.answer(token, reply, withinMs)
   }
   const ids = { upload: '', session: '' }
   let counted = 0
@@ -175,25 +178,28 @@ export async function startTarget(options: { memoryMb: number; command?: string[
       const number = counted++
       const user = users[next++ % users.length]!
       const id = String(7_450_000_000_000_000_000n + BigInt(number))
-      // A logout without a name may have reached it, once the default one was logged out.
-      restore()
       const cursor = `cursor${counted}`
-      const given = () =>
-        say(tokens.get(steady)!, cursor, [message({ id, user, items: [textItem(`number ${number}`)] })])
-      if (!(await given())) return 'an account whose WeChat answers honestly polls no more'
-      // What came before it, of other accounts, is read first.
-      for (let inVain = 0; inVain < 6 && !seen.has(number); ) {
-        const came = await read()
-        if (typeof came === 'string') {
+      const msgs = [message({ id, user, items: [textItem(`number ${number}`)] })]
+      const late = performance.now() + countWithinMs
+      // A logout without a name may reach the account, once the default one is logged out, also while this waits: then a
+      // new login of it gets the message. Until the cursor moves WeChat gives it again.
+      for (let isGiven = false; !seen.has(number) && lost === undefined; ) {
+        restore()
+        const token = tokens.get(steady)!
+        if (upstream.cursorOf(token) !== cursor) isGiven = (await say(token, cursor, msgs, 3000)) || isGiven
+        // What came before it, of other accounts, is read first.
+        for (let came: string | number = 1; came !== 0 && !seen.has(number); ) {
+          came = await read()
+          if (typeof came !== 'string') continue
           lost = came
-          return lost
+          break
         }
-        if (came > 0) continue
-        inVain++
-        // A check of the session may have ended the poll that carried it: WeChat gives it again until the cursor moves.
-        if (upstream.cursorOf(tokens.get(steady)!) !== cursor) await given()
+        if (seen.has(number) || lost !== undefined || performance.now() < late) continue
+        lost = isGiven
+          ? `message ${number} never came to its reader`
+          : 'an account whose WeChat answers honestly polls no more'
+        lost += `; its last poll has the cursor ${JSON.stringify(upstream.cursorOf(token))}, it ${upstream.polls(token) ? 'polls' : 'does not poll'}`
       }
-      if (!seen.has(number)) lost = `message ${number} never came to its reader`
       return lost
     },
     async unreadable() {

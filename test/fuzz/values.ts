@@ -66,7 +66,8 @@ const ends = ['', 'A', 'a', '\n', '=', '!', '`', '\ud800']
 const repeatedOf = (parts: readonly string[], length = size) =>
   fc
     .record({
-      first: fc.constantFrom(...ends),
+      // What begins with something else than its pattern may be read as something else.
+      first: fc.oneof(fc.constant(''), fc.constantFrom(...ends)),
       pattern: fc.oneof(
         { arbitrary: fc.constantFrom(...parts), weight: 3 },
         {
@@ -276,6 +277,69 @@ export function sizeOf(schema: Schema, resolve: (ref: string) => Schema): number
   )
 }
 
+/** The way to a text of a schema whose values are not listed, and its bound if it has one. */
+interface TextPlace {
+  path: string[]
+  maxLength: number | undefined
+}
+
+function textsOf(schema: Schema, resolve: (ref: string) => Schema, path: string[] = []): TextPlace[] {
+  if (schema.$ref !== undefined) return textsOf(resolve(schema.$ref), resolve, path)
+  if (schema.enum || schema.const !== undefined) return []
+  const choices = schema.anyOf ?? schema.oneOf
+  // Choices share their way: one text of them is enough.
+  if (choices) return choices.flatMap(choice => textsOf(choice, resolve, path)).slice(0, 1)
+  if (schema.items) return textsOf(schema.items, resolve, [...path, '*'])
+  const inner = Object.entries(schema.properties ?? {})
+  if (inner.length > 0) return inner.flatMap(([key, field]) => textsOf(field, resolve, [...path, key]))
+  return [schema.type].flat().includes('string') ? [{ path, maxLength: schema.maxLength }] : []
+}
+
+/** What a call needs, and one text in it. */
+function around(
+  schema: Schema,
+  known: Known,
+  resolve: (ref: string) => Schema,
+  [key, ...rest]: string[],
+  text: fc.Arbitrary<unknown>,
+): fc.Arbitrary<unknown> {
+  if (schema.$ref !== undefined) return around(resolve(schema.$ref), known, resolve, [key!, ...rest], text)
+  if (key === undefined) return text
+  if (key === '*') return fc.tuple(around(schema.items!, known, resolve, rest, text))
+  const fields = (schema.required ?? []).map(
+    name => [name, valid(schema.properties![name]!, known, resolve, name)] as const,
+  )
+  return fc.record({
+    ...Object.fromEntries(fields),
+    [key]: around(schema.properties![key]!, known, resolve, rest, text),
+  })
+}
+
+/** From 10,000 to a million characters, as many of each order; what is slower than linear needs them to be seen. */
+const longSize = fc.integer({ min: 80, max: 120 }).map(power => Math.floor(10 ** (power / 20)))
+
+/**
+ * Calls in which one text is as long as the door lets through and all the rest is as it should be: what is refused for
+ * something else is not read to its end. @returns one for each text of a schema; what has no bound weighs most
+ */
+export const stretched = (
+  schema: Schema,
+  known: Known,
+  resolve: (ref: string) => Schema,
+): { arbitrary: fc.Arbitrary<Spoiled>; weight: number }[] =>
+  textsOf(schema, resolve).map(({ path, maxLength }) => {
+    const bound =
+      maxLength === undefined ? longSize : fc.integer({ min: -1, max: 1 }).map(by => maxLength + by)
+    const text = repeatedOf(unitsFor(path.at(-1)!), bound).map(later => later.make())
+    return {
+      arbitrary: around(schema, known, resolve, path, text).map(value => ({
+        value,
+        places: [path.join('.')],
+      })),
+      weight: maxLength === undefined ? 6 : 1,
+    }
+  })
+
 /** A value, and where in it something hostile stands. */
 export interface Spoiled {
   value: unknown
@@ -331,7 +395,9 @@ export function spoiled(
           return new Verbatim(
             `${jsonText(old).replace(/\}$/, Object.keys(old).length > 0 ? ',' : '')}${JSON.stringify(now(key))}:${jsonText(given)}}`,
           )
-        if (how === 'repeat') return Array(2 + (at % 40)).fill(old)
+        // Many large ones are only slow.
+        if (how === 'repeat')
+          return Array(Math.min(2 + (at % 40), Math.ceil(1e6 / (jsonText(old).length + 1)))).fill(old)
         if (how === 'wrap') return { [`${last}x`]: old }
         return how === 'remove' ? absent : given
       })
@@ -341,9 +407,12 @@ export function spoiled(
 }
 
 /** What is read letter by letter gets letters that mean something there. */
+const isEncoded = (name: string) => /^data$|key|token|param|md5/.test(name)
+const isWritten = (name: string) => /text|title|content/.test(name)
+const unitsFor = (name: string) => (isEncoded(name) ? base64Units : isWritten(name) ? writtenUnits : units)
+
 function fitting(name: string, { encoded, written }: { encoded: Later; written: Later }): Later | undefined {
-  if (/^data$|key|token|param|md5/.test(name)) return encoded
-  return /text|title|content/.test(name) ? written : undefined
+  return isEncoded(name) ? encoded : isWritten(name) ? written : undefined
 }
 
 /** The way to one part: of four times, once to the whole or a group. */
