@@ -1,6 +1,6 @@
 /**
- * A caller of its own thread, beside those who send: asks for the health of the service again and again and keeps the longest
- * wait, and ends a service whose memory reaches the bound. Started as a worker by `target.ts`.
+ * A caller of its own thread, beside those who send: asks again and again for what costs the service next to nothing, keeps the
+ * longest wait, and ends a service whose memory reaches the bound. Started as a worker by `target.ts`.
  *
  * Of a wait only so much counts as the main thread of the service has worked meanwhile: a machine in demand lets everybody wait.
  */
@@ -42,7 +42,7 @@ if (!Bun.isMainThread)
       for (;;) {
         busyBefore = busyMsOf(pid)
         askedAt = performance.now()
-        await fetch(`${url}/healthz`).then(
+        await fetch(`${url}/nothing`).then(
           answer => answer.arrayBuffer(),
           () => {},
         )
