@@ -1,9 +1,9 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type { LoginStatus, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
+import type { KnownUser, LoginStatus, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
 import { heardTime } from './times.ts'
 
-export type { Message, OutboxEntry, SendResult, Session, SessionUser }
+export type { KnownUser, Message, OutboxEntry, SendResult, Session, SessionUser }
 
 export interface Status {
   version: string
@@ -192,6 +192,9 @@ export const api = {
   messages: (filter: MessageQuery, signal?: AbortSignal) =>
     request<MessagePage>('GET', `/api/messages${query(filter)}`, undefined, signal),
   send: (message: Outgoing) => request<SendResult>('POST', '/api/messages', message),
+  /** An empty name takes it away. */
+  nameUser: (session: string, userId: string, name: string) =>
+    request<KnownUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),
   outbox: () => request<OutboxEntry[]>('GET', '/api/outbox'),
   cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
   stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),

@@ -1,6 +1,14 @@
 /** What the service says as it happens, as signals that the pages read. */
 import { batch, computed, signal } from '@preact/signals'
-import { ApiError, api, type Conversation, type Message, type SessionWithUsers, type Status } from './api.ts'
+import {
+  ApiError,
+  api,
+  type Conversation,
+  type KnownUser,
+  type Message,
+  type SessionWithUsers,
+  type Status,
+} from './api.ts'
 
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
@@ -29,6 +37,39 @@ export const peerOf = (message: Message): string =>
 /** A conversation by its two ends. */
 export const conversationOf = (session: string, userId: string): Conversation | undefined =>
   conversations.value?.find(one => one.session === session && one.user_id === userId)
+
+/** What people call the users, by session and id; of accounts that are logged out as their messages say. */
+const names = computed(() => {
+  const known = new Map<string, string | undefined>()
+  for (const { session, user_id, last_message } of conversations.value ?? [])
+    known.set(`${session}\n${user_id}`, last_message.user_name)
+  for (const { name: session, users } of sessions.value ?? [])
+    for (const { user_id, name } of users) known.set(`${session}\n${user_id}`, name)
+  return known
+})
+
+export const nameOf = (session: string, userId: string): string | undefined =>
+  names.value.get(`${session}\n${userId}`)
+
+/** Somebody was named here: shown before the service tells of it. */
+export function named({ session, user_id, name }: KnownUser): void {
+  const withName = <T extends object, K extends string>(one: T, key: K): T => {
+    const { [key as never]: _, ...rest } = one as T & Record<K, string>
+    return { ...rest, ...(name !== undefined && { [key]: name }) } as T
+  }
+  batch(() => {
+    sessions.value = sessions.value?.map(one =>
+      one.name === session
+        ? { ...one, users: one.users.map(user => (user.user_id === user_id ? withName(user, 'name') : user)) }
+        : one,
+    )
+    conversations.value = conversations.value?.map(one =>
+      one.session === session && one.user_id === user_id
+        ? { ...one, last_message: withName(one.last_message, 'user_name') }
+        : one,
+    )
+  })
+}
 
 /** Loads everything anew; the conversations in full, unless the store fails: the rest is there all the same. */
 export async function refresh(): Promise<void> {

@@ -1,5 +1,6 @@
-/** Who somebody is: ids are all there is, so colour, letters and the ends of the id make them tell apart. */
+/** Who somebody is: by name, else colour, letters and the ends of the id make them tell apart. */
 import type { ComponentChildren } from 'preact'
+import { nameOf } from '../live.ts'
 
 /** The id without what all ids end with. */
 const short = (id: string): string => id.replace(/@im\.(wechat|bot)$/, '')
@@ -19,14 +20,39 @@ function lettersOf(id: string): string {
   return letters.join('').toUpperCase() || '?'
 }
 
-export const Avatar = ({ id, small }: { id: string; small?: boolean }) => (
-  <span class={`avatar hue-${hueOf(id)}${small ? ' small' : ''}`} aria-hidden="true">
-    {lettersOf(id)}
-  </span>
-)
+/** The first letters of a name's words; of a Chinese one its last character, as people there say it. */
+function initialsOf(name: string): string {
+  const words = name.match(/[\p{L}\p{N}]+/gu) ?? []
+  if (words.length === 0) return [...name][0] ?? '?'
+  const first = [...words[0]!]
+  if (/\p{Script=Han}/u.test(words[0]!)) return first.at(-1)!
+  return `${first[0]}${[...(words[1] ?? '')][0] ?? ''}`.toUpperCase()
+}
 
-/** An id on one line; where there is no room the middle is left out, and the whole is in the title. */
-export function Who({ id, children }: { id: string; children?: ComponentChildren }) {
+interface WhoProps {
+  session: string
+  id: string
+}
+
+export function Avatar({ session, id, small }: WhoProps & { small?: boolean }) {
+  const name = nameOf(session, id)
+  return (
+    <span class={`avatar hue-${hueOf(id)}${small ? ' small' : ''}`} aria-hidden="true">
+      {name === undefined ? lettersOf(id) : initialsOf(name)}
+    </span>
+  )
+}
+
+/** A name, or an id of which the middle is left out where there is no room; the whole id is in the title. */
+export function Who({ session, id, children }: WhoProps & { children?: ComponentChildren }) {
+  const name = nameOf(session, id)
+  if (name !== undefined)
+    return (
+      <bdi class="who" title={id} dir="auto">
+        <span class="cut">{name}</span>
+        {children}
+      </bdi>
+    )
   const plain = short(id)
   const tail = plain.length > 12 ? 5 : 0
   const chars = [...plain]

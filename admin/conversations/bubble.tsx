@@ -83,7 +83,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         </span>
         {group_id !== undefined && !sent && first && (
           <span class="sender small">
-            <Who id={message.from_user} />
+            <Who session={message.session} id={message.from_user} />
           </span>
         )}
         {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
-import { sessions, status } from '../live.ts'
+import { nameOf, sessions, status } from '../live.ts'
 import { HealthBadge } from '../sessions/account.tsx'
 import { healthOf } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
@@ -14,6 +14,7 @@ import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { Composer } from './composer.tsx'
 import { Log } from './log.tsx'
+import { NameEdit } from './name-edit.tsx'
 import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './reply-permission.tsx'
@@ -55,7 +56,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   return (
     <section
       class="chat"
-      aria-label={t('chat.with', { user: userId })}
+      aria-label={t('chat.with', { user: nameOf(session, userId) ?? userId })}
       onDragEnter={event => {
         if (hasFiles(event)) dragging.value = true
       }}
@@ -80,16 +81,18 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             <Icon name="back" />
           </Link>
         )}
-        <Avatar id={userId} />
+        <Avatar session={session} id={userId} />
         <div class="grow">
-          <Heading ref={heading} tabIndex={-1}>
-            <Who id={userId} />
-            {(sessions.value?.length ?? 0) > 1 && (
-              <span class="session-tag cut" title={t('chat.session', { session })}>
-                {session}
-              </span>
-            )}
-          </Heading>
+          <NameEdit session={session} userId={userId}>
+            <Heading ref={heading} tabIndex={-1}>
+              <Who session={session} id={userId} />
+              {(sessions.value?.length ?? 0) > 1 && (
+                <span class="session-tag cut" title={t('chat.session', { session })}>
+                  {session}
+                </span>
+              )}
+            </Heading>
+          </NameEdit>
           <div class="chat-state">
             {/* Of an account that cannot send, its state says it all. */}
             {!isNothing && right.kind !== 'expired' && right.kind !== 'damaged' && (

@@ -1,6 +1,7 @@
 /** What the list shows, line by line. */
 import type { Conversation, Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
 import type { Found } from './search.ts'
 import { contains } from './text.tsx'
 
@@ -20,7 +21,9 @@ export function linesOf(
   const wanted = needle.toLowerCase()
   const named = all.filter(
     ({ session, user_id }) =>
-      user_id.toLowerCase().includes(wanted) || session.toLowerCase().includes(wanted),
+      user_id.toLowerCase().includes(wanted) ||
+      session.toLowerCase().includes(wanted) ||
+      nameOf(session, user_id)?.toLowerCase().includes(wanted),
   )
   const lines: Line[] = []
   if (named.length > 0) lines.push({ kind: 'head', text: t('search.people', { count: named.length }) })

@@ -63,10 +63,10 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
     >
-      <Avatar id={user_id} />
+      <Avatar session={session} id={user_id} />
       <span class="two">
         <span class="upper">
-          <Who id={user_id} />
+          <Who session={session} id={user_id} />
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
@@ -111,10 +111,10 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
     >
-      <Avatar id={userId} small />
+      <Avatar session={session} id={userId} small />
       <span class="two">
         <span class="upper">
-          <Who id={userId} />
+          <Who session={session} id={userId} />
           <time
             class="small soft"
             dateTime={new Date(message.timestamp).toISOString()}

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
@@ -180,7 +181,7 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
             </Link>
           }
         >
-          <p class="soft cut" title={userId}>
+          <p class="soft cut" title={nameOf(session, userId) ?? userId}>
             <bdi>{preview(last_message)}</bdi>
           </p>
         </Row>

@@ -43,7 +43,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   return (
     <li>
       <Link href={hrefOf({ session: entry.session, userId: entry.to_user })}>
-        <Who id={entry.to_user} />
+        <Who session={entry.session} id={entry.to_user} />
       </Link>
       <p class="cut">
         <bdi>{words}</bdi>

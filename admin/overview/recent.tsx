@@ -39,9 +39,9 @@ function Line({ conversation }: { conversation: Conversation }) {
   const { session, user_id: userId, last_message: last, unread } = conversation
   return (
     <Link class="talk" href={hrefOf({ session, userId })}>
-      <Avatar id={userId} />
+      <Avatar session={session} id={userId} />
       <span class="first">
-        <Who id={userId} />
+        <Who session={session} id={userId} />
         <ShortTime at={last.timestamp} />
       </span>
       <span class="second soft small">

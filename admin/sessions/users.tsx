@@ -1,6 +1,7 @@
 /** Who has written to an account, and what is left of the right to answer each. */
 import { useSignal } from '@preact/signals'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
+import { NameEdit } from '../conversations/name-edit.tsx'
 import { t } from '../i18n.ts'
 import { left, now, relative, whole } from '../times.ts'
 import { Link } from '../ui/link.tsx'
@@ -42,12 +43,15 @@ function User({ session, user }: { session: string; user: SessionUser }) {
   const mayAnswer = leftMs > 0 && remaining > 0
   return (
     <li>
-      <Link
-        class="foreign"
-        href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}
-      >
-        {user_id}
-      </Link>
+      <NameEdit session={session} userId={user_id}>
+        <Link
+          class="foreign"
+          title={user_id}
+          href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}
+        >
+          {user.name ?? user_id}
+        </Link>
+      </NameEdit>
       <p class="soft small">
         {last_received !== undefined && (
           <time dateTime={new Date(last_received).toISOString()} title={whole(last_received)}>

@@ -1,0 +1,123 @@
+/** Where a user is shown one may say what to call them. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { ApiError, api } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { t } from '../i18n.ts'
+import { named, nameOf } from '../live.ts'
+import { Icon } from '../ui/icon.tsx'
+
+/** As src/model/user-name.ts has it. */
+const longest = 64
+
+interface Props {
+  session: string
+  userId: string
+  /** What shows the user, as long as the name is not edited. */
+  children: ComponentChildren
+}
+
+/** The user, and a button in whose place one edits the name. */
+export function NameEdit({ session, userId, children }: Props) {
+  const open = useSignal(false)
+  const button = useRef<HTMLButtonElement>(null)
+  const wasOpen = useRef(false)
+  useEffect(() => {
+    if (wasOpen.current && !open.value) button.current?.focus()
+    wasOpen.current = open.value
+  }, [open.value])
+  const close = () => {
+    open.value = false
+  }
+  const label = t(nameOf(session, userId) === undefined ? 'name.give' : 'name.change')
+  return (
+    <div class="name-edit">
+      <div class={open.value ? 'visually-hidden' : 'cut'}>{children}</div>
+      {open.value ? (
+        <NameForm {...{ session, userId }} onClose={close} />
+      ) : (
+        <button
+          ref={button}
+          type="button"
+          class="button plain icon-only"
+          aria-label={label}
+          title={label}
+          onClick={() => {
+            open.value = true
+          }}
+        >
+          <Icon name="edit" size={16} />
+        </button>
+      )}
+    </div>
+  )
+}
+
+function NameForm({ session, userId, onClose }: { session: string; userId: string; onClose(): void }) {
+  const problem = useSignal('')
+  const busy = useSignal(false)
+  const field = useRef<HTMLInputElement>(null)
+  const before = nameOf(session, userId) ?? ''
+  useEffect(() => field.current?.select(), [])
+  const save = async () => {
+    const name = field.current?.value.trim() ?? ''
+    if (name === before) return onClose()
+    if (busy.value) return
+    busy.value = true
+    try {
+      named(await api.nameUser(session, userId, name))
+      onClose()
+    } catch (error) {
+      const isRefused = error instanceof ApiError && error.code === 'invalid_arguments'
+      problem.value = isRefused ? t('name.bad') : errorText(error).title
+      field.current?.focus()
+    } finally {
+      busy.value = false
+    }
+  }
+  return (
+    <form
+      class="name-form"
+      noValidate
+      onSubmit={event => {
+        event.preventDefault()
+        void save()
+      }}
+    >
+      <input
+        ref={field}
+        class="input"
+        defaultValue={before}
+        maxLength={longest}
+        placeholder={t('name.label')}
+        aria-label={t('name.label')}
+        aria-invalid={problem.value !== ''}
+        autocomplete="off"
+        spellcheck={false}
+        enterkeyhint="done"
+        dir="auto"
+        onKeyDown={event => {
+          if (event.key !== 'Escape') return
+          event.stopPropagation()
+          onClose()
+        }}
+      />
+      <button type="submit" class="button plain icon-only" aria-label={t('name.save')} title={t('name.save')}>
+        <Icon name="check" size={18} />
+      </button>
+      <button
+        type="button"
+        class="button plain icon-only"
+        aria-label={t('action.cancel')}
+        title={t('action.cancel')}
+        onClick={onClose}
+      >
+        <Icon name="close" size={18} />
+      </button>
+      <p class="problem small" role="alert">
+        {problem.value}
+      </p>
+    </form>
+  )
+}

@@ -1,0 +1,93 @@
+/** People are called by their names in the panel, which are given where one sees them. */
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
+
+/** For a person to look at, where a folder is named. */
+const shot = async (page: Page, name: string) => {
+  if (process.env.SVC_SHOTS) await page.screenshot({ path: `${process.env.SVC_SHOTS}/${name}.png` })
+}
+
+describe.skipIf(!hasBrowser)('names', () => {
+  test('by keyboard: given in a conversation, shown and searched everywhere, refused where another has it', async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    const { bot_id, user_id } = panel.bots.get('default')!
+    const other = await sandbox.addUser('other')
+    await sandbox.say('from another', { from: other, to: bot_id })
+    await sandbox.say('from mum')
+    await panel.until('both are known', async () => (await panel.gateway.users.list()).length === 2)
+    await panel.gateway.users.name({ user_id: other, name: '王小明' })
+    const page = await panel.open({
+      path: `/conversations/default/${encodeURIComponent(user_id)}`,
+    })
+    const head = page.locator('.chat-head')
+    await head.getByRole('button', { name: 'Give a name' }).focus()
+    await page.keyboard.press('Enter')
+    const field = head.getByRole('textbox', { name: 'Name' })
+    await field.and(page.locator(':focus')).waitFor()
+    await page.keyboard.type('王小明')
+    await page.keyboard.press('Enter')
+    await head.getByRole('alert').and(page.locator(':not(:empty)')).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await shot(page, 'refused')
+    await field.fill('  Mum  Smith ')
+    await page.keyboard.press('Enter')
+    await head.getByRole('heading', { name: 'Mum Smith' }).waitFor()
+    await head.getByRole('button', { name: 'Change the name' }).and(page.locator(':focus')).waitFor()
+    await page.locator('.list').getByText('Mum Smith').waitFor()
+    await page.locator('.list').getByText('王小明').waitFor()
+    expect(await page.locator('.list').innerText()).not.toContain(user_id.slice(0, 12))
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await shot(page, 'named')
+    // Escape leaves it as it is.
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('nobody')
+    await page.keyboard.press('Escape')
+    await head.getByRole('heading', { name: 'Mum Smith' }).waitFor()
+
+    await page.getByRole('searchbox').fill('mum')
+    await page.locator('.list .conversation', { hasText: 'Mum Smith' }).first().waitFor()
+    await page.locator('.list .conversation', { hasText: '王小明' }).waitFor({ state: 'detached' })
+    // Named elsewhere, it changes here by itself.
+    await panel.gateway.users.name({ user_id, name: 'Mother' })
+    await head.getByRole('heading', { name: 'Mother' }).waitFor()
+    expect(panel.complaints.filter(one => !/422/.test(one))).toEqual([])
+  })
+
+  test('on a phone, in Chinese: given in the account’s list, shown as the title of the conversation', async () => {
+    await using panel = await withPanel({ sessions: ['one', 'two'] })
+    const { sandbox } = panel
+    const { bot_id, user_id } = panel.bots.get('one')!
+    await sandbox.say('hello', { from: user_id, to: bot_id })
+    await panel.until('known', async () => (await panel.gateway.users.list()).length === 1)
+    const page = await panel.open({
+      ...{ path: '/sessions/one', locale: 'zh', colorScheme: 'dark' },
+      ...{ viewport: { width: 390, height: 844 }, hasTouch: true },
+    })
+    const users = page.locator('.account details')
+    if ((await users.getAttribute('open')) === null) await users.locator('summary').tap()
+    await users.getByRole('button').first().tap()
+    await shot(page, 'phone-edit')
+    await users
+      .getByRole('textbox')
+      .fill('一个名字特别特别长的老朋友，住在很远很远的地方，每年只写一次信给我们大家看')
+    await users.locator('button[type=submit]').tap()
+    await users.getByRole('link', { name: '一个名字' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await shot(page, 'phone-users')
+    await users.getByRole('link', { name: '一个名字' }).tap()
+    await page.locator('.chat-head h1', { hasText: '一个名字' }).waitFor()
+    await shot(page, 'phone-chat')
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true)
+    await page.locator('.chat-head .name-edit button').tap()
+    await shot(page, 'phone-chat-edit')
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true)
+    await page.locator('.chat-head input').fill('')
+    await page.locator('.chat-head button[type=submit]').tap()
+    await page.locator('.chat-head h1', { hasText: user_id.slice(0, 5) }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+})
