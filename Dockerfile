@@ -34,7 +34,7 @@ COPY --from=build --chown=65532:65532 /image/own/ /
 COPY LICENSE /
 COPY --from=build /image/svc /svc
 
-# Inside a container loopback is nobody. Others need the token for all of it but the pretend WeChat's phone.
+# Inside a container loopback is nobody. Others need the token for all of it but the simulated WeChat's phone.
 # The last one spares the process a new start when it holds many accounts.
 ENV PATH=/ \
     HOME=/data \
@@ -53,6 +53,6 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["/svc", "health"
 # Last, since it changes most often. The version is the one of package.json, which scripts/image reads.
 ARG VERSION=unreleased
 LABEL org.opencontainers.image.title="svc" \
-      org.opencontainers.image.description="WeChat bot accounts as tools over REST, with a pretend WeChat built in" \
+      org.opencontainers.image.description="WeChat bot accounts as tools over REST, with a simulated WeChat built in" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version="$VERSION"

@@ -295,7 +295,7 @@ finish() {
       next="$(word "$to/svc") openapi --sandbox"
       ;;
   esac
-  say "Try it, with a pretend WeChat: $next"
+  say "Try it, with a simulated WeChat: $next"
 }
 
 # As one word of a command.

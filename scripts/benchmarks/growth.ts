@@ -9,7 +9,7 @@ const answers = 9
 export const growth: Benchmark = {
   name: 'growth',
   compares:
-    'one service that starts empty, beside a pretend WeChat in a process of its own: sessions logged in one after the other through the login tool; then ms from before a user writes until a waiting recv over REST has been read to its end, 16 callers sending meanwhile; the same while logins wait, and while recv calls of sessions where nothing happens wait. Needs a limit of open files of some 12,000 (ulimit -n).',
+    'one service that starts empty, beside a simulated WeChat in a process of its own: sessions logged in one after the other through the login tool; then ms from before a user writes until a waiting recv over REST has been read to its end, 16 callers sending meanwhile; the same while logins wait, and while recv calls of sessions where nothing happens wait. Needs a limit of open files of some 12,000 (ulimit -n).',
   async run({ quick, note }) {
     const sessions = Number(process.env.GROWTH_SESSIONS ?? (quick ? 300 : 5000))
     const waitingLogins = Math.ceil(sessions / 5)
@@ -108,7 +108,7 @@ interface Phone extends AsyncDisposable {
   polls(): Promise<number>
 }
 
-/** `svc sandbox`: the pretend WeChat alone. */
+/** `svc sandbox`: the simulated WeChat alone. */
 async function startPhone(dir: string): Promise<Phone> {
   const child = Bun.spawn(
     [process.execPath, 'src/main.ts', 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', dir],
@@ -122,7 +122,7 @@ async function startPhone(dir: string): Promise<Phone> {
       const url = /phone on (\S+?)\/phone/.exec(said)?.[1]
       if (url) ready.resolve(url)
     }
-    ready.reject(new Error(`the pretend WeChat ended: ${said}`))
+    ready.reject(new Error(`the simulated WeChat ended: ${said}`))
   })()
   const url = await ready.promise
   return {

@@ -1,4 +1,4 @@
-/** The conversation itself: what a user does with a new svc, through its doors and the pretend phone. */
+/** The conversation itself: what a user does with a new svc, through its doors and the simulated phone. */
 import { readFile } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import { type Json, logIn, type Service } from '../../test/support/service.ts'

@@ -19,4 +19,4 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
 
 /** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */
 export const forgottenSandbox = (command: Command): string =>
-  againFlags(command) === '' ? 'For the pretend WeChat add --sandbox.' : ''
+  againFlags(command) === '' ? 'For the simulated WeChat add --sandbox.' : ''

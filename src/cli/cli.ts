@@ -14,17 +14,17 @@ import { NobodyReads, terminal, writeOut } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
-  svc --sandbox            starts the service with a pretend WeChat: scan, write, answer;
+  svc --sandbox            starts the service with a simulated WeChat: scan, write, answer;
                            with an account in it, shows how things stand
 With WeChat itself:
   svc                      starts the service, shows the QR code to scan, and waits
                            for the first message (options as of svc openapi);
                            with an account, shows how things stand
-Then, in another terminal (with the pretend WeChat add --sandbox to each):
+Then, in another terminal (with the simulated WeChat add --sandbox to each):
   svc recv --follow        what people write, as they write it
   svc users                who has written, and may be answered
   svc send USER "Hello!"   answers one of them
-For programs: svc openapi serves all of it over HTTP (svc openapi --sandbox: pretended).
+For programs: svc openapi serves all of it over HTTP (svc openapi --sandbox: simulated).
 
 svc <command> --help shows what a command takes, with examples. Every option of the
 service can also be set by an environment variable, as its help says.

@@ -79,7 +79,7 @@ function headingOf(count: number, limit: number): string {
   return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
 }
 
-/** The pretend WeChat of the directory, if it runs: for one prompt none is started. */
+/** The simulated WeChat of the directory, if it runs: for one prompt none is started. */
 async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
   const { joinSandbox } = await import('../sandbox/sandbox.ts')
   const running = await joinSandbox(join(config.basePath, dataFiles.sandbox))

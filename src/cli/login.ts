@@ -71,7 +71,7 @@ export function loginPrinter(
       await write(
         phoneUrl === undefined
           ? 'Scan this code with WeChat on the phone.\n'
-          : `Scan this code on the pretend phone: open ${phoneUrl} and press "Scan and agree".\n`,
+          : `Scan this code on the simulated phone: open ${phoneUrl} and press "Scan and agree".\n`,
       )
       said = 'waiting'
     }
@@ -104,13 +104,13 @@ function drawnCode(text: string, colours: Colours): string {
   return lines.map(line => `\u001b[38;5;16;48;5;231m${line}\u001b[0m`).join('\n')
 }
 
-/** Why a login that ended without a session did; `pretended`: on the simulated phone. */
-export function loginFailure({ notice, session, status }: LoginStatus, pretended: boolean): SvcError {
+/** Why a login that ended without a session did; `sandboxed`: on the simulated phone. */
+export function loginFailure({ notice, session, status }: LoginStatus, sandboxed: boolean): SvcError {
   const isUnanswered = status === 'waiting' || status === 'scaned'
   const how =
     status === 'need_verifycode'
       ? 'Type it in a terminal, or write it to the standard input, left open, when it asks.'
-      : status === 'already_bound' && pretended
+      : status === 'already_bound' && sandboxed
         ? 'On the phone press Add under People, then log in again and scan as that person.'
         : 'Log in again for a new code.'
   return new SvcError(

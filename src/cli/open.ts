@@ -19,7 +19,7 @@ export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
   (await lookAround(basePath)).state === 'missing'
 
 /**
- * Opens the data directory for a command; `stack` closes it. With `--sandbox` the pretend WeChat that runs for the
+ * Opens the data directory for a command; `stack` closes it. With `--sandbox` the simulated WeChat that runs for the
  * directory is used, or one is run as long as the command.
  *
  * @throws SvcError `invalid_arguments` for a directory of another kind, `store_unavailable`

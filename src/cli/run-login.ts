@@ -59,8 +59,8 @@ export async function runLogin(run: ToolRun): Promise<void> {
   if (call.cutBy) line.cutBy = call.cutBy
 }
 
-function next(status: LoginStatus, again: string, pretended: boolean): string {
-  const where = pretended ? 'on the phone' : 'in WeChat'
+function next(status: LoginStatus, again: string, sandboxed: boolean): string {
+  const where = sandboxed ? 'on the phone' : 'in WeChat'
   const said =
     status.notice === 'already_connected'
       ? 'The session is connected already; --force logs it in again.'

@@ -100,7 +100,7 @@ export async function serveOpenApi(
   await Promise.all([mcp.close(graceMs), server.stop(graceMs), panel?.stop()])
 }
 
-/** `svc sandbox`: the pretend WeChat alone, for several processes. */
+/** `svc sandbox`: the simulated WeChat alone, for several processes. */
 export async function serveSandbox(config: Config): Promise<void> {
   const log = createLog(config.logLevel)
   const stopping = stopSignal()

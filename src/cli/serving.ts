@@ -152,20 +152,16 @@ export async function listenMain(config: Config, fetch: ServeOptions['fetch']): 
   try {
     return await serve({ hostname: host, port, socket, fetch })
   } catch (error) {
-    throw socketError(socket, error)
+    const hint = socketHints[errorCodeOf(error) ?? ''] ?? 'Choose a folder you may write to.'
+    throw unserved(socket, error, hint, '--socket')
   }
 }
 
-function socketError(socket: string, error: unknown): unknown {
-  const code = errorCodeOf(error)
-  return code === undefined
+/** What cannot be served, and why; an error that no system call gave stays as it is. */
+const unserved = (what: string, error: unknown, hint: string, field?: string): unknown =>
+  errorCodeOf(error) === undefined
     ? error
-    : new SvcError('internal', `${socket} cannot be served: ${reasonOf(error)}`, {
-        field: '--socket',
-        hint: socketHints[code] ?? 'Choose a folder you may write to.',
-        cause: error,
-      })
-}
+    : new SvcError('internal', `${what} cannot be served: ${reasonOf(error)}`, { field, hint, cause: error })
 
 const socketHints: Readonly<Record<string, string>> = {
   EADDRINUSE: 'Use the service that listens there, or choose another path.',
@@ -191,20 +187,17 @@ export async function listen(
 
 /** A failed bind as one clear line; anything else as it is. */
 export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
-  const { code = '', syscall } = error as { code?: string; syscall?: string }
-  const failed = (what: string, hint: string) => new SvcError('internal', what, { hint, cause: error })
-  if (code === 'EADDRINUSE')
-    return failed(`port ${port} on ${host} is in use`, `Choose another with ${flag}, or 0 for a free one.`)
+  const code = errorCodeOf(error) ?? ''
+  const own = `port ${port} on ${host}`
+  if (code === 'EADDRINUSE') return unserved(own, error, `Choose another with ${flag}, or 0 for a free one.`)
   if (code === 'EACCES' || code === 'EPERM')
-    return failed(
-      `this user has no right to port ${port} on ${host}`,
-      `Choose a port above 1023 with ${flag}.`,
-    )
+    return unserved(own, error, `Choose a port above 1023 with ${flag}.`)
   // Of a name that cannot be resolved Bun gives whatever code came last, as of a file that is not there.
-  const isNoAddress = code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL' || syscall === 'listen'
+  const isListen = error instanceof Error && 'syscall' in error && error.syscall === 'listen'
+  const isNoAddress = isListen || code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'
   if (!isNoAddress || code === 'EMFILE' || code === 'ENFILE') return error
-  return failed(
-    `${host} is not an address of this machine`,
-    'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
-  )
+  return new SvcError('internal', `${host} is not an address of this machine`, {
+    hint: 'Choose another with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for everybody.',
+    cause: error,
+  })
 }

@@ -351,7 +351,7 @@ export const optionTable: readonly OptionSpec[] = [
     flag: '--sandbox',
     default: '0',
     shownDefault: 'off',
-    help: 'run against the built-in pretend WeChat with its simulated phone',
+    help: 'run against the built-in simulated WeChat with its simulated phone',
     commands: [...working, 'setup'],
     ...onOff,
   }),

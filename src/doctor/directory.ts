@@ -5,6 +5,7 @@ import { join, relative } from 'node:path'
 import process from 'node:process'
 import { takeOver } from '../inspect/advised-commands.ts'
 import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { counted, listed } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -33,7 +34,10 @@ export async function examineDirectory(patient: Patient): Promise<Found[]> {
         'Choose a new or an empty folder with --base-path.',
       ),
     ]
-  const folders = [...sessions.sessions.map(({ name }) => name), ...(place.isSandbox ? ['sandbox'] : [])]
+  const folders = [
+    ...sessions.sessions.map(({ name }) => name),
+    ...(place.isSandbox ? [dataFiles.sandbox] : []),
+  ]
   const entries = await walk(
     dir,
     place.entries.map(({ name }) => name).filter(name => isOurFile(name) || folders.includes(name)),

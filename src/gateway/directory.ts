@@ -19,7 +19,7 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
 
 /**
  * A directory belongs either to real accounts or to the sandbox, for good: mixing them would poll WeChat with
- * pretend tokens, or show a pretend user to a real bot. It is made when it is not there.
+ * the sandbox's tokens, or show its users to a real bot. It is made when it is not there.
  *
  * @throws SvcError `invalid_arguments` for the wrong kind, `store_unavailable` when it cannot be used or is a newer
  *   version's
@@ -55,7 +55,7 @@ export async function claimDirectory(
       })
     }
     if (!sandbox && isSandbox) {
-      // With a session in it that would give the pretend one to WeChat.
+      // With a session in it that would give the sandbox's one to WeChat.
       const back =
         sessions === 0
           ? ` For real accounts here, move away ${join(basePath, dataFiles.sandbox)} once nothing uses it.`

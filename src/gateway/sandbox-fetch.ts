@@ -34,7 +34,7 @@ export class SandboxClock implements Clock {
 }
 
 /**
- * `fetch` to the pretend WeChat at `url`, whose failures name it as what it is. That it is gone is told once, until it is
+ * `fetch` to the simulated WeChat at `url`, whose failures name it as what it is. That it is gone is told once, until it is
  * there again. `clock` follows the one there.
  */
 export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
@@ -51,10 +51,10 @@ export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: Sandbo
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error
-      const failed = networkError(error, undefined, 'the pretend WeChat', { hint })
+      const failed = networkError(error, undefined, 'the simulated WeChat', { hint })
       if (failed.neverSent && !told) {
         told = true
-        log.warn(`the pretend WeChat is not there. ${hint}`)
+        log.warn(`the simulated WeChat is not there. ${hint}`)
       }
       throw failed
     }

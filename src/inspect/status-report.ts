@@ -1,4 +1,6 @@
 /** A data directory at a glance, for `svc status`: who polls, which sessions are connected, what waits. */
+
+import { dataFiles } from '../model/data-files.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { newerStore } from './advised-commands.ts'
@@ -69,9 +71,9 @@ export async function readStatus(options: {
   const place = await lookAround(basePath, sandbox)
   if (place.state === 'unreadable') told(basePath)(place.error)
   const [polling, sight, seen] = await Promise.all([
-    lookAtPolling(basePath, clock).catch(told('.poll.lock')),
+    lookAtPolling(basePath, clock).catch(told(dataFiles.pollLock)),
     lookAtSessions(place).catch(told('sessions')),
-    readStoreStats(basePath).catch(told('messages.db')),
+    readStoreStats(basePath).catch(told(dataFiles.store)),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
   // Of its messages nothing is known.

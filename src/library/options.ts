@@ -19,9 +19,9 @@ export interface SvcOptions {
   upstreamUrl?: string
   /** Media CDN; WeChat's by default. */
   cdnUrl?: string
-  /** Use the pretend WeChat of the data directory: the one that runs already, else one of this program's. */
+  /** Use the simulated WeChat of the data directory: the one that runs already, else one of this program's. */
   sandbox?: boolean
-  /** Use the pretend WeChat that runs at this address. */
+  /** Use the simulated WeChat that runs at this address. */
   sandboxUrl?: string
   /** Where `download` saves without `save_dir`, and where relative paths lead; `<basePath>/media` by default. */
   mediaRoot?: string

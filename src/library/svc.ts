@@ -354,7 +354,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 /** The names by which a program knows the options that a directory may be wrong for. */
 const called = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
 
-/** The pretend WeChat in use, and how it ends when it is this program's. */
+/** The simulated WeChat in use, and how it ends when it is this program's. */
 interface UsedSandbox {
   url: string
   stop?: () => Promise<void>

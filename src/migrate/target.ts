@@ -68,7 +68,7 @@ const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
 const isSandbox = (into: string) =>
   badArgument('--base-path', `${into} belongs to the sandbox`, {
-    hint: 'Real accounts and pretend ones never mix: choose another folder.',
+    hint: 'Real accounts and those of the sandbox never mix: choose another folder.',
   })
 
 /** Nothing in the source is to change, so the target cannot lie in it. */

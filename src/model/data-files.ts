@@ -22,3 +22,14 @@ export const dataFiles = {
 /** Whether a folder of this name may be a session's. */
 export const isSessionFolder = (name: string): boolean =>
   !name.startsWith('.') && name !== dataFiles.media && name !== dataFiles.sandbox
+
+/** Folders that Windows keeps for devices. */
+const devices = /^(con|prn|aux|nul|(com|lpt)[0-9¹²³])$/
+
+/** Whether a folder of this name, or of one that a system takes for it, cannot be a session's. */
+export function isReservedName(name: string): boolean {
+  const lower = name.toLowerCase()
+  const [stem = ''] = lower.split('.')
+  const own: readonly string[] = [dataFiles.media, dataFiles.sandbox, dataFiles.apiToken]
+  return lower.startsWith(dataFiles.store) || own.includes(stem) || devices.test(stem)
+}

@@ -1,6 +1,7 @@
 /** Sessions (messaging accounts), their credentials, the right to answer a user, and logging in. */
 
 import { type Static, Type } from '@sinclair/typebox'
+import { isReservedName } from './data-files.ts'
 import { SvcError } from './error.ts'
 import { flag, integer, oneOf, optional, text } from './shapes.ts'
 
@@ -203,7 +204,6 @@ export interface LoginRequest {
 /** The session that the empty name means. */
 export const defaultSessionName = 'default'
 
-const reserved = /^(media|sandbox|messages\.db.*|api_token|con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?$/i
 const pattern = /^[\p{L}\p{M}\p{N}_-][\p{L}\p{M}\p{N}._-]*$/u
 
 /**
@@ -224,7 +224,7 @@ export function sessionName(input: string): string {
   if (name.startsWith('.')) throw bad('starts with a dot')
   if (name.endsWith('.')) throw bad('ends with a dot, which some file systems drop')
   if (!pattern.test(name)) throw bad('has a character that is not a letter, digit, ".", "_" or "-"')
-  if (reserved.test(name)) throw bad('is reserved')
+  if (isReservedName(name)) throw bad('is reserved')
   return name
 }
 

@@ -1,4 +1,4 @@
-/** What every part of the pretend world stands on: its file, its time, its switches, and who waits for what. */
+/** What every part of the simulated world stands on: its file, its time, its switches, and who waits for what. */
 import type { Clock } from '../platform/clock.ts'
 import { FreeSpace, usualKeepFreeBytes } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'

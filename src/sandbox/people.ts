@@ -4,7 +4,7 @@ import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
 
-/** A WeChat user of the pretend world. */
+/** A WeChat user of the simulated world. */
 export interface User {
   id: string
   name: string

@@ -1,7 +1,7 @@
 /**
  * The world on disk: one SQLite file, and every change is in it before the answer goes out. Reads go to it too, so
  * there is no second copy in memory that a kill -9 could lose. WAL with synchronous=NORMAL: a dead process loses
- * nothing, a power cut may lose the last moments, which is enough for a pretend WeChat and ten times as fast as FULL.
+ * nothing, a power cut may lose the last moments, which is enough for a simulated WeChat and ten times as fast as FULL.
  */
 import { join } from 'node:path'
 import { isSvcError, SvcError } from '../model/error.ts'

@@ -58,7 +58,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
   }
 }
 
-/** Pretend data, but a foreign web page has no business here: not by DNS rebinding, not by a form. */
+/** The data are simulated, but a foreign web page has no business here: not by DNS rebinding, not by a form. */
 function refuseStrangers(request: Request, url: URL): void {
   const host = url.hostname
   const loopback =

@@ -1,5 +1,5 @@
 /**
- * A pretend WeChat: iLink API, CDN and a simulated phone in one fetch handler, its world kept in one folder. One
+ * A simulated WeChat: iLink API, CDN and a simulated phone in one fetch handler, its world kept in one folder. One
  * process runs it per folder; the others read its address there and use it.
  */
 import { join } from 'node:path'
@@ -24,14 +24,14 @@ export interface SandboxOptions {
   keepFreeBytes?: number
 }
 
-/** A pretend WeChat without a socket. */
+/** A simulated WeChat without a socket. */
 export interface Sandbox {
   fetch(request: Request): Promise<Response>
   readonly world: World
   close(): Promise<void>
 }
 
-/** The pretend WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
+/** The simulated WeChat as a handler; for one process at a time. @throws Error when its world cannot be opened */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const world = await openWorld(options)
   const { log } = options
@@ -76,7 +76,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** A pretend WeChat that listens. */
+/** A simulated WeChat that listens. */
 export interface RunningSandbox {
   /** `http://host:port`, as this machine reaches it: upstream address, with `/c2c` the CDN, with `/phone` the phone. */
   readonly url: string
@@ -88,7 +88,7 @@ const addressFile = 'address'
 const lockFile = '.lock'
 
 /**
- * Runs the folder's pretend WeChat and says in the folder where.
+ * Runs the folder's simulated WeChat and says in the folder where.
  *
  * @throws SvcError `store_unavailable` when another process runs it; Error with `code` EADDRINUSE … when it cannot listen
  */

@@ -1,4 +1,4 @@
-/** The pretend world, whole: people, logins, messages both ways, media, faults, switches, time. */
+/** The simulated world, whole: people, logins, messages both ways, media, faults, switches, time. */
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Core } from './core.ts'

@@ -8,7 +8,7 @@ import { setAside, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import { type Sessions, serialized } from './sessions.ts'
-import { TurnCache } from './turn-cache.ts'
+import { TickCache } from './tick-cache.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
 export interface Inbound {
@@ -55,7 +55,7 @@ export class Contexts {
   readonly #sessions: Sessions
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
-  readonly #known = new TurnCache<Users>()
+  readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
   /** By user, sessions whose file has named them; sessions of which that is known, with their bot; those still to be read. */
   readonly #holders = new Map<string, Set<string>>()

@@ -21,7 +21,7 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Found, folderNames, JsonFiles, type JsonObject, smallFile, told } from './json-file.ts'
 import { Roll } from './roll.ts'
-import { TurnCache } from './turn-cache.ts'
+import { TickCache } from './tick-cache.ts'
 
 export interface SessionRecord {
   name: string
@@ -58,8 +58,8 @@ export class Sessions {
     folder => this.#read(folder, false),
     record => this.onListed?.(record),
   )
-  readonly #listed = new TurnCache<Promise<readonly SessionRecord[]>>()
-  readonly #defaults = new TurnCache<Promise<string | undefined>>()
+  readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
+  readonly #defaults = new TickCache<Promise<string | undefined>>()
   /** Folders already complained about. */
   readonly #warned = new Set<string>()
 

@@ -133,7 +133,7 @@ export function installTests(release: string, folder: string): void {
             `svc ${pkg.version} is in ${to}/svc`,
             `${to} is not on the PATH. To have it there in new terminals:`,
             `  echo 'export PATH="${to}:$PATH"' >> ~/.zshrc`,
-            `Try it, with a pretend WeChat: ${to}/svc openapi --sandbox`,
+            `Try it, with a simulated WeChat: ${to}/svc openapi --sandbox`,
             '',
           ].join('\n'),
         })
@@ -161,7 +161,7 @@ export function installTests(release: string, folder: string): void {
         0,
         [
           `svc ${pkg.version} is in ${target}/svc`,
-          'Try it, with a pretend WeChat: svc openapi --sandbox',
+          'Try it, with a simulated WeChat: svc openapi --sandbox',
           '',
         ],
       ])

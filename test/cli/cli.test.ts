@@ -137,13 +137,13 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(
       await svc([...args, '-p', port, '--sandbox-port', '0']),
       1,
-      `port ${port} on 127.0.0.1 is in use`,
+      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
       '--port',
     )
     expectOneLine(
       await svc([...args, '-p', '0', '--sandbox-port', port]),
       1,
-      `port ${port} on 127.0.0.1 is in use`,
+      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
       '--sandbox-port',
     )
   })
@@ -153,7 +153,11 @@ describe('what cannot be served is one line and status 1', () => {
     const port = String(taken.port)
     const env = { SVC_PORT: port, SVC_ADMIN_PORT: port }
     const dir = join(home, 'admin-alone')
-    expectOneLine(await svc(['admin', '-d', dir], { env }), 1, `port ${port} on 127.0.0.1 is in use`)
+    expectOneLine(
+      await svc(['admin', '-d', dir], { env }),
+      1,
+      `port ${port} on 127.0.0.1 cannot be served: it is in use`,
+    )
     // Over stdio nothing listens on the usual --port; this address is nobody's, so the panel's is never taken.
     expectOneLine(
       await svc(['mcp', '-t', 'stdio', '-d', dir, '--host', '192.0.2.1', '--admin-port', '8000']),

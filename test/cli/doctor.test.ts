@@ -375,8 +375,8 @@ describe('svc health', () => {
     expect(await said(free)).toBe(
       `unhealthy: nothing listens there (http://127.0.0.1:${free}); to start it: svc openapi --port ${free}. One that listens elsewhere is named with --port.\n`,
     )
-    const pretended = await svc(['health', '--sandbox', '-p', String(free)])
-    expect(pretended.stdout).toContain(`to start it: svc openapi --sandbox --port ${free}. `)
+    const sandboxed = await svc(['health', '--sandbox', '-p', String(free)])
+    expect(sandboxed.stdout).toContain(`to start it: svc openapi --sandbox --port ${free}. `)
     const named = await svc(['health', '-d', '/x y', '-p', String(free)])
     expect(named.stdout).toContain(`to start it: svc openapi -d '/x y' --port ${free}. `)
     const elsewhere = await svc(['health', '--url', `http://127.0.0.1:${free}`])

@@ -40,7 +40,7 @@ describe('login', () => {
     await t.phone('switches', { verify_code: 'on' })
     await using screen = svcOnTerminal(on(t, 'login', 'work'), { home })
     await screen.until(
-      /█▀▀▀▀▀█[\s\S]*https:\/\/\S+qrcode=\S+[\s\S]*Scan this code on the pretend phone: open http:\S+\/phone/,
+      /█▀▀▀▀▀█[\s\S]*https:\/\/\S+qrcode=\S+[\s\S]*Scan this code on the simulated phone: open http:\S+\/phone/,
     )
     expect(screen.screen()).toContain('\u001b[38;5;16;48;5;231m')
     expect(screen.text().match(/█▀▀▀▀▀█/g)).toHaveLength(3)
@@ -64,7 +64,7 @@ describe('login', () => {
     })
   })
 
-  test('the same person once more: the pretend phone has more of them, and how is said', async () => {
+  test('the same person once more: the simulated phone has more of them, and how is said', async () => {
     await using t = await fresh()
     await logIn(t)
     await using screen = svcOnTerminal(on(t, 'login', 'second'), { home, columns: 200 })
@@ -272,7 +272,7 @@ describe('svc alone', () => {
     })
     await using screen = svcOnTerminal(['--sandbox', '--port', '0', '--sandbox-port', '0'], empty)
     const [, phone] = await screen.until(
-      /1\. Log in\n[\s\S]*Scan this code on the pretend phone: open (\S+\/phone) /,
+      /1\. Log in\n[\s\S]*Scan this code on the simulated phone: open (\S+\/phone) /,
     )
     await post(`${phone}/scan`, { confirm: true })
     await screen.until(
@@ -313,7 +313,7 @@ describe('svc alone', () => {
     })
     expect((await screen.exited).status).toBe(1)
     expect(screen.text()).toMatch(
-      /port \d+ on 127\.0\.0\.1 is in use\. Choose another with --port, or 0 for a free one\./,
+      /port \d+ on 127\.0\.0\.1 cannot be served: it is in use\. Choose another with --port, or 0 for a free one\./,
     )
   })
 

@@ -540,7 +540,7 @@ describe('alone', () => {
   test('where there is no session a newcomer is told of --sandbox; not one who names a directory', async () => {
     const newcomer = join(home, 'newcomer')
     await mkdir(newcomer)
-    const advice = 'For the pretend WeChat add --sandbox.'
+    const advice = 'For the simulated WeChat add --sandbox.'
     for (const line of ['users', 'sessions', 'recv -t 0', 'send a@b hi'])
       expect((await svc(line.split(' '), { home: newcomer })).stderr).toEndWith(`${advice}\n`)
     expect((await svc(['users', '-d', join(newcomer, 'data')], { home: newcomer })).stderr).toBe(
@@ -556,7 +556,7 @@ describe('alone', () => {
       JSON.parse((await svc(args('recv', ...more), { home })).stdout).map((one: Json) => one.text)
     await using sandbox = await startService({ dir: alone })
     await logIn(sandbox)
-    // From here on the service is gone, and only its pretend WeChat stays, run by a process of its own.
+    // From here on the service is gone, and only its simulated WeChat stays, run by a process of its own.
     await sandbox.kill('SIGTERM')
     await using phone = await sandboxAlone(alone, home)
     expect(await recv('--timeout', '0')).toEqual([])

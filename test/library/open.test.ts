@@ -72,7 +72,7 @@ describe('open', () => {
     expect(t.requests('getupdates')).toBe(1)
   })
 
-  test('with sandbox: true a program has a pretend WeChat of its own, shared by the next one', async () => {
+  test('with sandbox: true a program has a simulated WeChat of its own, shared by the next one', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
     try {
       await using svc = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })

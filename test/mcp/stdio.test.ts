@@ -145,7 +145,9 @@ test('the port of the phone is any free one where the usual one is taken, unless
   expect(free).toMatchObject({ code: 0, stdout: '' })
   expect(free.stderr).toMatch(/phone on http:\/\/127\.0\.0\.1:(?!8001\/)\d+\/phone/)
   expect(chosen.code).toBe(1)
-  expect(chosen.stderr).toContain('port 8001 on 127.0.0.1 is in use. Choose another with --sandbox-port')
+  expect(chosen.stderr).toContain(
+    'port 8001 on 127.0.0.1 cannot be served: it is in use. Choose another with --sandbox-port',
+  )
 })
 
 describe('the end', () => {

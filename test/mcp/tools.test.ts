@@ -35,7 +35,7 @@ const ways: readonly Way[] = [
   ['sse', 'sdk1'],
 ]
 
-/** A client that is connected on this way, and the pretend WeChat behind the service. */
+/** A client that is connected on this way, and the simulated WeChat behind the service. */
 async function over(
   [transport, kind]: Way,
   use: (client: McpClient, sandbox: TestSandbox) => Promise<void>,

@@ -18,7 +18,7 @@ describe('a file of 1 GiB', () => {
     'goes up and comes down with equal bytes, in bounded memory',
     async () => {
       const dir = await mkdtemp(join(tmpdir(), 'svc-large-'))
-      // Next door, so that the pretend WeChat's memory is not counted as ours.
+      // Next door, so that the simulated WeChat's memory is not counted as ours.
       const sandbox = Bun.spawn(
         [process.execPath, main, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', dir],
         { stdout: 'pipe', stderr: 'ignore' },

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { folderNames, smallFile } from '../../src/state/json-file.ts'
-import { TurnCache } from '../../src/state/turn-cache.ts'
+import { TickCache } from '../../src/state/tick-cache.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -65,8 +65,8 @@ test('a small file is seen as it is: absent, there, replaced, gone', async () =>
   expect(file()).toBeUndefined()
 })
 
-test('one look serves a turn of the event loop; the next turn, and whoever comes after a change, looks anew', async () => {
-  const cache = new TurnCache<number>()
+test('one look serves a tick of the event loop; the next tick, and whoever comes after a change, looks anew', async () => {
+  const cache = new TickCache<number>()
   let looks = 0
   const look = () => cache.get('', () => ++looks)
   expect([look(), look()]).toEqual([1, 1])
@@ -78,7 +78,7 @@ test('one look serves a turn of the event loop; the next turn, and whoever comes
 })
 
 test('a look that fails is not kept', () => {
-  const cache = new TurnCache<number>()
+  const cache = new TickCache<number>()
   expect(() =>
     cache.get('', () => {
       throw new Error('no')

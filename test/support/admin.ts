@@ -1,4 +1,4 @@
-/** The panel's door on a real port over a real gateway and the pretend WeChat; its pages are a few files of the test's. */
+/** The panel's door on a real port over a real gateway and the simulated WeChat; its pages are a few files of the test's. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -101,7 +101,7 @@ export function svcOnTerminal(
   }
 }
 
-/** A pretend WeChat that a process of its own runs. */
+/** A simulated WeChat that a process of its own runs. */
 export interface AloneSandbox extends AsyncDisposable {
   /** A user writes. */
   say(text: string): Promise<void>

@@ -1,4 +1,4 @@
-/** A real gateway on a temporary folder against the pretend WeChat, for one test. */
+/** A real gateway on a temporary folder against the simulated WeChat, for one test. */
 
 import { Database } from 'bun:sqlite'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** Programs that use the library on one data directory, against the pretend WeChat. */
+/** Programs that use the library on one data directory, against the simulated WeChat. */
 
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

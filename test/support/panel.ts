@@ -1,5 +1,5 @@
 /**
- * The admin panel as a person has it: a gateway, the pretend WeChat, the panel on a socket of its own, and a browser.
+ * The admin panel as a person has it: a gateway, the simulated WeChat, the panel on a socket of its own, and a browser.
  * The tests of a file share the browser, each with contexts of its own, and one build of the panel.
  */
 import { afterAll } from 'bun:test'

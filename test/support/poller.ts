@@ -1,4 +1,4 @@
-/** A poller alone against the pretend WeChat, whose requests and commits the test can hold up. */
+/** A poller alone against the simulated WeChat, whose requests and commits the test can hold up. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** A pretend WeChat on a socket of 127.0.0.1, with its folder, for one test. Everything goes over HTTP, as in life. */
+/** A simulated WeChat on a socket of 127.0.0.1, with its folder, for one test. Everything goes over HTTP, as in life. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

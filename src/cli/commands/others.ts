@@ -160,7 +160,7 @@ const specs: readonly CommandSpec[] = [
     config: 'openapi',
     examples: [
       ['svc openapi', 'for programs on this machine, at http://127.0.0.1:8000'],
-      ['svc openapi --sandbox --admin-port 8080', 'with a pretend WeChat, and the panel'],
+      ['svc openapi --sandbox --admin-port 8080', 'with a simulated WeChat, and the panel'],
       ['svc openapi --host 0.0.0.0', 'for other machines, with a token that is made for it'],
     ],
     async run(command) {
@@ -209,9 +209,9 @@ const specs: readonly CommandSpec[] = [
   },
   {
     words: 'sandbox',
-    summary: 'run only the pretend WeChat, for several processes to share',
+    summary: 'run only the simulated WeChat, for several processes to share',
     about:
-      'Run only the pretend WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
+      'Run only the simulated WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
     config: 'sandbox',
     own: {
       host: 'address to bind; open to whoever reaches it, but the phone answers this machine alone (127.0.0.1)',
@@ -275,7 +275,7 @@ const specs: readonly CommandSpec[] = [
         .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
         .option(
           '--sandbox',
-          'for a service with the pretend WeChat, which answers like any other [SVC_SANDBOX]',
+          'for a service with the simulated WeChat, which answers like any other [SVC_SANDBOX]',
         ),
     json: 'print one JSON object',
     examples: [
@@ -327,7 +327,7 @@ const specs: readonly CommandSpec[] = [
       named(command).option('--print', 'only show the unit or property list, and change nothing'),
     examples: [
       ['sudo svc service install --user svc --admin-port 8080', 'for the machine, with the panel'],
-      ['svc service install --sandbox', 'yours, with the pretend WeChat'],
+      ['svc service install --sandbox', 'yours, with the simulated WeChat'],
       ['svc service install --print --system', 'the unit, for a package or to put it in place by hand'],
     ],
     run: async command => (await import('../service.ts')).runInstall(command, command.opts<NameFlags>()),
@@ -406,7 +406,7 @@ const specs: readonly CommandSpec[] = [
         .option('--force', 'replace or remove an entry of that name although svc did not write it'),
     examples: [
       ['svc setup claude-code', 'for all projects of this user'],
-      ['svc setup cursor --print --sandbox', 'only look, with the pretend WeChat'],
+      ['svc setup cursor --print --sandbox', 'only look, with the simulated WeChat'],
       ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'a service that runs, as svc openapi'],
       ['svc setup claude-code --remove', 'take it out again'],
     ],
