@@ -12,7 +12,7 @@ import { unsent, unsentAt } from './kept.ts'
 import type { Line } from './lines.ts'
 import { preview } from './message-summary.ts'
 import { hrefOf, type Place } from './place.ts'
-import { RightBadge, rightOf } from './reply-permission.tsx'
+import { isShort, RightBadge, rightOf } from './reply-permission.tsx'
 import type { Search } from './search.ts'
 import { around, Marked } from './text.tsx'
 
@@ -54,7 +54,7 @@ interface ConversationLineProps {
 function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
   const { session, user_id, last_message, unread } = one
   const several = (sessions.value?.length ?? 0) > 1
-  const badge = <RightBadge right={rightOf(session, user_id)} />
+  const right = rightOf(session, user_id)
   return (
     <Link
       class="conversation"
@@ -67,6 +67,7 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
       <span class="two">
         <span class="upper">
           <Who session={session} id={user_id} />
+          {several && <span class="session-tag cut">{session}</span>}
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
@@ -78,15 +79,9 @@ function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
           <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
             {preview(last_message)}
           </span>
-          {!several && badge}
+          {isShort(right) && <RightBadge right={right} />}
           <Unread count={unread} />
         </span>
-        {several && (
-          <span class="lower">
-            <span class="session-tag cut">{session}</span>
-            {badge}
-          </span>
-        )}
       </span>
     </Link>
   )

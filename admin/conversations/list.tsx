@@ -16,9 +16,7 @@ import { hrefOf, type Place } from './place.ts'
 import { Search } from './search.ts'
 import { useVirtual } from './virtual.ts'
 
-const heights = { head: 40, conversation: 72, hit: 84, more: 56 } as const
-/** With the account's name below. */
-const tallConversation = 92
+const heights = { head: 40, conversation: 68, hit: 84, more: 56 } as const
 
 export function List({ place }: { place: Place }) {
   const { q } = place
@@ -51,7 +49,6 @@ export function List({ place }: { place: Place }) {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
   }, [])
 
-  const several = (sessions.value?.length ?? 0) > 1
   const needle = typed.value.trim()
   const lines = useMemo(
     () => linesOf(all ?? [], needle, needle === '' ? undefined : found),
@@ -60,13 +57,7 @@ export function List({ place }: { place: Place }) {
   const list = useVirtual({
     count: lines.length,
     getScrollElement: () => scroller.current,
-    estimateSize: useCallback(
-      (index: number) => {
-        const { kind } = lines[index]!
-        return several && kind === 'conversation' ? tallConversation : heights[kind]
-      },
-      [lines, several],
-    ),
+    estimateSize: useCallback((index: number) => heights[lines[index]!.kind], [lines]),
     getItemKey: useCallback((index: number) => keyOf(lines[index]!), [lines]),
     overscan: 5,
     paddingEnd: 8,

@@ -30,6 +30,13 @@ export function rightOf(session: string, userId: string): Right {
   return answers <= 0 ? { kind: 'used' } : { kind: 'open', answers, until }
 }
 
+/** Little is left: whoever means to answer should know before the conversation is opened. */
+export const isShort = (right: Right): boolean =>
+  right.kind === 'used' ||
+  (right.kind === 'open' &&
+    right.until !== undefined &&
+    (right.until - exactly() < soonMs || right.answers <= fewAnswers))
+
 /** How much is left, as a badge; `full` says it in words. */
 export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
   if (right.kind !== 'open') {
@@ -45,9 +52,8 @@ export function RightBadge({ right, full }: { right: Right; full?: boolean }) {
   }
   const { answers, until } = right
   if (until === undefined) return null
-  const restMs = until - exactly()
-  const time = left(restMs)
-  const level = restMs < soonMs || answers <= fewAnswers ? 'warn' : 'good'
+  const time = left(until - exactly())
+  const level = isShort(right) ? 'warn' : 'good'
   const words = t('right.open_about', { time, count: answers })
   return (
     <span class={`badge right ${level}`} title={words}>

@@ -5,6 +5,7 @@ import { language, t } from '../i18n.ts'
 import { byTrouble, type Health, healthOf, looks, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
+import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 
@@ -35,21 +36,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
     <section aria-labelledby="accounts">
       <header class="section-head">
         <h2 id="accounts">{t('overview.accounts')}</h2>
-        {many && (
-          <label class="filter">
-            <span class="visually-hidden">{t('overview.filter')}</span>
-            <Icon name="search" size={18} />
-            <input
-              class="input"
-              type="search"
-              placeholder={t('overview.filter')}
-              value={wanted.value}
-              onInput={event => {
-                wanted.value = event.currentTarget.value
-              }}
-            />
-          </label>
-        )}
+        {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
         <Link class="button" href="/sessions">
           {t('overview.manage')}
         </Link>

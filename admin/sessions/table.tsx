@@ -4,6 +4,7 @@ import type { SessionWithUsers } from '../api.ts'
 import { language, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { now } from '../times.ts'
+import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { AccountMenu, HealthBadge, LastPoll } from './account.tsx'
@@ -33,19 +34,7 @@ export function AccountTable({ all, onRename, onLogout }: TableProps) {
   return (
     <section class="card account-table" aria-label={t('nav.sessions')}>
       <header>
-        <label class="filter">
-          <span class="visually-hidden">{t('overview.filter')}</span>
-          <Icon name="search" size={18} />
-          <input
-            class="input"
-            type="search"
-            placeholder={t('overview.filter')}
-            value={wanted.value}
-            onInput={event => {
-              wanted.value = event.currentTarget.value
-            }}
-          />
-        </label>
+        <FilterField label={t('overview.filter')} wanted={wanted} />
         {troubled.length > 0 && (
           <button type="button" class="button" onClick={() => choose(troubled.map(({ name }) => name))}>
             {t('sessions.choose_troubled', { count: troubled.length })}

@@ -1,0 +1,38 @@
+import { expect, test } from 'bun:test'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
+
+const hour = 3_600_000
+
+test.skipIf(!hasBrowser)(
+  'a conversation takes two lines, whatever there is to say of it, and tells of the right to answer when little is left',
+  async () => {
+    await using panel = await withPanel({ sessions: ['one', 'another'] })
+    const { sandbox, bots } = panel
+    await sandbox.say('first', { from: bots.get('one')!.user_id, to: bots.get('one')!.bot_id })
+    await panel.receive(1)
+    await panel.clock.advance(23 * hour)
+    await sandbox.advance(23 * hour)
+    await sandbox.say('second', { from: bots.get('another')!.user_id, to: bots.get('another')!.bot_id })
+    await panel.receive(1)
+    const page = await panel.open({ viewport: { width: 320, height: 700 } })
+    await page.clock.setFixedTime(Date.now() + 23 * hour)
+    await page.goto(`${panel.url}/conversations`)
+    const row = (text: string) => page.getByRole('listitem').filter({ hasText: text })
+    await row('second').waitFor()
+    const heights = await page
+      .locator('.list-row')
+      .evaluateAll(rows => rows.map(row => row.getBoundingClientRect().height))
+    expect(heights).toEqual([68, 68])
+    const isCut = await page
+      .locator('.conversation')
+      .evaluateAll(all => all.map(one => one.scrollHeight > one.clientHeight + 1))
+    expect(isCut).toEqual([false, false])
+    await row('first').locator('.badge.right.warn').waitFor()
+    expect(await row('second').locator('.badge.right').count()).toBe(0)
+    expect(await row('second').locator('.session-tag').innerText()).toBe('another')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  },
+)
