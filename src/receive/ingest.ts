@@ -5,7 +5,7 @@
  */
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
 import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
-import type { BotInfo } from '../model/session.ts'
+import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { SessionRecord, Sessions } from '../state/sessions.ts'
@@ -39,7 +39,9 @@ export interface Polled {
   cursor: string
   updates: Updates
   /** Monotonic: upstream held nothing back then. */
-  clearAt: number | undefined
+  clearAt?: number | undefined
+  /** How the session is by it; written with the cursor. */
+  marks?: Marks | undefined
   clock: Clock
   log: Log
 }
@@ -157,11 +159,11 @@ async function store(ports: BatchPorts, login: PolledLogin, polled: Polled, batc
 async function moved(
   ports: BatchPorts,
   login: PolledLogin,
-  { bot, cursor, updates }: Polled,
+  { bot, cursor, marks, updates }: Polled,
   { inbound, receivedAt }: Batch,
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
-  const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, now: receivedAt }
+  const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, marks, now: receivedAt }
   for (let renames = 0; renames < 10; renames++) {
     const { name } = login
     if ((await ports.commit({ ...batch, session: name })) === 'moved') {

@@ -12,7 +12,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { Greeting } from './greeting.ts'
-import { type BatchPorts, currentSession, ingest, type PolledLogin } from './ingest.ts'
+import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
@@ -170,7 +170,7 @@ export class SessionPoller implements PolledLogin {
     this.answered = true
     if (isILinkError(error, 'expired')) {
       await this.#works()
-      await this.#hear('refused')
+      await this.#mark(this.#judged('refused'))
       return this.#pause(retryAfterMs(this.#health.refusals))
     }
     loop.failures += 1
@@ -194,12 +194,18 @@ export class SessionPoller implements PolledLogin {
     loop.failingSince = undefined
     await this.#works()
     const heard = heardIn(updates)
-    if (heard) await this.#hear(heard)
+    const marks = heard && this.#judged(heard)
     loop.holdMs = updates.nextHoldMs ?? loop.holdMs
     const { cursor: before } = loop
     const hasMessages = updates.messages.length > 0
-    if (hasMessages || (updates.cursor !== undefined && updates.cursor !== before)) {
-      const committed = await this.#commit(loop, updates, loop.clearAt)
+    const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
+    // Whoever reads a message finds the session well; an idle poll's two changes of the file are one write.
+    if (hasMessages || !isNew) await this.#mark(marks)
+    if (isNew) {
+      const committed = await this.#commit(loop, updates, {
+        clearAt: loop.clearAt,
+        ...(!hasMessages && { marks }),
+      })
       if (committed === undefined) return false
       loop.cursor = committed
     }
@@ -270,27 +276,27 @@ export class SessionPoller implements PolledLogin {
   #commit(
     { bot, cursor }: Pick<Loop, 'bot' | 'cursor'>,
     updates: Updates,
-    clearAt?: number,
+    more: Pick<Polled, 'clearAt' | 'marks'> = {},
   ): Promise<string | undefined> {
     const { clock, log } = this.#runtime
-    return ingest(this.#ports, this, { bot, cursor, updates, clearAt, clock, log }, this.#run.stopping)
+    return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run.stopping)
   }
 
   /** Notes that upstream lets the poll under way wait, unless it is over by then. */
   async #held(over: AbortSignal): Promise<void> {
     await this.#runtime.clock.sleep(acceptedMs, over)
-    if (!over.aborted) await this.#hear('held')
+    if (!over.aborted) await this.#mark(this.#judged('held'))
   }
 
-  /** What a poll has brought changes how the session is, and answers who asked; both is written where all look. */
-  async #hear(heard: Heard): Promise<void> {
+  /** What a poll has brought changes how the session is, and answers who asked. @returns what of it is to be written */
+  #judged(heard: Heard): Marks | undefined {
     const { clock, log } = this.#runtime
     const before = this.#health
     this.#health = healthAfter(before, heard)
     const { bare, standing, whole } = this.#health
     const isAnswer = this.#question !== undefined
     this.#question = undefined
-    if (standing === before.standing && whole === before.whole && !isAnswer) return
+    if (standing === before.standing && whole === before.whole && !isAnswer) return undefined
     if (standing !== before.standing) {
       if (standing === 'connected') log.info('session works again')
       else if (standing === 'expired')
@@ -301,13 +307,13 @@ export class SessionPoller implements PolledLogin {
       }
     }
     const at = clock.now()
-    await this.#mark({
+    return {
       expired_at: standing === 'expired' ? at : undefined,
       lapsed_at: standing === 'lapsed' ? at : undefined,
       idle_at: whole ? at : undefined,
       bare_at: standing === 'connected' && bare > 0 ? at : undefined,
       check_at: undefined,
-    })
+    }
   }
 
   async #fails(forMs: number, error: unknown): Promise<void> {
@@ -323,8 +329,9 @@ export class SessionPoller implements PolledLogin {
   }
 
   /** Writes where all look. @returns whether that worked */
-  async #mark(marks: Marks): Promise<boolean> {
+  async #mark(marks: Marks | undefined): Promise<boolean> {
     const { sessions } = this.#ports
+    if (!marks) return true
     try {
       await currentSession(sessions, this)
       await sessions.mark(this.name, this.token, marks)

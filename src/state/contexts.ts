@@ -57,17 +57,16 @@ export class Contexts {
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
-  /** By user, sessions whose file has named them; sessions of which that is known, with their bot; those still to be read. */
+  /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
-  readonly #unnoted = new Set<string>()
 
   constructor(options: { sessions: Sessions; log: Log }) {
     this.#sessions = options.sessions
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
       this.#noted.set(name, bot?.bot_id)
-      this.#unnoted.add(name)
+      this.#note(name, this.known(name).keys())
     }
     this.#log = options.log
   }
@@ -111,8 +110,6 @@ export class Contexts {
    * process writes into it later does not show here, and what this process writes does.
    */
   holders(user: string): ReadonlySet<string> {
-    for (const name of this.#unnoted) this.#note(name, this.known(name).keys())
-    this.#unnoted.clear()
     return this.#holders.get(user) ?? new Set()
   }
 

@@ -160,15 +160,8 @@ export class Sessions {
       touched.add(name)
       const file = this.token(name)
       if (file?.bot.token !== token) return
-      const fields: JsonObject = { ...file.fields, ...file.bot }
-      const changes = Object.entries(wanted).filter(([mark, value]) =>
-        typeof value === 'string'
-          ? fields[mark] !== value
-          : (fields[mark] === undefined) !== (value === undefined),
-      )
-      if (changes.length === 0) return
-      // What is undefined is not written.
-      await writeDurably(this.tokenPath(name), serialized({ ...fields, ...Object.fromEntries(changes) }))
+      const fields = marked({ ...file.fields, ...file.bot }, wanted)
+      if (fields) await writeDurably(this.tokenPath(name), serialized(fields))
     })
   }
 
@@ -395,6 +388,16 @@ function isName(folder: string): boolean {
   } catch {
     return false
   }
+}
+
+/** The fields of a token file with these marks, of which what is undefined is not written; undefined when they stand there. */
+export function marked(fields: JsonObject, wanted: Marks): JsonObject | undefined {
+  const changes = Object.entries(wanted).filter(([mark, value]) =>
+    typeof value === 'string'
+      ? fields[mark] !== value
+      : (fields[mark] === undefined) !== (value === undefined),
+  )
+  return changes.length === 0 ? undefined : { ...fields, ...Object.fromEntries(changes) }
 }
 
 /** What a new login takes over of a token file. */

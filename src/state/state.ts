@@ -1,10 +1,11 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
+import type { Marks } from '../model/session.ts'
 import { writeDurablyInOrder } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Contexts, type Inbound } from './contexts.ts'
 import { told } from './json-file.ts'
-import { Sessions, serialized } from './sessions.ts'
+import { marked, Sessions, serialized } from './sessions.ts'
 
 /** A batch whose messages are stored. */
 export interface BatchCommit {
@@ -15,6 +16,8 @@ export interface BatchCommit {
   cursorFrom: string
   cursorTo: string
   inbound: Inbound[]
+  /** As of `Sessions.mark`. */
+  marks?: Marks | undefined
   /** Unix ms by the clock that dated these. */
   now?: number
 }
@@ -55,11 +58,11 @@ export function openState(options: { dir: string; lock: FileLock; log: Log }): S
     const { cursor } = file.bot
     if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
     const contextText = await contexts.merged(session, batch.inbound, batch.now)
-    const tokenText =
-      cursor === cursorTo ? undefined : serialized({ ...file.fields, ...file.bot, cursor: cursorTo })
+    const moved = { ...file.fields, ...file.bot, cursor: cursorTo }
+    const fields = marked(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
     const files = [
       { path: sessions.contextsPath(session), text: contextText },
-      { path: sessions.tokenPath(session), text: tokenText },
+      { path: sessions.tokenPath(session), text: fields && serialized(fields) },
     ]
     try {
       await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))

@@ -50,6 +50,19 @@ test('token.json is not rewritten when the cursor stays', async () => {
   expect((await t.contexts.users('s')).size).toBe(1)
 })
 
+test('marks go with the cursor in one write; those that stand there already are no write', async () => {
+  await using t = await start()
+  const path = join(t.dir, 's', 'token.json')
+  await t.sessions.mark('s', bot('b').token, { check_at: 3 })
+  const idle = { inbound: [], marks: { idle_at: 7, check_at: undefined } }
+  expect(await t.commitBatch(batch(idle))).toBe('moved')
+  expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ cursor: 'c1', idle_at: 7 })
+  expect((await t.sessions.get('s'))?.bot).not.toHaveProperty('check_at')
+  const before = await stat(path, { bigint: true })
+  expect(await t.commitBatch(batch({ ...idle, cursorFrom: 'c1' }))).toBe('moved')
+  expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
+})
+
 test('batches of many sessions at once: each ends by itself, those of one session in their order', async () => {
   await using t = await start()
   const names = Array.from({ length: 80 }, (_, i) => `n${i}`)
