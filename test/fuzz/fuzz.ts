@@ -169,7 +169,8 @@ class Run implements AsyncDisposable {
   /** One run of the property. */
   async #burst(inputs: Input[]): Promise<void> {
     if (this.#first) {
-      if (performance.now() > this.#first.until) return
+      // The calls of a burst have more smaller forms than are ever tried; all of them would be made.
+      if (performance.now() > this.#first.until) throw new fc.PreconditionFailure(true)
     } else if (this.#report.requests >= this.#options.requests || this.#seconds >= this.#options.seconds)
       throw new Enough()
     const wrong = await this.#tried(inputs)
@@ -180,6 +181,7 @@ class Run implements AsyncDisposable {
     if (!wrong) return
     if (this.#known.some(known => isLike(wrong, known))) return this.#leaveWhenBroken()
     const { requests } = this.#report
+    if (!this.#first) this.#options.onLine?.(`after ${requests} requests: ${wrong.message.slice(0, 300)}`)
     this.#first ??= {
       requests,
       seconds: this.#seconds,
