@@ -245,10 +245,13 @@ class Run implements AsyncDisposable {
       for (let time = 0; time < 2; time++) {
         if (this.#target?.broken() || time + pauses.length === 0) await this.#leaveWhenBroken()
         const target = await this.#ready()
+        // What is still done of earlier calls, and what reading takes in any case, is no fault of this one.
         target.pauseMs()
+        await this.#lost(target, [input])
+        const control = target.pauseMs()
         await this.#sent(target, input)
         const answered = await this.#lost(target, [input])
-        pauses.push(target.pauseMs())
+        pauses.push(target.pauseMs() - control)
         target.upstream.disarm()
         if (target.broken() || (answered && pauses[time]! <= pauseMs))
           return new Wrong('lost', target.broken() ?? answered!, input)
@@ -378,6 +381,7 @@ if (import.meta.main) {
       memory: { type: 'string', default: '512' },
       pause: { type: 'string', default: '250' },
       findings: { type: 'string', default: '1' },
+      shrink: { type: 'string', default: '30' },
       only: { type: 'string' },
       svc: { type: 'string' },
       help: { type: 'boolean' },
@@ -385,7 +389,7 @@ if (import.meta.main) {
   })
   if (values.help) {
     console.log(
-      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--only NAME] [--svc PROGRAM]',
+      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--shrink S] [--only NAME] [--svc PROGRAM]',
     )
     process.exit(0)
   }
@@ -393,7 +397,7 @@ if (import.meta.main) {
   const report = await runFuzz({
     ...{ requests: Number(values.requests), seconds: Number(values.seconds), seed: Number(values.seed) },
     ...{ memoryMb: Number(values.memory), pauseMs: Number(values.pause), findings: Number(values.findings) },
-    ...{ shrinkSeconds: 30, onLine: line => console.log(line) },
+    ...{ shrinkSeconds: Number(values.shrink), onLine: line => console.log(line) },
     ...(values.path !== undefined && { path: values.path }),
     ...(values.only !== undefined && { only: values.only }),
     ...(values.svc && { command: values.svc.split(' ') }),
