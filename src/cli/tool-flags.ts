@@ -1,10 +1,11 @@
 /** A tool's input as arguments and flags: how each key is called, and what was typed for it. */
 
 import { Argument, type Command, Option } from 'commander'
-import { invalid, renamed, type SvcError } from '../model/error.ts'
+import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Tool } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
+import { timeForms, typedTime } from './typed-time.ts'
 
 /** Flags that were given several times, in the order given: input key and value. */
 type Series = (readonly [key: string, value: string])[]
@@ -29,7 +30,9 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
       const given = givenFor(tool, parsed)
       const input: Record<string, unknown> = { ...cli.defaults }
       for (const [key, text] of given)
-        input[key] = typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
+        input[key] = isTime(key)
+          ? timeTyped(key, String(text))
+          : typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
       typed = input
       const [only, ...further] = series
       if (!cli.series || !only) return input
@@ -152,10 +155,18 @@ function placeholderOf(key: string, schema: JsonSchema): string {
   if (/^user/.test(key)) return 'user'
   if (/_path$/.test(key)) return 'file'
   if (/_dir$/.test(key)) return 'folder'
-  if (key === 'since' || key === 'until') return 'time'
+  if (isTime(key)) return 'time'
   if (key === 'after' || key === 'before') return 'id'
   if (/text/.test(key)) return 'text'
   return 'value'
+}
+
+const isTime = (key: string): boolean => key === 'since' || key === 'until'
+
+function timeTyped(key: string, text: string): number {
+  const time = typedTime(text, Date.now())
+  if (time === undefined) throw badArgument(key, `expected ${timeForms}`)
+  return time
 }
 
 /** What was typed as the JSON that the schema wants; what does not look like it stays a text, and is refused. */

@@ -76,7 +76,8 @@ const kinds = {
   // WeChat.
   rate_limited: { status: 429, title: 'Too many sends', next: { action: 'wait' } },
   quota_exhausted: {
-    status: 429,
+    // Generic clients repeat a 429 by themselves; this one ends when the user writes.
+    status: 409,
     title: 'All answers to this user are used',
     hint: 'WeChat allows about 10 answers to each message of a user. Wait until the user writes; with when_closed queue the message waits for that by itself.',
   },

@@ -68,7 +68,13 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation. All given filters must match. The end of the output says how to see older ones.
 
 The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
-    help: { before: 'Row id: only messages before it, as the end of the page before told.' },
+    examples: [['svc history -u Mum --since yesterday', 'What was said since the day before']],
+    help: {
+      since:
+        'Not older than this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
+      until: 'Older than this time.',
+      before: 'Row id: only messages before it, as the end of the page before told.',
+    },
   },
   examples: [
     {

@@ -1,0 +1,44 @@
+/** Times as people type them. */
+import { expect, test } from 'bun:test'
+import { typedTime } from '../../src/cli/typed-time.ts'
+import { localTime } from '../../src/platform/format.ts'
+
+const now = Date.parse('2026-11-20T12:34:56Z')
+const local = (...at: [number, number, number, number?, number?]) => new Date(...at).getTime()
+
+test.each([
+  ['1h', now - 3_600_000],
+  ['30m ago', now - 1_800_000],
+  ['3 d', now - 3 * 86_400_000],
+  ['2W', now - 14 * 86_400_000],
+  ['2026-01-31', local(2026, 0, 31)],
+  ['2026-01-31 08:00', local(2026, 0, 31, 8)],
+  ['2026-07-31T08:30', local(2026, 6, 31, 8, 30)],
+  ['2026-01-31 08:00:00+08:00', Date.parse('2026-01-31T00:00:00Z')],
+  ['2026-01-31T08:00Z', Date.parse('2026-01-31T08:00:00Z')],
+  ['2026-01-31T08:00-0330', Date.parse('2026-01-31T11:30:00Z')],
+  ['1767225600000', 1767225600000],
+  ['last week', undefined],
+  ['2026-02-30', undefined],
+  ['1y', undefined],
+  ['', undefined],
+])('%s', (text, time) => {
+  expect(typedTime(text, now)).toBe(time as number)
+})
+
+test('days begin at midnight here, also where clocks were changed in between', () => {
+  for (const at of [now, Date.parse('2026-03-29T12:00:00Z'), Date.parse('2026-10-25T12:00:00Z')]) {
+    const today = new Date(typedTime('today', at)!)
+    const yesterday = new Date(typedTime('Yesterday', at)!)
+    expect([today.getHours(), yesterday.getHours()]).toEqual([0, 0])
+    expect([today.getDate(), yesterday.getDate()]).toEqual([
+      new Date(at).getDate(),
+      new Date(new Date(at).setDate(new Date(at).getDate() - 1)).getDate(),
+    ])
+  }
+})
+
+test('what is printed is read as printed', () => {
+  const second = Math.floor(now / 1000) * 1000
+  expect(typedTime(localTime(second), 0)).toBe(second)
+})
