@@ -3,8 +3,10 @@ import type { Command } from 'commander'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { Session, SessionCheck } from '../model/session.ts'
+import { systemClock } from '../platform/clock.ts'
 import { createLog } from '../platform/log.ts'
 import { againFlags } from './advice.ts'
+import { commandCall } from './call.ts'
 import type { CommandLine } from './command.ts'
 import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
@@ -30,6 +32,9 @@ export const listOutbox = (line: CommandLine, command: Command): Promise<void> =
 /** `svc outbox cancel`. */
 export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> =>
   shown(line, command, gateway => gateway.outbox.cancel(command.args[0] ?? ''), cancelledText)
+
+/** It is shown anew after this. */
+const typingFadesMs = 4500
 
 /** `svc users`. */
 export const listUsers = (line: CommandLine, command: Command): Promise<void> => {
@@ -63,6 +68,25 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
       }))
     })
   return shown(line, command, named, namedText)
+}
+
+/** `svc typing`: shown again and again, since it fades in some seconds. */
+export async function showTyping(command: Command): Promise<void> {
+  const { seconds, session } = command.opts() as { seconds: string; session?: string }
+  const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
+  if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
+  const config = toolConfig(command)
+  using call = commandCall()
+  await using stack = new AsyncDisposableStack()
+  const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
+  const request = { to: command.args[0]!, media: [], typing: true, ...(session !== undefined && { session }) }
+  const until = systemClock.monotonic() + longest * 1000
+  for (let leftMs = 1; leftMs > 0 && !call.signal.aborted; ) {
+    await gateway.sender.send(request, call)
+    leftMs = until - systemClock.monotonic()
+    await systemClock.sleep(Math.max(0, Math.min(typingFadesMs, leftMs)), call.signal)
+    leftMs = until - systemClock.monotonic()
+  }
 }
 
 /** `svc check`. */

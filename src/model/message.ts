@@ -174,7 +174,7 @@ export const SendResult = Type.Object({
   message_id: optional(text('Of the last accepted part.')),
   suspect: optional(flag('True when WeChat accepted without giving an id.')),
   session: Type.String(),
-  parts: Type.Array(SendPart),
+  parts: Type.Array(SendPart, { description: 'Empty where only typing was shown.' }),
   remaining: integer('Answers left until the user writes again.'),
   window_expires_at: optional(
     integer('Unix milliseconds; absent when this user never wrote to this session.'),

@@ -14,6 +14,11 @@ export interface SendRequest {
   text?: string
   media: MediaContent[]
   session?: string
+  /**
+   * Whether the user sees that the bot is typing: true from the start, and for some seconds where there is nothing to send;
+   * false not at all; otherwise when it takes long.
+   */
+  typing?: boolean
   /** What to do when the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
   /** The first call's result answers every later one with the same key and content for 24 h. */

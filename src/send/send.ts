@@ -7,7 +7,7 @@
 import { textItem } from '../ilink/encode.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, countNow } from '../model/session.ts'
+import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Enqueued, Entry, KeptFile } from '../store/store.ts'
@@ -27,10 +27,10 @@ import {
   type SendRequest,
   stage,
 } from './plan.ts'
-import { closedError, conflict, reasonOf, stopped } from './problems.ts'
+import { closedError, conflict, neverWrote, reasonOf, stopped } from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
-import { showTyping } from './typing.ts'
+import { showTyping, typeOnce } from './typing.ts'
 import type { Worker } from './worker.ts'
 
 export interface SenderPorts extends SendPorts {
@@ -82,8 +82,10 @@ export class Sender {
       ...(progress && { progress }),
     })
     const key = request.idempotency_key
-    const running =
-      key === undefined
+    const isBare = request.typing === true && !request.text && request.media.length === 0
+    const running = isBare
+      ? this.#typed(request, signal)
+      : key === undefined
         ? this.#sent(request, as(signal)).then(result => result ?? Promise.reject(conflict()))
         : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
     this.#running.add(running)
@@ -279,9 +281,25 @@ export class Sender {
   #typing({ session, bot, request }: Draft, token: string | undefined): () => Promise<void> {
     const { account, api } = this.#ports.upstream
     const { judge } = this.#ports
-    return showTyping({ api, ...this.#runtime }, account(bot), request.to, token, () =>
-      judge.doubt(session, bot),
+    return showTyping(
+      { api, ...this.#runtime },
+      account(bot),
+      request.to,
+      token,
+      () => judge.doubt(session, bot),
+      request.typing,
     )
+  }
+
+  /** That the bot is typing, and no message. */
+  async #typed({ to, session: wanted }: SendRequest, signal: AbortSignal): Promise<SendResult> {
+    const { judge, route, store, upstream, worker } = this.#ports
+    const { name: session, bot } = await route(to, wanted)
+    const { context, token } = worker.attempts.terms(session, to)
+    if (token === undefined) throw neverWrote()
+    await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
+    const count = countNow(context, store.outbox.counters(session, to).get(to), this.#runtime.clock.now())
+    return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count) }
   }
 
   #finish(typed: (() => Promise<void>) | undefined): void {

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
-import { bounded, closed, oneOf, optional, text } from '../model/shapes.ts'
+import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { Shaped } from './schema.ts'
 import { defineTool } from './tool.ts'
@@ -43,6 +43,11 @@ const Input = closed({
       200,
       'Any text that names this message, such as a UUID. A call with the same key within 24 hours sends nothing and answers with the result of the first; with other content it fails. So a call that got no answer can be repeated.',
       { examples: ['order-4711-shipped'] },
+    ),
+  ),
+  typing: optional(
+    flag(
+      'Show the user that the bot is typing: from now until the message is out; alone, without text and media, for some seconds, and nothing is sent and no answer used. false: never. Without it: when sending takes long.',
     ),
   ),
   when_closed: optional(
@@ -93,7 +98,7 @@ export function mediaOf(input: Static<typeof Input>): MediaContent[] {
       })
   }
   const all = [...paths, ...media]
-  if (all.length === 0 && !input.text)
+  if (all.length === 0 && !input.text && !input.typing)
     problems.push({ field: 'text', problem: 'expected text, media, or both; there is nothing to send' })
   if (problems.length > 0) throw invalid(problems)
   return all
@@ -230,6 +235,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
         {
           ...{ to: input.to, text: input.text || undefined, media, session: input.session },
           ...(input.when_closed === 'queue' && { when_closed: input.when_closed }),
+          ...(input.typing !== undefined && { typing: input.typing }),
           ...(input.idempotency_key !== undefined && { idempotency_key: input.idempotency_key }),
         },
         call,

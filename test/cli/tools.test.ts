@@ -243,6 +243,15 @@ describe('beside a running service', () => {
     expect((await run(['users'])).stdout).not.toContain('Mum')
   })
 
+  test('typing is shown, and nothing is sent', async () => {
+    await said('are you there?')
+    const [{ remaining }] = await json('users')
+    expect(await run(['typing', user, '--seconds', '1'])).toEqual({ status: 0, stdout: '', stderr: '' })
+    expect(await json('send', user, '--typing')).toMatchObject({ status: 'accepted', parts: [], remaining })
+    expect((await run(['send', user, '--typing'])).stdout).toContain(`${remaining} answers left`)
+    expect((await run(['typing', user, '--seconds', '0'])).status).toBe(2)
+  })
+
   test('the service is not disturbed: it polls as before', async () => {
     const health = (await (await fetch(`${service.url}/healthz`)).json()) as Json
     expect(health).toMatchObject({ status: 'ok', role: 'poller' })

@@ -5,6 +5,11 @@ import { describedFor, tools } from '../../src/tools/index.ts'
 
 const errorsOf = (error: SvcError) => error.details?.errors
 
+test('only what a repeat after a while mends has a status that generic clients repeat by themselves', () => {
+  expect(errorCodes.filter(code => errorKind(code).status === 429)).toEqual(['rate_limited'])
+  expect(errorKind('quota_exhausted').status).toBe(409)
+})
+
 test('a wrong field is data, alone or among others', () => {
   const one = new SvcError('invalid_arguments', 'wrong', { field: 'to' })
   expect(one).toMatchObject({ field: 'to', problem: 'wrong', message: 'to: wrong' })

@@ -413,6 +413,34 @@ describe('typing', () => {
     await t.until('taken back', async () => !(await typing(t)) && t.requests('sendtyping') >= 3)
   })
 
+  test('asked for alone it is shown at once, sends nothing and uses no answer', async () => {
+    await using t = await withTalk()
+    const result = await t.send({ typing: true })
+    expect(result).toMatchObject({ success: true, status: 'accepted', parts: [], remaining: 10 })
+    expect(await typing(t)).toBe(true)
+    expect(t.requests('sendmessage')).toBe(0)
+    expect((await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })).total).toBe(0)
+    const stranger = await t.sandbox.addUser('stranger')
+    expect(await failure(t.send({ to: stranger, typing: true }))).toMatchObject({ code: 'window_closed' })
+    await t.sandbox.fail('getconfig', '500', { times: 0 })
+    expect(await failure(t.send({ typing: true }))).toMatchObject({ code: 'upstream_error' })
+  })
+
+  test('asked for with a message it is shown from the start, and not at all where it is not wanted', async () => {
+    await using t = await withTalk({ config: { pace: { perSecond: 0.1, perWindow: 10, windowMs: 300_000 } } })
+    await t.send({ text: 'first', typing: false })
+    const second = t.send({ text: 'second', typing: true })
+    await t.until('typing', () => typing(t))
+    expect(t.requests('sendmessage')).toBe(1)
+    const before = t.requests('getconfig')
+    const third = t.send({ text: 'third', typing: false })
+    t.clock.advance(10_000)
+    await second
+    t.clock.advance(10_000)
+    expect((await third).status).toBe('accepted')
+    expect(t.requests('getconfig')).toBe(before)
+  })
+
   for (const endpoint of ['getconfig', 'sendtyping'] as const) {
     test(`${endpoint} failing or hanging harms nothing`, async () => {
       for (const kind of ['500', 'hang'] as const) {

@@ -116,6 +116,20 @@ const specs: readonly CommandSpec[] = [
     run: async (command, line) => (await import('../run-reads.ts')).nameUser(line, command),
   },
   {
+    words: 'typing',
+    summary: 'show a user that the bot is typing',
+    about:
+      'Shows a user that the bot is typing, for as long as told or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
+    config: 'tool',
+    takes: command =>
+      command
+        .argument('<user>', 'Id or name of a user who has written.')
+        .option('--seconds <seconds>', 'How long.', '5')
+        .option('-s, --session <session>', 'From this session; without it the one written to last.'),
+    examples: [['svc typing Mum --seconds 20', 'While another program makes an answer']],
+    run: async command => (await import('../run-reads.ts')).showTyping(command),
+  },
+  {
     words: 'outbox',
     summary: 'list messages that wait until they may go',
     about:
