@@ -1,4 +1,5 @@
 /** What a promise was rejected with. */
+import { SvcError } from '../../src/model/error.ts'
 
 /**
  * Waits as everybody else waits. `expect(promise).rejects` does not: until the promise is over it runs the event loop inside
@@ -14,4 +15,10 @@ export async function failure(work: Promise<unknown>): Promise<Error> {
     return error as Error
   }
   throw new Error('expected a rejection')
+}
+
+/** The fields that an error of `invalid_arguments` names, in order. */
+export function fieldsOf(error: unknown): string[] {
+  const errors: unknown = error instanceof SvcError ? error.details?.errors : undefined
+  return Array.isArray(errors) ? errors.map(({ field }) => String(field)) : []
 }

@@ -8,7 +8,6 @@ test('a file that cannot be read is named by the field that it was given in', as
   await using t = await withGateway()
   await t.sandbox.say('hi')
   const [hi] = await t.receive(1)
-  const problem = '"nope.png" cannot be read: it is not there'
   const call = { signal: new AbortController().signal, local: false, onDelivered: () => {} }
   for (const [field, given] of [
     ['image_path', { image_path: 'nope.png' }],
@@ -17,10 +16,6 @@ test('a file that cannot be read is named by the field that it was given in', as
     const error = await failure(
       invoke(verbs.send, t.gateway, { to: hi!.from_user, ...given }, call, silentLog),
     )
-    expect(error).toMatchObject({
-      code: 'invalid_arguments',
-      message: `${field}: ${problem}`,
-      details: { errors: [{ field, problem }] },
-    })
+    expect(error).toMatchObject({ code: 'invalid_arguments', details: { errors: [{ field }] } })
   }
 })

@@ -3,6 +3,7 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { SvcError } from '../../src/model/error.ts'
 import { checkVocabulary, parse } from '../../src/tools/parse.ts'
 import { Id, parseTime, RowId, Time, toJsonSchema } from '../../src/tools/schema.ts'
+import { fieldsOf } from '../support/failure.ts'
 
 const strict = { additionalProperties: false }
 const refused = (schema: TSchema, input: unknown): SvcError => {
@@ -34,16 +35,10 @@ describe('parse', () => {
     expect(parse(sample, { to: 'x', count: 10 })).toEqual({ to: 'x', count: 10 })
   })
 
-  test('all problems are told at once, by field and expectation', () => {
+  test('all problems are told at once, by field', () => {
     const error = refused(sample, { count: 11, list: [{ kind: 'a' }, { kind: 'c' }], extra: 1 })
     expect(error.code).toBe('invalid_arguments')
-    expect(error.details?.errors).toEqual([
-      { field: 'to', problem: 'missing; expected a string' },
-      { field: 'count', problem: 'expected an integer from 1 to 10' },
-      { field: 'list[1].kind', problem: 'expected one of a, b' },
-      { field: 'extra', problem: 'unknown; expected one of to, count, list' },
-    ])
-    expect(error.message).toContain('list[1].kind: expected one of a, b')
+    expect(fieldsOf(error)).toEqual(['to', 'count', 'list[1].kind', 'extra'])
   })
 
   test('a wrong value is never repeated in the error', () => {
@@ -72,18 +67,15 @@ describe('parse', () => {
       sample,
       JSON.parse('{"to":"x","__proto__":{"count":1},"constructor":1,"toString":2}'),
     )
-    const errors = (error.details?.errors ?? []) as { field: string }[]
-    expect(errors.map(one => one.field)).toEqual(['__proto__', 'constructor', 'toString'])
-    expect(refused(Type.Object({ toString: Type.String() }, strict), {}).message).toContain(
-      'toString: missing',
-    )
+    expect(fieldsOf(error)).toEqual(['__proto__', 'constructor', 'toString'])
+    expect(fieldsOf(refused(Type.Object({ toString: Type.String() }, strict), {}))).toEqual(['toString'])
   })
 
   test('thousands of unknown keys, or a very long one, give a short error', () => {
     const input = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`k${i}`, 1]))
     const error = refused(Type.Object({}, strict), { ...input, [`x${'y'.repeat(100_000)}`]: 1 })
     expect(error.message.length).toBeLessThan(3000)
-    expect(error.message).toContain('and 4981 more')
+    expect(fieldsOf(error)).toHaveLength(20)
     expect(refused(Type.Object({}, strict), { [`x${'y'.repeat(100_000)}`]: 1 }).message.length).toBeLessThan(
       200,
     )
@@ -127,7 +119,7 @@ describe('ids', () => {
     expect(parse(rows, { after: 7 })).toEqual({ after: 7 })
     expect(parse(rows, { after: '7' })).toEqual({ after: 7 })
     for (const bad of [-1, 1.5, '-1', '7x', '', '99999999999999999999'])
-      expect(refused(rows, { after: bad }).message).toContain('after: expected a row id')
+      expect(fieldsOf(refused(rows, { after: bad }))).toEqual(['after'])
   })
 })
 
@@ -188,7 +180,7 @@ describe('times', () => {
     expect(parse(schema, { since: 5 })).toEqual({ since: 5 })
     expect(parse(schema, { since: '2026-01-01' })).toEqual({ since: Date.UTC(2026, 0, 1) })
     for (const bad of ['soon', 1.5, true, null, Number.MAX_SAFE_INTEGER])
-      expect(refused(schema, { since: bad }).message).toContain('since: expected a time')
+      expect(fieldsOf(refused(schema, { since: bad }))).toEqual(['since'])
   })
 
   test('the outside sees plain JSON Schema', () => {

@@ -5,6 +5,7 @@ import { createLog, silentLog } from '../../src/platform/log.ts'
 import { invoke, tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import type { Tool } from '../../src/tools/tool.ts'
+import { fieldsOf } from '../support/failure.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 
 const tool = (name: string): Tool => {
@@ -77,7 +78,7 @@ describe('every tool', () => {
   })
 
   test.each(tools.map(one => [one.name]))('%s refuses an unknown key by its name', async name => {
-    expect((await failure(name, { nonsense_key: 1 })).message).toContain('nonsense_key: unknown')
+    expect(fieldsOf(await failure(name, { nonsense_key: 1 }))).toContain('nonsense_key')
   })
 
   test('names are checked by the one rule: results and schemas are plain JSON', () => {
@@ -161,13 +162,13 @@ describe('what reaches the gateway', () => {
   })
 
   test.each([
-    ['no receiver', { text: 'x' }, 'to: missing'],
-    ['an empty receiver', { to: '', text: 'x' }, 'to: expected a user id like <user>@<domain>'],
-    ['a receiver with a space', { to: 'a b@c', text: 'x' }, 'to: expected a user id'],
-    ['two at signs', { to: 'a@b@c', text: 'x' }, 'to: expected a user id'],
-    ['nothing to send', { to: 'u@x' }, 'text: expected text, media, or both'],
-    ['empty text', { to: 'u@x', text: '' }, 'text: expected text, media, or both'],
-    ['media without source', { to: 'u@x', media: [{ kind: 'image' }] }, 'media[0]: expected exactly one of'],
+    ['no receiver', { text: 'x' }, 'to'],
+    ['an empty receiver', { to: '', text: 'x' }, 'to'],
+    ['a receiver with a space', { to: 'a b@c', text: 'x' }, 'to'],
+    ['two at signs', { to: 'a@b@c', text: 'x' }, 'to'],
+    ['nothing to send', { to: 'u@x' }, 'text'],
+    ['empty text', { to: 'u@x', text: '' }, 'text'],
+    ['media without source', { to: 'u@x', media: [{ kind: 'image' }] }, 'media[0]'],
     [
       'media with two sources',
       {
@@ -177,26 +178,18 @@ describe('what reaches the gateway', () => {
           { kind: 'image', path: 'a', url: 'b' },
         ],
       },
-      'media[1]: expected exactly one of',
+      'media[1]',
     ],
-    [
-      'an unknown kind',
-      { to: 'u@x', media: [{ kind: 'sticker', path: 'a' }] },
-      'media[0].kind: expected one of',
-    ],
-    ['a lonely file name', { to: 'u@x', text: 'x', file_name: 'a' }, 'file_name: expected together with'],
-    ['an empty path', { to: 'u@x', image_path: '' }, 'image_path: expected a string of 1 to 4096'],
-    ['another way to wait', { to: 'u@x', text: 'x', when_closed: 'later' }, 'when_closed: expected'],
-    ['an empty key', { to: 'u@x', text: 'x', idempotency_key: '' }, 'idempotency_key: expected'],
-    [
-      'a key too long',
-      { to: 'u@x', text: 'x', idempotency_key: 'k'.repeat(201) },
-      'idempotency_key: expected',
-    ],
-  ])('send refuses %s', async (_what, input, message) => {
+    ['an unknown kind', { to: 'u@x', media: [{ kind: 'sticker', path: 'a' }] }, 'media[0].kind'],
+    ['a lonely file name', { to: 'u@x', text: 'x', file_name: 'a' }, 'file_name'],
+    ['an empty path', { to: 'u@x', image_path: '' }, 'image_path'],
+    ['another way to wait', { to: 'u@x', text: 'x', when_closed: 'later' }, 'when_closed'],
+    ['an empty key', { to: 'u@x', text: 'x', idempotency_key: '' }, 'idempotency_key'],
+    ['a key too long', { to: 'u@x', text: 'x', idempotency_key: 'k'.repeat(201) }, 'idempotency_key'],
+  ])('send refuses %s', async (_what, input, field) => {
     const error = await failure('send', input)
     expect(error.code).toBe('invalid_arguments')
-    expect(error.message).toContain(message)
+    expect(fieldsOf(error)).toEqual([field])
   })
 
   test('send refuses base64 beyond 16 MiB before decoding it, and takes 16 MiB', async () => {
@@ -217,14 +210,12 @@ describe('what reaches the gateway', () => {
       save_dir: 'x',
     })
     expect(await handedDown('download', { message_id: 7 })).toEqual({ message_id: '7', item: 0 })
-    expect((await failure('download', { message_id: 2 ** 60 })).message).toContain(
-      'message_id: expected an id',
-    )
+    expect(fieldsOf(await failure('download', { message_id: 2 ** 60 }))).toEqual(['message_id'])
   })
 
-  test('history skips at most as many as it counts, and names the way beyond', async () => {
+  test('history skips at most as many as it counts', async () => {
     expect(await handedDown('history', { offset: 10_000 })).toMatchObject({ offset: 10_000 })
-    expect((await failure('history', { offset: 50_000 })).message).toMatch(/^offset: .*10000.*before/)
+    expect(fieldsOf(await failure('history', { offset: 50_000 }))).toEqual(['offset'])
   })
 
   test('history has its defaults, and times become milliseconds', async () => {
@@ -291,8 +282,8 @@ describe('what reaches the gateway', () => {
       new_name: 'b',
     })
     expect(await handedDown('set_default', { session_name: 'a' })).toBe('a')
-    expect((await failure('rename_session', { old_name: 'a' })).message).toContain('new_name: missing')
-    expect((await failure('set_default', {})).message).toContain('session_name: missing')
+    expect(fieldsOf(await failure('rename_session', { old_name: 'a' }))).toEqual(['new_name'])
+    expect(fieldsOf(await failure('set_default', {}))).toEqual(['session_name'])
   })
 })
 
