@@ -1,0 +1,212 @@
+/** The programs that agents run in, as their makers publish them on npm, each in a folder of its own outside the project. */
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { clients } from '../../src/setup/clients.ts'
+import { setUp } from '../../src/setup/setup.ts'
+import { type Ended, ended } from './ended.ts'
+
+export interface Run {
+  /** A home of its own: settings, sessions, caches. */
+  readonly home: string
+  /** Where its package was installed. */
+  readonly folder: string
+  /** Of the stand-in model. */
+  readonly model: string
+  /** The command that serves MCP over stdio. */
+  readonly svc: readonly string[]
+}
+
+export interface Program {
+  /** As `svc setup` calls it. */
+  readonly name: string
+  /** With the version that was tried. */
+  readonly spec: string
+  /** Lets it work on one prompt to its end. */
+  run(run: Run): Promise<Ended>
+}
+
+const prompt = 'Read my messages.'
+/** Together they keep to six minutes, whatever happens. */
+const [installWithinMs, withinMs] = [100_000, 60_000]
+
+/** No word to its maker, no updates, and nothing of this machine's but what programs are found by. */
+const quiet = {
+  ...{ DISABLE_TELEMETRY: '1', DISABLE_AUTOUPDATER: '1', DISABLE_ERROR_REPORTING: '1', DO_NOT_TRACK: '1' },
+  // What they ask for elsewhere all the same ends at once.
+  ...{ HTTP_PROXY: 'http://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: '127.0.0.1,localhost' },
+  ...{ CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', NO_UPDATE_NOTIFIER: '1', NO_COLOR: '1', CI: '1' },
+}
+
+/** Where a package of npm lies, installed into a folder of its own beside other caches; or why it cannot be had. */
+export async function installed(spec: string): Promise<{ folder: string } | { why: string }> {
+  const folder = join(tmpdir(), 'svc-agents', spec.replace(/[^a-z0-9.-]+/gi, '_'))
+  if (existsSync(folder)) return { folder }
+  await mkdir(dirname(folder), { recursive: true })
+  // Made beside it and moved, so that what was cut off is never taken for whole.
+  const made = await mkdtemp(`${folder}-`)
+  const command = [
+    'npm',
+    'install',
+    '--prefix',
+    made,
+    '--no-audit',
+    '--no-fund',
+    '--no-update-notifier',
+    spec,
+  ]
+  const env = Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+  )
+  const { status, stderr } = Bun.which('npm')
+    ? await ended(command, { cwd: made, env, withinMs: installWithinMs })
+    : { status: 1, stderr: 'there is no npm' }
+  if (status === 0) await rename(made, folder).catch(() => {})
+  if (existsSync(folder)) return { folder }
+  await rm(made, { recursive: true, force: true })
+  return { why: stderr.trim().slice(-300) || 'npm took too long' }
+}
+
+interface Call {
+  readonly bin: string
+  readonly args: readonly string[]
+  readonly env?: Record<string, string>
+}
+
+async function prompted(name: string, { home, folder, svc }: Run, { bin, args, env }: Call): Promise<Ended> {
+  const client = clients.find(one => one.name === name)
+  if (!client) throw new Error(`svc setup does not know ${name}`)
+  const xdgConfig = join(home, '.config')
+  const work = join(home, 'work')
+  await mkdir(work, { recursive: true })
+  await setUp({
+    ...{ client, scope: 'user', name: 'svc', server: { command: svc }, force: true },
+    folders: {
+      home,
+      project: work,
+      xdgConfig,
+      platform: process.platform,
+      appData: home,
+      localAppData: home,
+      path: [],
+    },
+  })
+  return ended([join(folder, 'node_modules', '.bin', bin), ...args], {
+    ...{ cwd: work, withinMs },
+    env: {
+      ...quiet,
+      ...{ PATH: process.env.PATH ?? '', HOME: home, XDG_CONFIG_HOME: xdgConfig, TMPDIR: home, ...env },
+      ...{
+        XDG_DATA_HOME: join(home, '.share'),
+        XDG_CACHE_HOME: join(home, '.cache'),
+        XDG_STATE_HOME: join(home, '.state'),
+      },
+    },
+  })
+}
+
+export const programs: readonly Program[] = [
+  {
+    name: 'claude-code',
+    spec: '@anthropic-ai/claude-code@2.1.197',
+    run: run =>
+      prompted('claude-code', run, {
+        bin: 'claude',
+        args: ['-p', prompt, '--allowedTools', 'mcp__svc'],
+        env: { ANTHROPIC_BASE_URL: run.model, ANTHROPIC_API_KEY: 'sk-ant-stand-in' },
+      }),
+  },
+  {
+    name: 'codex',
+    spec: '@openai/codex@0.169.0',
+    async run(run) {
+      const home = join(run.home, '.codex')
+      await mkdir(home, { recursive: true })
+      await writeFile(
+        join(home, 'config.toml'),
+        [
+          'model = "stand-in"',
+          'model_provider = "stand_in"',
+          'check_for_update_on_startup = false',
+          '[analytics]',
+          'enabled = false',
+          '[model_providers.stand_in]',
+          'name = "stand-in"',
+          `base_url = "${run.model}/v1"`,
+          'wire_api = "responses"',
+          '',
+        ].join('\n'),
+      )
+      return prompted('codex', run, {
+        bin: 'codex',
+        args: [
+          ...['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'],
+          // It goes ahead without a server that takes its time.
+          ...['-c', 'mcp_servers.svc.startup_timeout_sec=60', '-c', 'mcp_servers.svc.required=true', prompt],
+        ],
+      })
+    },
+  },
+  {
+    name: 'gemini',
+    spec: '@google/gemini-cli@0.61.0',
+    async run(run) {
+      await mkdir(join(run.home, '.gemini'), { recursive: true })
+      await writeFile(
+        join(run.home, '.gemini', 'settings.json'),
+        JSON.stringify({
+          security: { auth: { selectedType: 'gemini-api-key' }, folderTrust: { enabled: false } },
+          general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+          privacy: { usageStatisticsEnabled: false },
+          telemetry: { enabled: false },
+        }),
+      )
+      return prompted('gemini', run, {
+        bin: 'gemini',
+        args: ['-p', prompt, '--yolo', '-m', 'gemini-2.5-flash'],
+        env: {
+          GOOGLE_GEMINI_BASE_URL: run.model,
+          GEMINI_API_KEY: 'stand-in',
+          GEMINI_CLI_TRUST_WORKSPACE: 'true',
+        },
+      })
+    },
+  },
+  {
+    name: 'opencode',
+    spec: 'opencode-ai@1.18.33',
+    async run(run) {
+      const dir = join(run.home, '.config', 'opencode')
+      await mkdir(dir, { recursive: true })
+      await writeFile(
+        join(dir, 'opencode.json'),
+        JSON.stringify({
+          $schema: 'https://opencode.ai/config.json',
+          autoupdate: false,
+          experimental: { mcp_timeout: 60_000 },
+          share: 'disabled',
+          model: 'stand-in/stand-in',
+          provider: {
+            'stand-in': {
+              npm: '@ai-sdk/openai-compatible',
+              options: { baseURL: `${run.model}/v1`, apiKey: 'stand-in' },
+              models: {
+                'stand-in': { attachment: true, modalities: { input: ['text', 'image'], output: ['text'] } },
+              },
+            },
+          },
+        }),
+      )
+      return prompted('opencode', run, {
+        bin: 'opencode',
+        args: ['run', '--model', 'stand-in/stand-in', prompt],
+        env: {
+          OPENCODE_DISABLE_AUTOUPDATE: '1',
+          OPENCODE_DISABLE_MODELS_FETCH: '1',
+          OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
+        },
+      })
+    },
+  },
+]
