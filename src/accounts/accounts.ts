@@ -255,6 +255,7 @@ export class Accounts {
   }
 
   async #inOrder(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+    if (records.length < 2) return [...records]
     const chosen = await this.#ports.state.sessions.defaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(

@@ -18,6 +18,8 @@ export type { PollerPorts } from './session-poller.ts'
 
 /** Changes made by other processes are seen after this at the latest. */
 const lookEveryMs = 1000
+/** Logins of many sessions come in a row, and to compare 5,000 takes some ms: a look at more than so many serves several. */
+const sessionsPerMs = 50
 /** The starts of many loops are spread by this, so that handshakes do not pile up. */
 const staggerMs = 2
 /** The part of the polls that may be held from which on that limit is told of. */
@@ -84,6 +86,8 @@ export class Poller {
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     const watchdog = new Watchdog(clock)
     while (!signal.aborted) {
+      const restMs = Math.floor(this.#sessionPollers.size / sessionsPerMs)
+      if (restMs > 0) await clock.sleep(restMs, signal)
       this.#nudge = new AbortController()
       for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
       try {
@@ -177,7 +181,9 @@ export class Poller {
 const logins = new WeakMap<BotInfo, string>()
 
 function loginOf(bot: BotInfo): string {
-  const login = logins.get(bot) ?? `${bot.token}\n${bot.created_at}`
+  const known = logins.get(bot)
+  if (known !== undefined) return known
+  const login = `${bot.token}\n${bot.created_at}`
   logins.set(bot, login)
   return login
 }
