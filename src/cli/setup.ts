@@ -55,7 +55,7 @@ export async function runSetup(clientName: string, flags: SetupFlags): Promise<v
     if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request))
     throw error
   }
-  print(`next: ${client.next}`)
+  print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
   if ('url' in request.server && request.server.tokenVariable !== undefined)
     print(`next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`)
   if ('command' in request.server && !request.server.command.includes('--any-file'))

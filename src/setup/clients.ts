@@ -34,8 +34,12 @@ export interface Client {
   entry(server: Server, name: string): { value: object; also?: readonly Edit[] } | undefined
   /** What is taken back with a server. */
   alsoTaken?(name: string): readonly Step[][]
+  /** Why `entry` gives nothing for some address, and what else works. */
+  readonly noUrl?: string
   /** What the user does next. */
   readonly next: string
+  /** And after `--project`. */
+  readonly nextOfProject?: string
 }
 
 /** Where a program keeps its own on this system. */
@@ -79,6 +83,8 @@ export const clients: readonly Client[] = [
     at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
     next: 'Start Claude Code anew; /mcp there shows the connection.',
+    nextOfProject:
+      'Start Claude Code anew in this folder: it asks whether it may use the server, and until you say yes the server is pending there (/mcp).',
   },
   {
     // "Connect to local MCP servers" of the protocol's documentation. Servers with a URL are added in its settings only.
@@ -93,6 +99,8 @@ export const clients: readonly Client[] = [
     },
     at: () => ['mcpServers'],
     entry: server => ('command' in server ? { value: stdio(server.command) } : undefined),
+    noUrl:
+      'Claude Desktop starts its servers itself; its connectors are called from the cloud of its maker, which reaches no address of this machine or network',
     next: 'Quit Claude Desktop wholly, not only its window, and start it again.',
   },
   {
@@ -199,7 +207,54 @@ export const clients: readonly Client[] = [
     },
     at: () => ['mcpServers'],
     entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
-    next: 'Start Gemini CLI anew; /mcp there shows the connection.',
+    next: 'Start Gemini CLI anew; /mcp there shows the connection. In a folder that it does not trust it starts no server: /permissions there says which it trusts.',
+  },
+  {
+    // "MCP servers" of Qwen Code, whose settings are those of Gemini CLI.
+    name: 'qwen',
+    title: 'Qwen Code',
+    format: json,
+    files: {
+      user: ({ home }) => [join(home, '.qwen', 'settings.json')],
+      project: ({ project }) => [join(project, '.qwen', 'settings.json')],
+    },
+    at: () => ['mcpServers'],
+    entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
+    next: 'Start Qwen Code anew; /mcp there shows the connection.',
+  },
+  {
+    // "Adding MCP servers for GitHub Copilot CLI"; as its own `copilot mcp add` writes it (1.0.102).
+    name: 'copilot',
+    title: 'GitHub Copilot CLI',
+    format: json,
+    files: { user: ({ home }) => [join(home, '.copilot', 'mcp-config.json')] },
+    at: () => ['mcpServers'],
+    entry: usual(variable => `\${${variable}}`, {
+      stdio: { tools: ['*'], type: 'local' },
+      http: { tools: ['*'], type: 'http' },
+    }),
+    next: 'Start GitHub Copilot CLI anew; /mcp show there shows the connection.',
+  },
+  {
+    // "Adding and configuring servers" of Cline: of its own program, else of its extension of VS Code. It fills in no variables.
+    name: 'cline',
+    title: 'Cline',
+    format: json,
+    files: {
+      user: folders =>
+        [
+          join(folders.home, '.cline', 'data', 'settings'),
+          join(programFolder(folders), 'Code/User/globalStorage/saoudrizwan.claude-dev/settings'),
+        ].map(dir => join(dir, 'cline_mcp_settings.json')),
+    },
+    at: () => ['mcpServers'],
+    entry(server) {
+      if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
+      if (server.tokenVariable === undefined) return { value: { type: 'streamableHttp', url: server.url } }
+      return undefined
+    },
+    noUrl: 'Cline puts no variable into a header, and a token does not belong into settings',
+    next: 'In Cline open MCP Servers, Configure: the server is listed there, with a switch.',
   },
 ]
 

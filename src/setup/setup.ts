@@ -123,8 +123,8 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
     })
   const entry = client.entry(server, name)
   if (!entry)
-    throw badArgument('--url', `${client.title} starts its servers itself`, {
-      hint: 'Leave the option out, or add the address under Connectors in its settings.',
+    throw badArgument('--url', client.noUrl ?? `${client.title} starts its servers itself`, {
+      hint: 'Leave the option out: svc is then started by the client, and follows a service that runs on the same data directory. For one on another machine a bridge such as "npx mcp-remote URL" can be its command.',
     })
   const servers: Target = {
     what: 'server',
@@ -143,7 +143,7 @@ async function existing(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth)$/
+const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth|tools)$/
 const inputKeys = /^(type|id|description|password)$/
 
 /** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */

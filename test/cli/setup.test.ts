@@ -116,12 +116,13 @@ describe('svc setup', () => {
 
   const wrong: [args: string[], says: string][] = [
     [[], "missing required argument 'client'"],
-    [['emacs'], 'expected one of claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini'],
+    [['emacs'], 'expected one of claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini, qwen'],
     [['claude-desktop', '--project'], '--project: Claude Desktop has no settings for one project'],
     [
       ['claude-desktop', '--url', 'http://127.0.0.1:8000/mcp'],
-      '--url: Claude Desktop starts its servers itself',
+      '--url: Claude Desktop starts its servers itself; its connectors are called from the cloud',
     ],
+    [['cline', '--url', 'http://10.0.0.5:8000/mcp'], '--url: Cline puts no variable into a header'],
     [['cursor', '--url', 'ftp://x'], '--url: expected an http or https URL'],
     [['cursor', '--token-env', 'X'], '--token-env: expected together with --url'],
     [

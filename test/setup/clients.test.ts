@@ -158,6 +158,29 @@ const known: Record<
     local: { mcpServers: { svc: { command: program, args } } },
     remote: { mcpServers: { svc: { httpUrl: url, headers: { Authorization: `Bearer \${MY_TOKEN}` } } } },
   },
+  qwen: {
+    paths: ['.qwen/settings.json', '.qwen/settings.json', '.qwen/settings.json'],
+    project: '.qwen/settings.json',
+    local: { mcpServers: { svc: { command: program, args } } },
+    remote: { mcpServers: { svc: { httpUrl: url, headers: { Authorization: `Bearer \${MY_TOKEN}` } } } },
+  },
+  copilot: {
+    paths: ['.copilot/mcp-config.json', '.copilot/mcp-config.json', '.copilot/mcp-config.json'],
+    local: { mcpServers: { svc: { tools: ['*'], type: 'local', command: program, args } } },
+    remote: {
+      mcpServers: {
+        svc: { tools: ['*'], type: 'http', url, headers: { Authorization: `Bearer \${MY_TOKEN}` } },
+      },
+    },
+  },
+  cline: {
+    paths: [
+      '.cline/data/settings/cline_mcp_settings.json',
+      '.cline/data/settings/cline_mcp_settings.json',
+      '.cline/data/settings/cline_mcp_settings.json',
+    ],
+    local: { mcpServers: { svc: { type: 'stdio', command: program, args } } },
+  },
 }
 
 /** A file with a life of its own, with other servers and comments. */

@@ -45,6 +45,9 @@ export const clientNames = [
   'codex',
   'opencode',
   'gemini',
+  'qwen',
+  'copilot',
+  'cline',
 ] as const
 
 /** Where the panel listens unless told otherwise. */
