@@ -86,6 +86,8 @@ function sendLying(url: string, { method, path, headers, body = '', framing }: C
 }
 
 const codes: ReadonlySet<string> = new Set(errorCodes)
+/** Of the health of the service, when it cannot store. */
+const degraded = /"status":"degraded".*"store":"unavailable"/
 const honest5xx = new Set(['upstream_error', 'upstream_timeout', 'store_unavailable', 'shutting_down'])
 
 /** What no answer may be. */
@@ -98,8 +100,9 @@ export function wrongIn(call: Call, { status, text, left }: Answer): string | un
   if (/"code":-32603/.test(text)) return `an internal error: ${text.slice(0, 800)}`
   if (status === 0) return left ? undefined : 'no answer came'
   const code = /"code":"(\w+)"/.exec(text)?.[1]
-  if (status >= 500 && !(code && honest5xx.has(code)) && !(call.door === 'mcp' && status === 503))
-    return `status ${status}: ${text.slice(0, 800)}`
+  const isHonest =
+    (code && honest5xx.has(code)) || (status === 503 && (call.door === 'mcp' || degraded.test(text)))
+  if (status >= 500 && !isHonest) return `status ${status}: ${text.slice(0, 800)}`
   if (
     status >= 400 &&
     call.door !== 'mcp' &&
