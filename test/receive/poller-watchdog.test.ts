@@ -59,6 +59,35 @@ describe('a poll that looks alive and is not', () => {
     expect(t.texts()).toEqual(['early', 'late', 'a', 'b', 'c'])
   })
 
+  test('a message on its way to a poll that a check ends comes again with the next one, once', async () => {
+    const cursors: string[] = []
+    const handedOver = Promise.withResolvers<void>()
+    const fetch =
+      (real: Fetch): Fetch =>
+      async (url, init) => {
+        if (!url.includes('getupdates')) return real(url, init)
+        cursors.push(JSON.parse(String(init.body)).get_updates_buf)
+        if (cursors.length > 1) return real(url, init)
+        const { signal, ...uncut } = init
+        await real(url, uncut)
+        handedOver.resolve()
+        return new Promise((_, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
+        })
+      }
+    await using t = await withPoller({ fetch })
+    await t.until('polled', () => t.atOnce() === 1)
+    await t.sandbox.say('on its way')
+    await handedOver.promise
+    expect(t.texts()).toEqual([])
+    await t.check()
+    await t.until('stored', () => t.texts().length > 0)
+    await t.sandbox.say('after')
+    await t.until('stored', () => t.texts().includes('after'))
+    expect(t.texts()).toEqual(['on its way', 'after'])
+    expect(cursors.slice(0, 2)).toEqual(['', ''])
+  })
+
   test('a request that never ends does not keep the poller from ending', async () => {
     const stuck = stuckFirst()
     await using t = await withPoller({ fetch: stuck.fetch })

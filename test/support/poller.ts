@@ -88,6 +88,11 @@ export async function withPoller(
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
       runtime.bus.tell('sessionsChanged')
     },
+    /** Somebody wants to know what getupdates says now. */
+    async check() {
+      await state.sessions.mark('s', bot.token, { check_at: clock.now() })
+      runtime.bus.tell('sessionsChanged')
+    },
     atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
     texts: () => store.after(0, { limit: 100 }).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
