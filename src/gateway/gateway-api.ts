@@ -53,8 +53,6 @@ export interface Health {
   role: 'poller' | 'watcher'
   /** Of a watcher: the process that polls keeps its lock and shows no life. */
   stalled: boolean
-  /** Names who polls: the same in each service of one data directory. Absent while its lock cannot be read. */
-  poll_id?: string
   sessions: number
   connected: number
   /** Those whose polls fail; absent where there is none. */

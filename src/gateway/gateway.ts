@@ -67,7 +67,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     history: new History(store, state.sessions),
     conversations: new Conversations({ store, accounts }, runtime),
     changes: new Changes({ store, accounts }, named(runtime, 'changes')),
-    health: () => healthOf(options, directory, receive),
+    health: () => healthOf(options.version, directory, receive),
     start: () => start(rooms),
     follow: (reading, signal) => receive.inbox.follow(reading, signal),
     end: () => receive.inbox.end,

@@ -1,13 +1,10 @@
 /** How a gateway is: for callers, so it names no paths. */
-import { join } from 'node:path'
-import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
-import { holdOf } from '../platform/lock-look.ts'
 import type { Health } from './gateway-api.ts'
-import type { Directory, GatewayOptions, Receive } from './rooms.ts'
+import type { Directory, Receive } from './rooms.ts'
 
 export async function healthOf(
-  { config, version }: Pick<GatewayOptions, 'config' | 'version'>,
+  version: string,
   { space, state, store }: Directory,
   { dispatcher, poller }: Receive,
 ): Promise<Health> {
@@ -21,7 +18,6 @@ export async function healthOf(
   }
   const trouble =
     'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
-  const pollId = await holdOf(join(config.basePath, dataFiles.pollLock)).catch(() => undefined)
   const disk = (await space.isLow()) ? 'low' : 'ok'
   const isWell = !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
@@ -29,7 +25,6 @@ export async function healthOf(
     version,
     role: dispatcher.role,
     stalled: dispatcher.stalled,
-    ...(pollId !== undefined && { poll_id: pollId }),
     sessions: all.length,
     connected,
     ...(failing > 0 && { failing }),

@@ -59,10 +59,9 @@ function healthIn(text: string): Health | undefined {
       (value.status === 'ok' || value.status === 'degraded') &&
       typeof value.version === 'string'
     if (!isOurs) return undefined
-    const { trouble, poll_id, ...health } = value as Health
+    const { trouble, ...health } = value as Health
     return {
       ...health,
-      ...(typeof poll_id === 'string' && { poll_id }),
       ...(typeof trouble?.message === 'string' && typeof trouble.hint === 'string' && { trouble }),
     }
   } catch {

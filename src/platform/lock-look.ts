@@ -1,5 +1,4 @@
 /** A lock file as it looks from outside, for those who only want to know: nothing is taken and nothing is written. */
-import { createHash } from 'node:crypto'
 import { errorCodeOf, readText, statOf } from './files.ts'
 import { isTaken } from './lock-engine.ts'
 
@@ -37,18 +36,6 @@ export async function lookAtLock(path: string): Promise<LockSight | undefined> {
     ...(Number.isFinite(takenAt) && { takenAt }),
     touchedAt: found.mtimeMs,
   }
-}
-
-/**
- * Names the last hold of a lock by who took it and when: whoever reads the same lock file gives it the same name, and no
- * other file has it. The name says nothing of either.
- *
- * @returns undefined when there is no such file, or nobody ever took it
- * @throws the system's error when it cannot be read
- */
-export async function holdOf(path: string): Promise<string | undefined> {
-  const note = (await readText(path))?.split('\n')[1]?.trim()
-  return note ? createHash('sha256').update(note).digest('hex').slice(0, 12) : undefined
 }
 
 async function taken(kind: 'flock' | 'lockfile', path: string): Promise<boolean | undefined> {

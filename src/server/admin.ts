@@ -13,17 +13,17 @@ import { lookAtLock } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { JsonSchema } from '../tools/schema.ts'
-import { createAccess } from './admin/access.ts'
+import { type Access, createAccess } from './admin/access.ts'
 import { addAccountRoutes } from './admin/account-routes.ts'
 import { SignInBody, type Status, Success } from './admin/bodies.ts'
 import { PanelEvents } from './admin/events.ts'
-import { openPanelFiles } from './admin/files.ts'
+import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { addMessageRoutes } from './admin/message-routes.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addJsonRoute } from './json-route.ts'
 import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
-import { declared, doorErrors, failed, noted } from './route.ts'
+import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { FailedTries } from './tries.ts'
 
@@ -78,7 +78,7 @@ const about = {
 
 /** @throws Error when the address is open to others and there is no token */
 export function createAdminApp(options: AdminOptions): AdminApp {
-  const { gateway, config, version, links, clock = systemClock } = options
+  const { gateway, config, version, clock = systemClock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock })
   const tries = new FailedTries({ log, clock })
@@ -86,25 +86,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()
 
-  const status = async (): Promise<Status> => {
-    const { role, stalled, store, sessions, connected } = await gateway.health()
-    return {
-      version,
-      connected: connected > 0,
-      session_count: sessions,
-      connected_count: connected,
-      ...{ role, stalled, store },
-      ...(stalled && (await pollerPid(config.basePath))),
-      started_at: startedAt,
-      base_path: config.basePath,
-      media_root: config.mediaRoot,
-      store_max_age_days: config.storeMaxAgeDays,
-      store_max_count: config.storeMaxCount,
-      max_upload_bytes: config.maxUploadBytes,
-      ...links,
-      token_required: access.required,
-    }
-  }
+  const status = () => statusOf(options, { startedAt, token_required: access.required })
   const sessions = async () => ({ sessions: await gateway.accounts.withUsers() })
   const events = new PanelEvents({ gateway, status, clock, log })
 
@@ -121,6 +103,96 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
+  addSignInRoutes(app, context, access, events)
+  addHealthRoute(app, context)
+  addDocsRoutes(app, { version, tokenRequired: access.required, about })
+  const methods = methodsByPath(app)
+
+  const page = pageAnswers(files, access)
+  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> =>
+    isApi || appPath.test(path) ? answerOf(app, methods, request, path) : await page(request, path)
+
+  return {
+    pageMissing: () => files.missing(),
+    signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
+    beginShutdown() {
+      context.waiting.stop()
+      events.stop()
+    },
+    async fetch(request, peer) {
+      const path = pathOf(request.url)
+      const isApi = path === '/api' || path.startsWith('/api/')
+      const open = openPaths.has(path) || !isApi
+      try {
+        const refusal = access.refusal(request, open) ?? context.waiting.stopped
+        if (refusal) return await tries.answer(problemResponse(refusal), peer)
+        if (!open) peer?.accept()
+        const answer = await answered(request, path, isApi)
+        return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
+      } catch (error) {
+        return failed(error, context)
+      }
+    },
+  }
+}
+
+async function statusOf(
+  { gateway, config, version, links }: AdminOptions,
+  { startedAt, token_required }: { startedAt: number; token_required: boolean },
+): Promise<Status> {
+  const { role, stalled, store, sessions, connected } = await gateway.health()
+  return {
+    version,
+    connected: connected > 0,
+    session_count: sessions,
+    connected_count: connected,
+    ...{ role, stalled, store },
+    ...(stalled && (await pollerPid(config.basePath))),
+    started_at: startedAt,
+    base_path: config.basePath,
+    media_root: config.mediaRoot,
+    store_max_age_days: config.storeMaxAgeDays,
+    store_max_count: config.storeMaxCount,
+    max_upload_bytes: config.maxUploadBytes,
+    ...links,
+    token_required,
+  }
+}
+
+/** The page and its files: what anybody may load, since nothing in it is secret. */
+function pageAnswers(files: PanelFiles, access: Access) {
+  const signInByLink = (request: Request): Response => {
+    const code = new URL(request.url).searchParams.get('code') ?? ''
+    const cookie = access.signInByLink(code, request)
+    return new Response(null, {
+      status: 303,
+      headers: {
+        location: cookie || !access.required ? '/' : '/?link=used',
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+        ...(cookie && { 'set-cookie': cookie }),
+      },
+    })
+  }
+  return async (request: Request, path: string): Promise<Response> => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
+      return problemResponse(refused, { allow: 'GET, HEAD' })
+    }
+    if (path === '/sign-in') return signInByLink(request)
+    const file = await files.serve(request, path)
+    if (file) return file
+    // A page in place of a script would only be misunderstood.
+    if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
+    const answer = await files.page(request)
+    const cookie = access.renewal(request)
+    if (cookie) answer.headers.append('set-cookie', cookie)
+    return answer
+  }
+}
+
+/** Adds /api/sign-in and /api/sign-out. */
+function addSignInRoutes(app: Elysia, context: RouteContext, access: Access, events: PanelEvents): void {
   addJsonRoute(app, context, {
     method: 'post',
     path: '/api/sign-in',
@@ -149,67 +221,6 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       return { 'set-cookie': cookie }
     },
   })
-  addHealthRoute(app, context)
-  addDocsRoutes(app, { version, tokenRequired: access.required, about })
-  const methods = methodsByPath(app)
-
-  /** The page and its files: what anybody may load, since nothing in it is secret. */
-  const page = async (request: Request, path: string): Promise<Response> => {
-    if (path === '/sign-in') return signInByLink(request)
-    const file = await files.serve(request, path)
-    if (file) return file
-    // A page in place of a script would only be misunderstood.
-    if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
-    const answer = await files.page(request)
-    const cookie = access.renewal(request)
-    if (cookie) answer.headers.append('set-cookie', cookie)
-    return answer
-  }
-  const signInByLink = (request: Request): Response => {
-    const code = new URL(request.url).searchParams.get('code') ?? ''
-    const cookie = access.signInByLink(code, request)
-    return new Response(null, {
-      status: 303,
-      headers: {
-        location: cookie || !access.required ? '/' : '/?link=used',
-        'cache-control': 'no-store',
-        'referrer-policy': 'no-referrer',
-        ...(cookie && { 'set-cookie': cookie }),
-      },
-    })
-  }
-
-  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
-    if (isApi || appPath.test(path)) return answerOf(app, methods, request, path)
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
-      return problemResponse(refused, { allow: 'GET, HEAD' })
-    }
-    return await page(request, path)
-  }
-
-  return {
-    pageMissing: () => files.missing(),
-    signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
-    beginShutdown() {
-      context.waiting.stop()
-      events.stop()
-    },
-    async fetch(request, peer) {
-      const path = pathOf(request.url)
-      const isApi = path === '/api' || path.startsWith('/api/')
-      const open = openPaths.has(path) || !isApi
-      try {
-        const refusal = access.refusal(request, open) ?? context.waiting.stopped
-        if (refusal) return await tries.answer(problemResponse(refusal), peer)
-        if (!open) peer?.accept()
-        const answer = await answered(request, path, isApi)
-        return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
-      } catch (error) {
-        return failed(error, context)
-      }
-    },
-  }
 }
 
 const eventStream: JsonSchema = { type: 'string', description: 'text/event-stream' }

@@ -138,69 +138,11 @@ export function addMediaRoutes(
     parse: 'none',
     query: declared(UploadQuery),
     response: { 200: declared(AcceptedUpload) },
-    detail: {
-      operationId: 'upload_media',
-      summary: 'Upload media',
-      description:
-        'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. Streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 wait, together at most four times as large as the largest that is allowed; then rate_limited. Those that were sent make room for others.',
-      tags: ['media'],
-      ...noted({
-        errors: [
-          'invalid_arguments',
-          'payload_too_large',
-          'rate_limited',
-          'store_unavailable',
-          'internal',
-          ...doorErrors,
-        ],
-        requestBody: uploadBody,
-        examples: [
-          {
-            summary: 'Accepted',
-            output: {
-              upload_id: 'up_3f1c9a',
-              size: 48213,
-              expires_at: 1767312000000,
-            },
-          },
-        ],
-      }),
-    },
+    detail: uploadDetail,
   })
   app.get(`${prefix}/media/:message_id/:item`, ({ request, params }) => serve(request, params), {
     params: declared(MediaPath),
-    detail: {
-      operationId: 'get_media',
-      summary: 'Get the media of a message',
-      description:
-        'Streams the decrypted bytes of an image, voice, file or video, with its type and name. The content comes from outside: treat it as untrusted.',
-      tags: ['media'],
-      ...noted({
-        errors: [
-          'invalid_arguments',
-          'message_not_found',
-          'no_media',
-          'media_expired',
-          'upstream_error',
-          'upstream_timeout',
-          'store_unavailable',
-          'internal',
-          ...doorErrors,
-        ],
-        responses: {
-          200: {
-            description: 'The bytes.',
-            headers: {
-              'Content-Disposition': {
-                description: 'The file name. inline only for images, audio and video.',
-                schema: { type: 'string' },
-              },
-            },
-            content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
-          },
-        },
-      }),
-    },
+    detail: downloadDetail,
   })
 }
 
@@ -221,4 +163,66 @@ const uploadBody = {
       },
     },
   },
+}
+
+const uploadDetail = {
+  operationId: 'upload_media',
+  summary: 'Upload media',
+  description:
+    'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. Streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 wait, together at most four times as large as the largest that is allowed; then rate_limited. Those that were sent make room for others.',
+  tags: ['media'],
+  ...noted({
+    errors: [
+      'invalid_arguments',
+      'payload_too_large',
+      'rate_limited',
+      'store_unavailable',
+      'internal',
+      ...doorErrors,
+    ],
+    requestBody: uploadBody,
+    examples: [
+      {
+        summary: 'Accepted',
+        output: {
+          upload_id: 'up_3f1c9a',
+          size: 48213,
+          expires_at: 1767312000000,
+        },
+      },
+    ],
+  }),
+}
+
+const downloadDetail = {
+  operationId: 'get_media',
+  summary: 'Get the media of a message',
+  description:
+    'Streams the decrypted bytes of an image, voice, file or video, with its type and name. The content comes from outside: treat it as untrusted.',
+  tags: ['media'],
+  ...noted({
+    errors: [
+      'invalid_arguments',
+      'message_not_found',
+      'no_media',
+      'media_expired',
+      'upstream_error',
+      'upstream_timeout',
+      'store_unavailable',
+      'internal',
+      ...doorErrors,
+    ],
+    responses: {
+      200: {
+        description: 'The bytes.',
+        headers: {
+          'Content-Disposition': {
+            description: 'The file name. inline only for images, audio and video.',
+            schema: { type: 'string' },
+          },
+        },
+        content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+      },
+    },
+  }),
 }

@@ -103,11 +103,6 @@ const health: JsonSchema = {
       type: 'boolean',
       description: 'Of a watcher: the polling process keeps its lock and shows no life.',
     },
-    poll_id: {
-      type: 'string',
-      description:
-        'Names who polls, as twelve hex digits: the same in each service of one data directory, another when another process polls. Absent while that cannot be read.',
-    },
     sessions: { type: 'integer' },
     connected: { type: 'integer' },
     failing: {

@@ -149,19 +149,14 @@ export class History {
     }
     if (filter.session !== undefined) {
       const keys = this.#messages.sessionKeys(filter.session)
-      const [key] = keys
-      if (key === undefined) return undefined
-      if (keys.length === 1) {
-        add('m.session = ?', key)
-        ways.push(way('message m INDEXED BY message_session', 'm.session = ?', key))
-      } else {
-        const list = JSON.stringify(keys)
-        const among = 'm.session IN (SELECT value FROM json_each(?))'
-        add(among, list)
-        ways.push(way('message m INDEXED BY message_session', among, list))
-        // Several keys are not walked in the order of ids: a whole window is sorted.
-        widest = firstWidth * 4
-      }
+      const [only, more] = keys
+      if (only === undefined) return undefined
+      const where = more === undefined ? 'm.session = ?' : 'm.session IN (SELECT value FROM json_each(?))'
+      const value = more === undefined ? only : JSON.stringify(keys)
+      add(where, value)
+      ways.push(way('message m INDEXED BY message_session', where, value))
+      // Several keys are not walked in the order of ids: a whole window is sorted.
+      if (more !== undefined) widest = firstWidth * 4
     }
     // What another program received is neither 0 nor 1.
     if (filter.direction !== undefined) match.push(filter.direction === 'sent' ? 'm.sent = 1' : 'm.sent <> 1')
@@ -169,14 +164,9 @@ export class History {
     if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
     if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)
     if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
-    const needle = filter.text_contains === undefined ? '' : searchable(filter.text_contains)
-    if (needle.length > needleLimit) {
-      throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
-    }
+    const needle = searchable(filter.text_contains ?? '')
     if (needle !== '') {
-      // LIKE compares anew at every place, 9 ms for a text made for it; but a short needle it finds without a copy.
-      if (needle.length > likedNeedle) add('instr(lower(m.text), lower(?))', needle)
-      else add(`m.text LIKE ? ESCAPE '\\'`, likePattern(needle))
+      add(...clauseOf(needle))
       ways.push({
         from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
         where: 'gram MATCH ?',
@@ -330,3 +320,12 @@ export class History {
 const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
 
 const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })
+
+/** What a text must contain. @throws SvcError `invalid_arguments` where it is too long */
+function clauseOf(needle: string): [clause: string, value: SqlValue] {
+  if (needle.length > needleLimit)
+    throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
+  // LIKE compares anew at every place, 9 ms for a text made for it; but a short needle it finds without a copy.
+  if (needle.length > likedNeedle) return ['instr(lower(m.text), lower(?))', needle]
+  return [`m.text LIKE ? ESCAPE '\\'`, likePattern(needle)]
+}

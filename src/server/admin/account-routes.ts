@@ -1,5 +1,6 @@
 /** The panel's accounts: who there is, logging in by QR, and the changes one may make. */
 
+import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { LoginFlow, PanelGateway } from '../../gateway/gateway-api.ts'
 import { SessionCheck } from '../../model/session.ts'
@@ -33,7 +34,6 @@ const loginErrors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
 
 /** Adds /api/status and /api/sessions with all below it. */
 export function addAccountRoutes(app: Elysia, context: PanelContext, views: AccountViews): void {
-  const { accounts, logins } = context.gateway
   addJsonRoute(app, context, {
     method: 'get',
     path: '/api/status',
@@ -56,6 +56,13 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     answer: Sessions,
     run: () => views.sessions() as Promise<never>,
   })
+  addLoginRoutes(app, context)
+  addSessionRoutes(app, context)
+}
+
+/** Adds /api/sessions/login with all below it. */
+function addLoginRoutes(app: Elysia, context: PanelContext): void {
+  const { logins } = context.gateway
   addJsonRoute(app, context, {
     method: 'post',
     path: '/api/sessions/login',
@@ -110,13 +117,20 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
     tag: 'accounts',
     body: CancelBody,
     answer: Success,
-    run: async ({ body: { login_id, left } }) => {
-      if (!left) return { success: logins.callOff(login_id) }
-      // It ends by itself when the service stops.
-      void logins.leave(login_id).catch(() => {})
-      return { success: true }
-    },
+    run: async ({ body }) => ({ success: cancelled(logins, body) }),
   })
+}
+
+function cancelled(logins: PanelGateway['logins'], { login_id, left }: Static<typeof CancelBody>): boolean {
+  if (!left) return logins.callOff(login_id)
+  // It ends by itself when the service stops.
+  void logins.leave(login_id).catch(() => {})
+  return true
+}
+
+/** Adds what lies below /api/sessions/{name}. */
+function addSessionRoutes(app: Elysia, context: PanelContext): void {
+  const { accounts } = context.gateway
   addJsonRoute(app, context, {
     method: 'post',
     path: '/api/sessions/:name/check',
