@@ -2,23 +2,31 @@
 import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
 import { subjects } from '../doctor/finding.ts'
+import { notedAddress } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { counted } from '../platform/format.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
+import { isOpen } from './health.ts'
 import { findingLines, jsonLine } from './print.ts'
 import { installedServices } from './service-look.ts'
 import { colours, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 
 /** Runs the command. @returns its exit status: 1 when a finding is an error */
-export async function runDoctor(config: Config, flags: { json?: boolean; timeout: string }): Promise<0 | 1> {
+export async function runDoctor(
+  read: (usual?: { port: string; host: string }) => Config,
+  flags: { json?: boolean; timeout: string },
+): Promise<0 | 1> {
+  const config = read()
   const seconds = /^\d{1,4}(\.\d+)?$/.test(flags.timeout) ? Number(flags.timeout) : 0
   if (seconds <= 0 || seconds > 60) {
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
   }
   spareLoopbackTheProxy()
+  const noted = isOpen(read) ? await notedAddress(config.basePath) : undefined
   const report = await examine({
+    ...(noted && { address: noted.url }),
     ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
   })
   await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))

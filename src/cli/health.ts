@@ -1,7 +1,7 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
 import { httpUrl } from '../config/values.ts'
-import { readConfig } from '../config.ts'
-import { addressIn, askHealth, type HealthAnswer } from '../inspect/healthz.ts'
+import { type Config, readConfig } from '../config.ts'
+import { addressIn, askHealth, type HealthAnswer, notedAddress } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -27,7 +27,7 @@ export interface HealthFlags {
 /** Runs the command. @returns its exit status: 0 when the service works */
 export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   spareLoopbackTheProxy()
-  const url = flags.url === undefined ? configured(flags) : given(flags.url)
+  const url = flags.url === undefined ? await configured(flags) : given(flags.url)
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
   // As GET /healthz says it; what is degraded works, and a restart would not help.
@@ -57,11 +57,22 @@ const startLine = ({ basePath, host, port, socket, sandbox }: HealthFlags) =>
   ].join(' ')
 
 // Whatever the port of the phone: it is not asked, so it cannot be in the way.
-const settings = ({ basePath, host, port, socket, sandbox }: HealthFlags) =>
-  readConfig({ basePath, host, port, socket, sandbox, sandboxPort: '0' })
+const settings = ({ basePath, host, port, socket, sandbox }: HealthFlags, usual = {}) =>
+  readConfig({ basePath, host, port, socket, sandbox, sandboxPort: '0' }, undefined, usual)
 
-function configured(flags: HealthFlags): string {
+/** Whether neither flag nor environment says where the service listens. */
+export function isOpen(read: (usual: { port: string; host: string }) => Config): boolean {
+  const nowhere = { port: '0', host: '0.0.0.0' }
+  const { host, port, socket } = read(nowhere)
+  return socket === undefined && port === 0 && host === nowhere.host
+}
+
+async function configured(flags: HealthFlags): Promise<string> {
   const config = settings(flags)
+  if (isOpen(usual => settings(flags, usual))) {
+    const noted = await notedAddress(config.basePath)
+    if (noted) return noted.url
+  }
   if (config.port === 0 && config.socket === undefined) {
     throw badArgument('--port', 'expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',

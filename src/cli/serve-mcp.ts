@@ -50,10 +50,9 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const { config, gateway, sandbox } = opened
   const mcp = lazyMcpDoor({ gateway, config, log, transport })
   const side = lazySideDoor({ gateway, config, log })
-  const server = await listenMain(config, (request, peer) =>
+  const server = await listenMain(config, stack, (request, peer) =>
     isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
   )
-  stack.defer(() => server.stop(0))
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   await gateway.start()
 

@@ -56,10 +56,9 @@ export async function serveOpenApi(
   const { config, gateway, sandbox } = opened
   const app = createOpenApiApp({ gateway, config, tools, log, version })
   const mcp = lazyMcpDoor({ gateway, config, log })
-  const server = await listenMain(config, (request, peer) =>
+  const server = await listenMain(config, stack, (request, peer) =>
     isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
   )
-  stack.defer(() => server.stop(0))
   const links = {
     ...(config.socket === undefined && { rest_url: reachable(server.url) }),
     ...linksOf(sandbox),

@@ -1,16 +1,17 @@
 /** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { notedAddress } from '../inspect/healthz.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
-import { errorCodeOf } from '../platform/files.ts'
+import { errorCodeOf, removeQuietly, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
-import { type RunningServer, type ServeOptions, serve } from '../platform/serve.ts'
+import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { type EnsuredToken, ensureToken, givenToken, isGuessable } from '../server/token.ts'
@@ -140,8 +141,30 @@ export function announce(
 export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
   sandbox ? { sandbox_phone: `${sandbox.url}/phone` } : {}
 
-/** The server of the service itself: on its socket, else on its port. */
-export async function listenMain(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
+/**
+ * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for
+ * it, until `stack` ends.
+ */
+export async function listenMain(
+  config: Config,
+  stack: AsyncDisposableStack,
+  fetch: ServeOptions['fetch'],
+): Promise<RunningServer> {
+  const server = await listenWhere(config, fetch)
+  stack.defer(() => server.stop(0))
+  const { pid } = process
+  const path = join(config.basePath, dataFiles.address)
+  const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
+  // One that cannot be noted is found by its port.
+  await writeDurably(path, JSON.stringify({ url, pid })).catch(() => {})
+  stack.defer(async () => {
+    // A service that was started later has noted itself.
+    if ((await notedAddress(config.basePath))?.pid === pid) await removeQuietly(path)
+  })
+  return server
+}
+
+async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
   const { socket, host, port } = config
   if (socket === undefined) return listen(config, '--port', port, fetch)
   if (process.platform === 'win32') {

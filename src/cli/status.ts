@@ -26,6 +26,8 @@ function statusText(seen: StatusReport): string {
     : polling.stalled
       ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${advised('doctor')}`
       : `${yellow('nobody polls')}: ${advised('openapi')}`
+  const { service_url } = seen
+  const at = service_url === undefined ? '' : ` at ${oneLine(service_url)}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
   const lost = sessions.find(session => !session.connected)
   const connected = `${connected_count} of ${session_count} connected`
@@ -35,7 +37,7 @@ function statusText(seen: StatusReport): string {
       : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
   const lines = [
     `${dim('directory')}  ${oneLine(base_path)}${seen.sandbox ? ' (sandbox)' : ''}`,
-    `${dim('service')}    ${service}`,
+    `${dim('service')}    ${service}${at}`,
     `${dim('sessions')}   ${session_count === 0 ? `none yet: ${advised('login')}` : sight}`,
     `${dim('store')}      ${store ? `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}${waits}` : 'none'}`,
     ...sessions

@@ -7,6 +7,8 @@ import type { Clock } from '../platform/clock.ts'
 
 export interface Patient {
   readonly config: Config
+  /** Where the service noted that it listens. */
+  readonly address?: string
   /** Of this program. */
   readonly version: string
   readonly clock: Clock

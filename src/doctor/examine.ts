@@ -28,6 +28,8 @@ export interface ExamineOptions {
   clock?: Clock
   /** Those that svc installed on this machine; looks when it is called. */
   services?(): Promise<readonly ServiceSight[]>
+  /** Where its service noted that it listens; by the configuration without it. */
+  address?: string
   /** Longest wait for any answer from the network, 5 s. */
   deadlineMs?: number
 }
@@ -59,7 +61,18 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     lookAtSessions(place).catch(() => ({ sessions: [] })),
   ])
   const command = (words: string) => svcCommand(words, place.dir, place.isSandbox)
-  const patient: Patient = { config, version, clock, deadlineMs, place, polling, sessions, command }
+  const { address } = options
+  const patient: Patient = {
+    ...(address !== undefined && { address }),
+    config,
+    version,
+    clock,
+    deadlineMs,
+    place,
+    polling,
+    sessions,
+    command,
+  }
 
   const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
   const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {

@@ -13,8 +13,8 @@ import { bad, type Found, note, ok, warning } from './finding.ts'
 export async function examineExposure(patient: Patient): Promise<Found[]> {
   const { config, deadlineMs } = patient
   const found: Found[] = []
-  if (config.port !== 0 || config.socket !== undefined) {
-    const url = addressIn(config)
+  if (patient.address !== undefined || config.port !== 0 || config.socket !== undefined) {
+    const url = patient.address ?? addressIn(config)
     found.push(listenerOf(patient, url, await askHealth(url, Math.min(deadlineMs, 2000))))
   }
   found.push(

@@ -98,6 +98,7 @@ const ownNames = new Set([
   dataFiles.endedSignIns,
   dataFiles.store,
   dataFiles.apiToken,
+  dataFiles.address,
   'lost+found',
 ])
 

@@ -1,7 +1,11 @@
 /** Who listens at an address, and what GET /healthz of a service means. */
+import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/gateway-api.ts'
+import { dataFiles } from '../model/data-files.ts'
 import { apiFetch } from '../platform/fetch.ts'
+import { readText } from '../platform/files.ts'
+import { processState } from '../platform/other-process.ts'
 import { failureOf } from './failure.ts'
 
 /**
@@ -28,6 +32,27 @@ export function addressOf(host: string, port: number): string {
 /** The same of a service as it is configured: `unix:<path>` where it listens on a socket. */
 export const addressIn = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
   socket === undefined ? addressOf(host, port) : `unix:${socket}`
+
+/** Where a service of a data directory listens, as it noted there. */
+export interface NotedAddress {
+  /** As `addressIn`. */
+  url: string
+  pid: number
+}
+
+/** What the service that was started last noted; undefined where none runs, as far as that can be told from here. */
+export async function notedAddress(dir: string): Promise<NotedAddress | undefined> {
+  try {
+    const { url, pid } = JSON.parse(
+      (await readText(join(dir, dataFiles.address))) ?? '',
+    ) as Partial<NotedAddress>
+    return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
+      ? { url, pid }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** Asks the service at `url`; never throws. */
 export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {

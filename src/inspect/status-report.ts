@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { newerStore } from './advised-commands.ts'
 import { lookAround } from './data-directory.ts'
+import { notedAddress } from './healthz.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
 import { lookAtSessions, type SessionSight } from './sessions.ts'
 import { readStoreStats } from './store-stats.ts'
@@ -43,6 +44,8 @@ export interface StatusReport {
     pid?: number
     since?: number
   }
+  /** Where the service that was started last listens, while it runs: `unix:<path>` of a socket. */
+  service_url?: string
   session_count: number
   connected_count: number
   /** The default one first, then the oldest first. */
@@ -70,10 +73,11 @@ export async function readStatus(options: {
   }
   const place = await lookAround(basePath, sandbox)
   if (place.state === 'unreadable') told(basePath)(place.error)
-  const [polling, sight, seen] = await Promise.all([
+  const [polling, sight, seen, noted] = await Promise.all([
     lookAtPolling(basePath, clock).catch(told(dataFiles.pollLock)),
     lookAtSessions(place).catch(told('sessions')),
     readStoreStats(basePath).catch(told(dataFiles.store)),
+    notedAddress(basePath),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
   // Of its messages nothing is known.
@@ -96,6 +100,7 @@ export async function readStatus(options: {
   return {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
+    ...(noted && { service_url: noted.url }),
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { messages, users, oldest_at: oldestAt },

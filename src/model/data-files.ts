@@ -8,6 +8,8 @@ export const dataFiles = {
   defaultSession: '.default_session',
   /** Until when the ended sign-ins of the panel would have lasted. */
   endedSignIns: '.signed_out.json',
+  /** Where the service that was started last listens, and its process: JSON; removed when it stops. */
+  address: '.address',
   store: 'messages.db',
   apiToken: 'api_token',
   /** Folder of the sandbox's own files; it marks a directory as the sandbox's. */

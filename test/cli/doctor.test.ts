@@ -90,6 +90,17 @@ describe('svc doctor', () => {
     expect(stdout).not.toContain(token())
   })
 
+  test('without a port it finds the service by its data directory, and so does status', async () => {
+    const { stdout, status } = await svc(['doctor', '-d', service.dir, ...upstream])
+    expect({ status, found: stdout.includes(`answers on ${service.url} as poller`) }).toEqual({
+      status: 0,
+      found: true,
+    })
+    const seen = await svc(['status', '-d', service.dir, '--json'])
+    expect(JSON.parse(seen.stdout)).toMatchObject({ service_url: service.url })
+    expect((await svc(['status', '-d', service.dir])).stdout).toContain(service.url)
+  })
+
   test('--json is one object with every finding', async () => {
     const { status, stdout } = await doctor(['--json'])
     expect(status).toBe(0)
@@ -308,6 +319,9 @@ describe('svc health', () => {
       svc(['health', '--url', service.url]),
       svc(['health', '-p', port], { HTTP_PROXY: 'http://127.0.0.1:9' }),
       svc(['health', '-p', port, '--sandbox']),
+      // As the data directory says.
+      svc(['health', '-d', service.dir]),
+      svc(['health'], { SVC_BASE_PATH: service.dir }),
       svc(['--sandbox', 'health', '-p', port]),
       // The phone of such a service has a port of its own, which nobody asks here.
       svc(['health', '-p', port, '--sandbox'], { SVC_SANDBOX_PORT: port }),
@@ -315,6 +329,17 @@ describe('svc health', () => {
     for (const ended of all) expect(ended).toEqual({ status: 0, stdout: line, stderr: '' })
     const { stdout } = await svc(['health', '-p', port, '--json'])
     expect(JSON.parse(stdout)).toMatchObject({ healthy: true, health: { role: 'poller', connected: 1 } })
+  })
+
+  test('a service that stopped, or was killed, is not looked for where it was', async () => {
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      const dir = folder(`noted ${signal}`)
+      await using one = await startService({ dir, sandbox: false, args: upstream, env: { HOME: home } })
+      expect((await svc(['status', '-d', dir])).stdout).toContain(one.url)
+      await one.kill(signal)
+      expect((await svc(['status', '-d', dir])).stdout).not.toContain(one.url)
+      expect((await svc(['health', '-d', dir])).stdout).not.toContain(one.url)
+    }
   })
 
   test('a watcher beside it works too', async () => {

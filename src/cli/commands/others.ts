@@ -282,12 +282,15 @@ const specs: readonly CommandSpec[] = [
     words: 'health',
     summary: 'ask a running service whether it works',
     about:
-      'Ask GET /healthz of a running service and print its answer as one line. Needs no token and no data directory; waits 2 seconds at most. For HEALTHCHECK in containers and for monitoring.',
+      'Ask GET /healthz of a running service and print its answer as one line. Needs no token; without an address it finds the service by its data directory; waits 2 seconds at most. For HEALTHCHECK in containers and for monitoring.',
     takes: command =>
       command
         .option('--host <address>', 'address the service is bound to (127.0.0.1) [SVC_HOST]')
-        .option('-p, --port <port>', 'its port (8000) [SVC_PORT]')
-        .option('-d, --base-path <folder>', 'its data directory, for the line that starts it')
+        .option('-p, --port <port>', 'its port (as its data directory says, else 8000) [SVC_PORT]')
+        .option(
+          '-d, --base-path <folder>',
+          'its data directory, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox) [SVC_BASE_PATH]',
+        )
         .option('--socket <path>', 'the Unix socket it listens on instead [SVC_SOCKET]')
         .option('--url <url>', 'its whole address instead, as in https://svc.example.org')
         .option(
@@ -313,11 +316,12 @@ const specs: readonly CommandSpec[] = [
       command.option('--timeout <seconds>', 'longest wait for an answer from the network', '5'),
     json: 'print one JSON object: {ok, counts, findings: [{subject, check, severity, what, fix}], …}',
     examples: [
-      ['svc doctor', 'look at ~/.svc, and at the service on port 8000'],
+      ['svc doctor', 'look at ~/.svc, and at the service that runs on it'],
       ['svc doctor --json | jq \'.findings[] | select(.severity == "error")\'', 'for programs'],
     ],
     after: 'Here 0 means that no finding is an error (warnings may be), 1 that one is.',
-    run: async command => (await import('../doctor.ts')).runDoctor(configFrom(command), command.opts()),
+    run: async command =>
+      (await import('../doctor.ts')).runDoctor(usual => configFrom(command, {}, usual), command.opts()),
   },
   {
     words: 'service',
