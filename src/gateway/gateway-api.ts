@@ -74,6 +74,8 @@ export interface Gateway {
   readonly outbox: {
     /** What waits until its user writes, oldest first. */
     list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
+    /** One, also after it left, until a week after the call. */
+    get(outboxId: string): Promise<OutboxEntry>
     cancel(outboxId: string): Promise<Cancelled>
   }
   readonly media: {

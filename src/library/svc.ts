@@ -49,6 +49,8 @@ export interface MessagesOptions extends HandlerOptions {
 export interface SvcOutbox {
   /** Oldest first; of one user or one session alone, if asked. */
   list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
+  /** One, also after it left, until a week after the call. @throws SvcError `not_found` */
+  get(outboxId: string | number): Promise<OutboxEntry>
   /** Takes back what has not gone out yet. @throws SvcError `not_found` */
   cancel(outboxId: string | number): Promise<Cancelled>
 }
@@ -92,6 +94,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     this.#stopSandbox = async () => sandbox?.stop?.()
     this.outbox = {
       list: async (filter = {}) => this.#open.outbox.list(filter),
+      get: async outboxId => this.#open.outbox.get(String(outboxId)),
       cancel: async outboxId => this.#open.outbox.cancel(String(outboxId)),
     }
     this.#handlers = new Handlers({

@@ -129,14 +129,8 @@ export interface UploadedMedia {
   file_name: string
 }
 
-/** What became of one part of a send. */
-export const SendPart = Type.Object({
-  kind: oneOf(['text', 'image', 'voice', 'file', 'video']),
-  sent_as: oneOf(
-    ['text', 'image', 'file', 'video'],
-    'voice goes as a file: WeChat never shows voice bubbles of a bot.',
-  ),
-  status: SentStatus,
+/** How a message went out, or why it did not. */
+const outcome = {
   message_id: optional(Type.String()),
   error: optional(
     Type.Object({
@@ -146,6 +140,17 @@ export const SendPart = Type.Object({
       retry_after: optional(Type.Number()),
     }),
   ),
+}
+
+/** What became of one part of a send. */
+export const SendPart = Type.Object({
+  kind: oneOf(['text', 'image', 'voice', 'file', 'video']),
+  sent_as: oneOf(
+    ['text', 'image', 'file', 'video'],
+    'voice goes as a file: WeChat never shows voice bubbles of a bot.',
+  ),
+  status: SentStatus,
+  ...outcome,
 })
 export type SendPart = Static<typeof SendPart>
 
@@ -184,7 +189,7 @@ export const SendResult = Type.Object({
 })
 export type SendResult = Static<typeof SendResult>
 
-/** One message that waits in the outbox. */
+/** One message of a queued send. */
 export const OutboxPart = Type.Object({
   id: integer('Row id of the message in the history.'),
   kind: oneOf(['text', 'image', 'voice', 'file', 'video']),
@@ -193,6 +198,7 @@ export const OutboxPart = Type.Object({
   text: optional(Type.String()),
   file_name: optional(Type.String()),
   size: optional(integer('Bytes.')),
+  ...outcome,
 })
 export type OutboxPart = Static<typeof OutboxPart>
 
@@ -208,6 +214,9 @@ export const OutboxEntry = Type.Object(
       'Unix milliseconds, 7 days after created_at: what has not gone out by then is refused.',
     ),
     ...waiting,
+    ended: optional(
+      flag('True when nothing of it waits any more: the parts tell what became of each. Absent before.'),
+    ),
     parts: Type.Array(OutboxPart, { description: 'In the order in which they go out.' }),
   },
   { description: 'A queued send.' },

@@ -2,13 +2,13 @@
  * The outbox: sends that wait until they may go. Whoever polls sends what waits, as soon as a batch is committed, and
  * looks now and then besides.
  */
-import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { OutboxEntry, OutboxPart, Waiting } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, EntryPart, Store } from '../store/store.ts'
+import type { EndReason, Entry, EntryPart, Store } from '../store/store.ts'
 import type { MediaFiles } from './media-files.ts'
+import { partOf } from './result.ts'
 import type { Worker } from './worker.ts'
 
 export interface OutboxPorts {
@@ -71,18 +71,41 @@ export class Outbox {
     const waiting = new Map<number | undefined, Promise<Waiting>>()
     return Promise.all(
       entries.map(async entry => {
-        const { id, session, user, created_at, expires_at, parts } = entry
-        const lane = parts[0]?.lane
-        const user_name = this.#ports.store.names(names => names.of(session).get(user))
+        const lane = entry.parts[0]?.lane
         if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.waiting(entry))
-        return {
-          ...{ outbox_id: String(id), session, to_user: user },
-          ...(user_name !== undefined && { user_name }),
-          ...{ created_at, expires_at },
-          ...{ ...(await waiting.get(lane)), parts: parts.map(shown) },
-        }
+        return this.#shown(entry, await waiting.get(lane))
       }),
     )
+  }
+
+  /**
+   * A queued send, also after it left, until a week after the call.
+   *
+   * @throws SvcError `not_found`
+   */
+  async get(outboxId: string): Promise<OutboxEntry> {
+    const { store, worker } = this.#ports
+    const id = idOf(outboxId)
+    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    if (entry?.mode !== 'queue') {
+      throw new SvcError('not_found', 'no send of the last 7 days that was queued has this id', {
+        hint: 'history tells what became of older ones.',
+        next: { action: 'see', what: 'outbox' },
+      })
+    }
+    return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
+  }
+
+  #shown(entry: Entry, waiting: Waiting | undefined): OutboxEntry {
+    const { id, session, user, created_at, expires_at, ended, parts } = entry
+    const user_name = this.#ports.store.names(names => names.of(session)).get(user)
+    return {
+      ...{ outbox_id: String(id), session, to_user: user },
+      ...(user_name !== undefined && { user_name }),
+      ...{ created_at, expires_at, ...waiting },
+      ...(ended && { ended }),
+      parts: parts.map(shown),
+    }
   }
 
   /**
@@ -93,7 +116,7 @@ export class Outbox {
   async cancel(outboxId: string): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
-    const id = /^\d{1,15}$/.test(outboxId) ? Number(outboxId) : undefined
+    const id = idOf(outboxId)
     const ended = id === undefined ? undefined : await store.outbox.end(id, cancelled, 'queue')
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
@@ -184,11 +207,12 @@ export class Outbox {
   }
 }
 
+const idOf = (outboxId: string) => (/^\d{1,15}$/.test(outboxId) ? Number(outboxId) : undefined)
+
+/** Its text and file go when it has ended; the history keeps them. */
 const shown = (part: EntryPart): OutboxPart => ({
   id: part.message ?? 0,
-  kind: part.kind,
-  sent_as: part.kind === 'text' ? 'text' : sentAs(part.kind),
-  status: part.status,
-  ...(part.kind === 'text' && { text: part.text }),
+  ...partOf(part),
+  ...(part.kind === 'text' && part.text !== '' && { text: part.text }),
   ...(part.file && { file_name: part.file.file_name, size: part.file.size }),
 })

@@ -40,7 +40,7 @@ export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): S
   }
 }
 
-function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
+export function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
   return {
     kind,
     sent_as: kind === 'text' ? 'text' : sentAs(kind),

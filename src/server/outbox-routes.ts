@@ -19,7 +19,7 @@ const ListQuery = closed({
   session: optional(bounded(200, 'Only what this session is to send.')),
 })
 
-/** Path of DELETE /outbox/{id}. */
+/** Path of /outbox/{id}. */
 const EntryPath = closed({
   id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
 })
@@ -34,7 +34,14 @@ const exampleEntry = {
   parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'queued', text: 'Your order has been shipped.' }],
 }
 
-/** Adds GET /outbox and DELETE /outbox/{id}, below `prefix`. */
+const { waits_for: _, ...ended } = exampleEntry
+const exampleEnded = {
+  ...ended,
+  ended: true,
+  parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412366' }],
+}
+
+/** Adds GET /outbox, GET and DELETE /outbox/{id}, below `prefix`. */
 export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
   const { outbox } = context.gateway
   addJsonRoute(app, context, {
@@ -43,13 +50,27 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
     operationId: 'list_outbox',
     summary: 'List what waits to be sent',
     description:
-      'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: history tells.',
+      'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
     tag: 'messages',
     query: ListQuery,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),
     errors: ['store_unavailable'],
     examples: [{ summary: 'One message waits', output: [exampleEntry] }],
     run: ({ query }) => outbox.list(query),
+  })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: `${prefix}/outbox/:id`,
+    operationId: 'get_outbox',
+    summary: 'What became of a queued send',
+    description:
+      'By the outbox_id that send answered with, also after it left, until a week after the call. ended says that nothing of it waits any more; the parts tell what became of each.',
+    tag: 'messages',
+    params: EntryPath,
+    answer: OutboxEntry,
+    errors: ['not_found', 'store_unavailable'],
+    examples: [{ summary: 'It went out', output: exampleEnded }],
+    run: ({ params }) => outbox.get(params.id),
   })
   addJsonRoute(app, context, {
     method: 'delete',

@@ -244,7 +244,7 @@ export class Entries {
   }
 
   /**
-   * An entry of which nothing waits has ended: it goes, unless it answers for a key.
+   * An entry of which nothing waits has ended: it goes, unless it answers for a key, or was queued and may be asked for.
    *
    * @param count the answers to its user, if that is known
    * @returns it as it stands
@@ -254,8 +254,8 @@ export class Entries {
     if (!entry || entry.ended) return entry
     if (entry.parts.some(({ status }) => status === 'queued' || status === 'sending')) return entry
     const counter = count ?? this.#lanes.get(entry.parts[0]?.lane ?? 0)?.counter
-    const sentNothing = entry.mode === 'fail' && entry.parts.every(({ status }) => status === 'refused')
-    if (!entry.keyed || sentNothing) this.remove(id)
+    const sentNothing = entry.parts.every(({ status }) => status === 'refused')
+    if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {
       this.#db.run`UPDATE outbox SET ended_at = ${this.#clock.now()}, used = ${counter?.used ?? 0},
         received_at = ${counter?.received_at ?? null} WHERE id = ${id}`

@@ -207,6 +207,13 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX user_name_folded ON user_name (folded);
     `)
   },
+  db => {
+    db.exec(`
+      -- A queued send is kept for a week, for those who ask what became of it; few of them wait.
+      DROP INDEX outbox_in_lane;
+      CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
+    `)
+  },
 ]
 
 /** The form that this version writes. */

@@ -98,17 +98,18 @@ export class OutboxEnds {
     const id = Number(row.id)
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
     if (called === null || now - Number(called) < keyLifeMs) return this.#parts.entries.get(id)
-    if (row.ended_at === null) this.#db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
+    if (row.mode === 'queue') this.#db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
     else this.#parts.entries.remove(id)
     return undefined
   }
 
   /** Removes what answers for nothing any more. */
   prune(): void {
-    const before = this.#parts.clock.now() - keyLifeMs
+    const now = this.#parts.clock.now()
+    const before = now - keyLifeMs
     this.#db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
     const over = this.#db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
-      AND (key IS NULL OR ended_at <= ${before})`
+      AND CASE mode WHEN 'queue' THEN expires_at <= ${now} ELSE key IS NULL OR ended_at <= ${before} END`
     for (const { id } of over) this.#parts.entries.remove(Number(id))
   }
 

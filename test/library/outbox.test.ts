@@ -10,6 +10,8 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   expect(await failure(svc.send({ to, text: 'now?' }))).toMatchObject({ code: 'window_closed' })
   const later = await svc.send({ to, text: 'later', when_closed: 'queue' })
   const never = await svc.send({ to, text: 'never', when_closed: 'queue' })
+  // A matcher within toMatchObject takes the value's place.
+  const laterId = String(later.outbox_id)
   expect(later).toMatchObject({ status: 'queued', outbox_id: expect.any(String) })
   expect(await svc.outbox.list()).toMatchObject([
     { outbox_id: later.outbox_id, to_user: to, parts: [{ text: 'later' }] },
@@ -23,6 +25,15 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   const seen = await t.sandbox.seen(messages => messages.length > 0)
   expect(seen.flatMap(({ items }) => items)).toMatchObject([{ text: 'later' }])
   await t.until('nothing waits', async () => (await svc.outbox.list()).length === 0)
+  const { to_user, ended, parts } = await svc.outbox.get(laterId)
+  expect({ to_user, ended, parts }).toMatchObject({
+    ...{ to_user: to, ended: true },
+    parts: [{ status: 'accepted', message_id: expect.any(String) }],
+  })
+  expect(await svc.outbox.get(never.outbox_id!)).toMatchObject({
+    ...{ ended: true, parts: [{ status: 'refused', error: { code: 'not_found' } }] },
+  })
+  expect(await failure(svc.outbox.get('999'))).toMatchObject({ code: 'not_found' })
   await svc.close()
   expect(await failure(svc.outbox.list())).toMatchObject({ code: 'shutting_down' })
 })

@@ -71,7 +71,7 @@ describe('DELETE /outbox/{id}', () => {
     expect([wrong.status, wrong.body.code, wrong.headers.get('allow')]).toEqual([
       405,
       'method_not_allowed',
-      'DELETE, OPTIONS',
+      'GET, DELETE, HEAD, OPTIONS',
     ])
     expect((await at('/outbox', 'DELETE')).headers.get('allow')).toBe('GET, HEAD, OPTIONS')
   })

@@ -300,7 +300,12 @@ test('expired, cancelled and settled parts free their files and their lane', asy
     ['refused', 'late'],
     ['queued', undefined],
   ])
-  expect(await t.store.outbox.end(first.id, late)).toBeUndefined()
+  expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
+  expect(await t.store.outbox.end(first.id, late, 'queue')).toBeUndefined()
+  // Its week is over.
+  await t.store.outbox.prune()
+  expect(await t.store.outbox.entry(first.id)).toBeUndefined()
+  expect(await t.store.outbox.entry(second.id)).toBeDefined()
   await t.store.outbox.end(second.id, late)
   expect(await t.store.outbox.files()).toEqual([])
   expect(await lanes(t.store)).toEqual([])

@@ -139,6 +139,12 @@ export class MemoryGateway implements Gateway {
       this.#note('outbox', filter)
       return this.waiting
     },
+    get: async (outbox_id: string) => {
+      this.#note('queued', outbox_id)
+      const entry = this.waiting.find(one => one.outbox_id === outbox_id)
+      if (!entry) throw new SvcError('not_found', 'no queued send has this id')
+      return entry
+    },
     cancel: async (outbox_id: string) => {
       this.#note('cancel', outbox_id)
       const at = this.waiting.findIndex(entry => entry.outbox_id === outbox_id)
