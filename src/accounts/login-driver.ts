@@ -39,7 +39,7 @@ export class LoginDriver {
   #revision = 0
   #confirmed = false
   #code: string | undefined
-  #codeGiven = new AbortController()
+  #codeGiven: AbortController | undefined
   #change = Promise.withResolvers<void>()
   #finishedAt: number | undefined
 
@@ -94,7 +94,7 @@ export class LoginDriver {
   /** The digits that the phone shows. */
   giveCode(code: string): void {
     this.#code = code
-    this.#codeGiven.abort()
+    this.#codeGiven?.abort()
   }
 
   /** Resolves at the next change, after `timeoutMs`, or when the signal aborts. */
@@ -193,9 +193,8 @@ export class LoginDriver {
     const { signal } = this.#stop
     while (this.#code === undefined && !signal.aborted && clock.monotonic() < deadline) {
       this.#codeGiven = new AbortController()
-      const woken = linked(this.#codeGiven.signal, signal)
+      using woken = linked(this.#codeGiven.signal, signal)
       await clock.sleep(deadline - clock.monotonic(), woken.signal)
-      woken[Symbol.dispose]()
     }
   }
 

@@ -245,8 +245,9 @@ export class SessionPoller implements PolledLogin {
     const { signal } = either
     const askedAt = clock.monotonic()
     this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
-    const over = new AbortController()
-    if (this.#question !== undefined || this.#health.standing === 'expired') void this.#held(over.signal)
+    const isDoubtful = this.#question !== undefined || this.#health.standing === 'expired'
+    const over = isDoubtful ? new AbortController() : undefined
+    if (over) void this.#held(over.signal)
     try {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
       const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
@@ -268,7 +269,7 @@ export class SessionPoller implements PolledLogin {
       this.#runtime.log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
       return { messages: [] }
     } finally {
-      over.abort()
+      over?.abort()
       this.wait = undefined
     }
   }

@@ -62,9 +62,11 @@ export function endingWith<T>(
   late: (result: T) => void = () => {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const ended = new AbortController()
+    // Made when it is needed: thousands of polls are under way, and most end by themselves.
+    let ended: AbortController | undefined
     let left = false
     const leave = async () => {
+      ended = new AbortController()
       await clock.sleep(graceMs, ended.signal)
       if (ended.signal.aborted) return
       left = true
@@ -72,7 +74,7 @@ export function endingWith<T>(
     }
     const end = () => {
       signal.removeEventListener('abort', leave)
-      ended.abort()
+      ended?.abort()
     }
     if (signal.aborted) void leave()
     else signal.addEventListener('abort', leave, { once: true })
