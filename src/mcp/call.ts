@@ -34,8 +34,8 @@ const mostWhat = 160
 /** Answers of people take their time. */
 const answerWithinMs = 10 * 60_000
 
-/** What a person said to a form: nothing when declined, cancelled, or gone. */
-type Answer = Readonly<Record<string, unknown>> | undefined
+/** What a person said to a form, or that it was declined; `nobody`: it was cancelled, or reached no person. */
+type Answer = Readonly<Record<string, unknown>> | 'declined' | 'nobody'
 
 export class McpCall implements Call {
   readonly local: Call['local']
@@ -129,7 +129,7 @@ export class McpCall implements Call {
         required: [field],
       },
     })
-    return textOf(answer?.[field])
+    return typeof answer === 'object' ? textOf(answer[field]) : undefined
   }
 
   /** The legacy era: the client is asked while the call goes on. */
@@ -142,10 +142,10 @@ export class McpCall implements Call {
         // In the answer to this very call; the library's own way is the stream of GET, which a client need not open.
         relatedRequestId: this.#ctx.mcpReq.id,
       })
-      return said.action === 'accept' ? (said.content ?? {}) : undefined
+      return answerOf(said)
     } catch {
-      // Refused by the client, or nobody there: the same as no.
-      return undefined
+      // Refused by the client, or nobody there.
+      return 'nobody'
     }
   }
 
@@ -178,16 +178,20 @@ export class McpCall implements Call {
   #answered(field: string): string | undefined {
     const said = inputResponse(this.#given, field)
     if (said.kind !== 'elicit' || said.action !== 'accept') return undefined
-    return textOf(this.#answer(field)?.[field])
+    const answer = this.#answer(field)
+    return typeof answer === 'object' ? textOf(answer[field]) : undefined
   }
 
   /** Each is used once: what a second question asks was not answered by the first. */
   #answer(field: string): Answer {
     const said = inputResponse(this.#given, field)
     delete this.#given[field]
-    return said.kind === 'elicit' && said.action === 'accept' ? (said.content ?? {}) : undefined
+    return said.kind === 'elicit' ? answerOf(said) : 'nobody'
   }
 }
+
+const answerOf = ({ action, content }: { action: string; content?: Record<string, unknown> }): Answer =>
+  action === 'accept' ? (content ?? {}) : action === 'decline' ? 'declined' : 'nobody'
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value : typeof value === 'number' ? String(value) : undefined

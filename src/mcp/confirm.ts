@@ -24,11 +24,6 @@ interface Outgoing {
  */
 export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Promise<void> {
   const outgoing = tool.parse(input ?? {}) as Outgoing
-  if (!call.elicit) {
-    throw new SvcError('forbidden', 'A person has to confirm each send, and this client cannot ask one', {
-      hint: 'Use a client that supports elicitation, or start svc without --confirm-send.',
-    })
-  }
   const form = {
     message: described(outgoing),
     requestedSchema: {
@@ -37,9 +32,15 @@ export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Pr
       required: ['send'],
     },
   }
-  const answer = await call.elicit('send', form, outgoing)
-  if (answer?.send === true) return
-  throw new SvcError('forbidden', 'The person did not agree to this send; nothing was sent', {
+  const answer = (await call.elicit?.('send', form, outgoing)) ?? 'nobody'
+  if (typeof answer === 'object' && answer.send === true) return
+  // Some programs that run without a person decline by themselves: that is no word of one.
+  if (answer === 'nobody')
+    throw new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
+      hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
+    })
+  const what = answer === 'declined' ? 'The question was declined' : 'The person did not agree to this send'
+  throw new SvcError('forbidden', `${what}; nothing was sent`, {
     hint: 'Do not try again unchanged: ask what should be sent instead.',
   })
 }

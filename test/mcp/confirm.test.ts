@@ -1,7 +1,12 @@
 /** `--confirm-send`: what the person is shown, and that a yes is good for one message, once. */
 import { describe, expect, test } from 'bun:test'
+import type { McpCall } from '../../src/mcp/call.ts'
+import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
-import { startMcp } from '../support/mcp.ts'
+import type { SvcError } from '../../src/model/error.ts'
+import { verbs } from '../../src/tools/index.ts'
+import { failure } from '../support/failure.ts'
+import { connectStdio, startMcp } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
@@ -102,6 +107,32 @@ describe('a client that brings the answer along', () => {
       'Send this to a@im.wechat on WeChat from session work?\nimage: /etc/shadow\\u{a}x, named holiday.png\nfile: given as data\nIf it cannot go out now, it goes out when they write.',
     )
   })
+})
+
+test('a question that reached nobody is told apart from a no', async () => {
+  const asked = async (answer?: McpCall['elicit']) =>
+    (await failure(confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall))) as SvcError
+  const nobody = await asked()
+  expect(nobody.code).toBe('forbidden')
+  expect(await asked(async () => 'nobody')).toEqual(nobody)
+  const no = await asked(async () => ({ send: false }))
+  const declined = await asked(async () => 'declined')
+  expect(new Set([nobody, no, declined].map(({ message }) => message)).size).toBe(3)
+  for (const { code } of [no, declined]) expect(code).toBe('forbidden')
+  await confirmSend(verbs.send, outgoing, { elicit: async () => ({ send: true }) } as unknown as McpCall)
+})
+
+test.each([
+  ['declines', { action: 'decline' }, 'declined'],
+  ['cancels', { action: 'cancel' }, 'nobody'],
+  ['says no', { action: 'accept', content: { send: false } }, 'no'],
+] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
+  await using sandbox = await withSandbox()
+  await using client = await connectStdio({ sandbox, args: ['--confirm-send'], answer: () => answer })
+  const told = (await client.call('send', outgoing)).content[0].text
+  const direct = { elicit: async () => (kind === 'no' ? { send: false } : kind) } as unknown as McpCall
+  const right = (await failure(confirmSend(verbs.send, outgoing, direct))) as SvcError
+  expect(told).toStartWith(`forbidden: ${right.message}`)
 })
 
 describe('tickets', () => {
