@@ -66,7 +66,7 @@ export interface Spelled {
  * The options of a command as they were given by `flags` and environment.
  *
  * @param config what they came to
- * @param without those that the caller says himself, by name; secrets are never among them
+ * @param without those that the caller states itself, by name; secrets are never among them
  */
 export function spelledOut(
   command: CommandName,

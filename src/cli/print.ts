@@ -29,7 +29,7 @@ export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_
 /** A line on stdout. By the console, which opens no stream for it and does not fail when nobody reads any more. */
 export const print = (line: string): void => console.log(line)
 
-/** A value as one line of JSON that does nothing to a terminal; the same value to whoever parses it. */
+/** A value as one line of JSON that does nothing to a terminal; a parser reads the same value. */
 export const jsonLine = (value: unknown): string =>
   JSON.stringify(value).replace(
     obeyed,

@@ -89,7 +89,7 @@ export async function runTool(run: ToolRun): Promise<void> {
       call.done(delivered)
     }
   } catch (error) {
-    // Nobody wants to be told that he pressed Ctrl-C.
+    // You know that you pressed Ctrl-C: it is not an error to tell.
     const cut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
     if (!cut) throw error instanceof SvcError ? flags.told(error) : error
   }

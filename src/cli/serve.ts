@@ -77,7 +77,7 @@ export async function serveOpenApi(
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
   meanwhile?.catch(error => {
-    // The service goes on, whoever looks.
+    // The service goes on, even if nobody reads its output.
     if (!over.signal.aborted && !(error instanceof NobodyReads)) log.error('quick start ended', { error })
   })
   const sessions = await gateway.accounts.list()

@@ -61,7 +61,7 @@ export async function openService(
   return { gateway, sandbox, generated, config }
 }
 
-/** Loaded on use: whoever talks to the real WeChat starts without it. */
+/** Loaded on use: a service on the real WeChat starts without it. */
 export const sandboxRoom = () => import('../sandbox/sandbox.ts')
 
 /** Resolves with the first signal to stop. */

@@ -15,7 +15,7 @@ export interface Shown {
   readonly note?: string
   /** The command did not reach what it was called for: exit status 1. */
   readonly failed?: boolean
-  /** There is nothing where a newcomer expects something: he may have left out --sandbox. */
+  /** There is nothing where a newcomer expects something: --sandbox may be missing. */
   readonly bare?: boolean
 }
 

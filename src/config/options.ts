@@ -61,7 +61,7 @@ const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 /** Commands that take options; `tool` is every one-shot tool command. */
 export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'setup' | 'migrate'
 
-/** One option, for whoever reads, shows or documents it. */
+/** One option: how it is read, shown and documented. */
 export interface OptionSpec<Name extends keyof Config = keyof Config> {
   readonly name: Name
   /** The long flag; absent where there is only the environment variable. */

@@ -1,4 +1,4 @@
-/** The whole look: every subject, each for itself, so that one that cannot be looked at keeps no other from its word. */
+/** Runs every check on its own; one that fails does not stop the others. */
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { lookAround } from '../inspect/data-directory.ts'

@@ -66,7 +66,7 @@ export class ILinkError extends SvcError {
   readonly httpStatus: number | undefined
   readonly neverSent: boolean
 
-  /** @param detail in words for whoever called, and upstream's own; never of URLs or tokens */
+  /** @param detail in words for the caller, and upstream's own; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
     const { ret, errcode, errmsg, status, neverSent = false, hint, next, cause } = facts
     const details = Object.fromEntries(
@@ -215,7 +215,7 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
     ...advice,
     neverSent,
-    // A code says it all: the sentence behind it repeats it, with advice for whoever wrote the call.
+    // A code says it all: the sentence behind it repeats it, with advice for the author of the call.
     ...(code === undefined && { cause }),
   })
 }

@@ -1,4 +1,4 @@
-/** Who polls for a data directory, and whether he is alive. */
+/** Which process polls for a data directory, and whether it is alive. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { AwakeTime, type Clock } from '../platform/clock.ts'
@@ -12,11 +12,11 @@ export interface Polling {
   held: boolean | undefined
   /** Who took it last, as recorded; of a held one that is its holder. */
   pid?: number
-  /** Unix ms when he took it. */
+  /** Unix ms when it took the lock. */
   since?: number
-  /** Of a holder: how his process is. `gone` with a held lock: it runs in another container, or on another machine. */
+  /** Of a holder: how its process is. `gone` with a held lock: it runs in another container, or on another machine. */
   process?: ProcessState
-  /** Of a holder: he shows no life. */
+  /** Of a holder: it shows no life. */
   stalled: boolean
   /** Unix ms of the last sign of life. */
   seenAt?: number
@@ -31,7 +31,7 @@ const longestLookMs = 500
 
 /**
  * Looks at the poll lock. A holder whose last sign of life is old, or in the future after the clock was set, is watched
- * for one more beat, some 5 s, before he counts as stalled.
+ * for one more beat, some 5 s, before it counts as stalled.
  *
  * @throws the system's error when the lock file cannot be read
  */

@@ -1,4 +1,4 @@
-/** The message store, read beside whoever has it open: no lock that a writer waits for, and no file made or changed. */
+/** The message store, read beside the process that has it open: no lock that a writer waits for, and no file made or changed. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf, statOf } from '../platform/files.ts'

@@ -112,7 +112,7 @@ async function drain(
     for (const [, hash] of hashes) hash.update(block)
     await writing
     writing = writeWhole(handle, block)
-    // Told by whoever awaits it next.
+    // The next await throws it.
     writing.catch(() => {})
   }
   try {

@@ -89,12 +89,12 @@ export class Downloads {
       : stream
     const written = await keepStream(source, partial, {
       ...{ digests: request.digest ? [request.digest] : [], signal, durable: true, space: this.#ports.space },
-      ...(size !== undefined && { size }),
+      size,
     })
     try {
       const target = await createUnique(folder, file_name)
       await target.handle.close()
-      // Over our own empty placeholder: whoever finds the name finds the whole file a moment later.
+      // Over our own empty placeholder: a reader that finds the name finds the whole file a moment later.
       await rename(partial, target.path)
       const { path } = target
       const { sha256 } = written.digests
@@ -127,7 +127,7 @@ export class Downloads {
     )
   }
 
-  /** Every message shows its row id before its `message_id`: whoever took the wrong one is told the right one. */
+  /** Every message shows its row id before its `message_id`: a caller that took the wrong one is told the right one. */
   #unknown(messageId: string): SvcError {
     const none = `there is no message ${messageId}`
     const meant = /^\d{1,15}$/.test(messageId) ? this.#ports.store.byId(Number(messageId)) : undefined

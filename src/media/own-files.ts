@@ -32,7 +32,7 @@ export async function workingFolders(dataDir: string): Promise<string[]> {
 
 /**
  * The real path of what a caller names to send or to save to, if `local` (see `Call`) covers it and it is none of svc's
- * own files. An agent that was talked into it would else send its user's login to whoever did so.
+ * own files. An agent that was talked into it would else send its user's login to the attacker.
  *
  * @param refusal what the error says of svc's own
  * @throws SvcError `forbidden`
@@ -54,7 +54,7 @@ export async function allowedPath(
 
 async function reached(given: string, mediaRoot: string, local: Call['local']): Promise<string> {
   if (local === false) return insideDir(mediaRoot, given)
-  // What leads nowhere is told by whoever opens it.
+  // A link that leads nowhere fails when it is opened, with its reason.
   if (local === true) return realWay(resolve(given)).catch(() => resolve(given))
   const path = resolve(local[0] ?? mediaRoot, given)
   for (const folder of [...local, mediaRoot]) {

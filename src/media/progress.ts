@@ -1,4 +1,4 @@
-/** Bytes on their way, told to whoever wants to see how far they are. */
+/** Reports how many bytes of a transfer have passed. */
 import type { Call } from '../model/call.ts'
 
 /** The same bytes; `progress` is told how many have been taken. */
@@ -8,7 +8,7 @@ export async function* counted(
   total: number | undefined,
   progress: NonNullable<Call['progress']>,
 ): AsyncGenerator<Uint8Array> {
-  const step = (done: number) => progress({ what, done, ...(total !== undefined && { total }) })
+  const step = (done: number) => progress({ what, done, total })
   let done = 0
   step(0)
   for await (const chunk of chunks) {

@@ -104,7 +104,7 @@ export function stagedFile(
 
 /**
  * The first `size` bytes in two buffers that are filled in turns: fresh ones pile up faster than they are collected,
- * which a gigabyte shows. The next block is read while whoever got the last one works on it.
+ * which a gigabyte shows. The next block is read while the reader works on the last one.
  */
 async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
   const blocks = [0, 1].map(() => Buffer.allocUnsafe(Math.min(size, blockBytes)))

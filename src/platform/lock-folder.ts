@@ -119,7 +119,7 @@ const fsThatTells = (touched: (at: number) => void) => ({
   },
 })
 
-/** Of a holder that slept for longer than that: whether the folder is still as he left it. */
+/** Of a holder that slept for longer than that: whether the folder is still as it was left. */
 const touchedLongAgo = (folder: string) =>
   stat(folder).then(
     info => Date.now() - info.mtimeMs >= staleMs,
@@ -128,7 +128,7 @@ const touchedLongAgo = (folder: string) =>
 
 /**
  * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once
- * more: the holder may have slept as well, on a machine that stood still, and touches it now that he is awake.
+ * more: the holder may have slept as well, on a machine that stood still, and touches it now that it is awake.
  *
  * @returns when its holder touched it last (Unix ms); undefined when it is somebody's
  */
@@ -149,7 +149,7 @@ async function abandonedSince(folder: string, watch: Watch): Promise<number | un
 }
 
 /**
- * Takes an abandoned folder away. Several may have watched it, and one of them may have made his own of that name by
+ * Takes an abandoned folder away. Several may have watched it, and one of them may have made its own of that name by
  * now: so it is moved first, which one alone can do, and looked at again.
  *
  * @returns whether this process did it

@@ -8,11 +8,11 @@ export interface LockSight {
   kind: string
   /** Whether somebody holds it; undefined when that cannot be told here. */
   held?: boolean
-  /** Process number of whoever took it last. */
+  /** Process number of the last holder. */
   pid?: number
   /** Unix ms when that was. */
   takenAt?: number
-  /** Unix ms when the file was last touched: by the poller's heartbeat, or by whoever took it. */
+  /** Unix ms when the file was last touched: by the poller's heartbeat, or by the process that took it. */
   touchedAt: number
 }
 
@@ -31,7 +31,7 @@ export async function lookAtLock(path: string): Promise<LockSight | undefined> {
   const held = kind === 'flock' || kind === 'lockfile' ? await taken(kind, path) : undefined
   return {
     kind,
-    ...(held !== undefined && { held }),
+    held,
     ...(pid !== undefined && { pid: Number(pid) }),
     ...(Number.isFinite(takenAt) && { takenAt }),
     touchedAt: found.mtimeMs,

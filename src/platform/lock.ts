@@ -41,7 +41,7 @@ export interface FileLock {
   readonly sure: boolean
   /** Of the current (or else the last) hold: aborts when the lock is lost, for instance because its file was removed. */
   readonly lost: AbortSignal
-  /** Gives the lock back and refuses whoever waits. */
+  /** Gives the lock back and refuses those that wait. */
   close(): Promise<void>
 }
 
@@ -93,7 +93,7 @@ async function recordedKind(path: string): Promise<string | undefined> {
 const bestKind = async (path: string): Promise<LockKind> =>
   (await flockWorks(`${path}.${randomBytes(6).toString('hex')}.tmp`)) ? 'flock' : 'lockfile'
 
-/** Creates the lock file with its kind; whoever comes first decides. */
+/** Creates the lock file with its kind; the first process decides. */
 async function recordKind(path: string, kind?: LockKind): Promise<string> {
   await createDurably(path, `${kind ?? (await bestKind(path))}\n`)
   const recorded = await recordedKind(path)
@@ -248,7 +248,7 @@ class SharedLock implements FileLock {
   }
 
   /**
-   * The kernel gives a free lock to whoever asks first, and a process that has just freed it always asks first: after
+   * The kernel gives a free lock to the process that asks first, and a process that has just freed it always asks first: after
    * a while in one breath it steps back for as long as the others sleep between two tries.
    */
   async #breathe(signal?: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Streams of large buffers outrun the garbage collector: how much may pile up follows the machine's memory, and on one
  * of 24 GiB a streamed file of 1 GiB grew the process by up to 90 MB. The runtime's setting for it is read at the start
- * of the process alone, so whoever streams says here how much went by.
+ * of the process alone, so each stream reports here how much went by.
  *
  * Mostly it is collected only. `Bun.gc(true)` hands the freed memory to the system too, which gives it back page by page
  * for the very next blocks: done each time, that was a third of the time that sending a file took. Never done, the

@@ -137,7 +137,7 @@ export async function runProgram(
       },
       (error, stdout, stderr) => {
         const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined
-        resolve({ ...(status !== undefined && { status }), stdout, stderr })
+        resolve({ status, stdout, stderr })
       },
     )
   })

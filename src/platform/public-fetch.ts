@@ -211,9 +211,9 @@ function resource(
       release()
       response.destroy()
     }),
-    ...(contentType !== undefined && { contentType }),
-    ...(fileName !== undefined && { fileName }),
-    ...(size !== undefined && { size }),
+    contentType,
+    fileName,
+    size,
   }
 }
 

@@ -281,7 +281,7 @@ function serveOnDeno(options: ServeOptions): RunningServer {
     { ...(socket === undefined ? { hostname, port: options.port } : { path: socket }), onListen() {} },
     async (request, info) => {
       // Deno 2.9 aborts the request's own signal after every answer, the good ones too: until there is an answer it means
-      // that the client left, and from then on whoever streams hears it by the end of the stream.
+      // that the client left, and from then on the stream's end tells its reader.
       const gone = new AbortController()
       const left = () => gone.abort(request.signal.reason)
       request.signal.addEventListener('abort', left, { once: true })
@@ -327,7 +327,7 @@ function cancelling(body: ReadableStream<Uint8Array>, gone: AbortController): Re
   )
 }
 
-/** Deno warns of that abort, once, whoever listens for it; nobody who runs svc could do anything about it. */
+/** Deno warns of that abort once; a person who runs svc can do nothing about it. */
 function hushLegacyAbort(): void {
   const { warn } = console
   console.warn = (...words: unknown[]) => {

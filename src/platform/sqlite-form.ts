@@ -10,10 +10,10 @@ const formAt = 60
 const headBytes = 100
 
 /**
- * `PRAGMA user_version` of a file that may be another version's: whoever opens it to write takes in what its -wal file
+ * `PRAGMA user_version` of a file that may be another version's: opening it to write takes in what its -wal file
  * holds, even if only to refuse it then.
  *
- * @returns undefined when there is no such file, or none that can be read as a database: whoever opens it tells why
+ * @returns undefined when there is no such file, or none that can be read as a database: opening it tells why
  */
 export async function formOf(path: string): Promise<number | undefined> {
   try {

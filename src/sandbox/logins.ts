@@ -26,7 +26,7 @@ export interface Login {
 }
 
 const open = new Set(['wait', 'scaned', 'need_verifycode'])
-/** A state in the words of whoever holds the phone: a QR code … */
+/** A state in the words of the person who holds the phone: a QR code … */
 const said: Readonly<Record<string, string>> = {
   wait: 'waits to be scanned',
   scaned: 'was scanned and waits to be confirmed',

@@ -148,7 +148,7 @@ export class Media {
   open(piece: Piece): ReadableStream<Uint8Array> {
     const file = createReadStream(this.path(piece), { highWaterMark: readBytes })
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
-    // An error, and the end of whoever reads, is told along the line.
+    // An error, and the end of the reader, is passed on through the streams.
     const bytes: unknown = Readable.toWeb(piece.plain ? file : pipeline(file, decipher, () => {}))
     return bytes as ReadableStream<Uint8Array>
   }

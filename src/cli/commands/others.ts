@@ -92,7 +92,7 @@ const specs: readonly CommandSpec[] = [
     words: 'users',
     summary: 'list who has written, and what may be answered',
     about:
-      'Lists the users who have written to the bot, whoever wrote last first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
+      'Lists the users who have written to the bot, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
     config: 'tool',
     takes: command => command.enablePositionalOptions().argument('[session]', 'Only users of this session.'),
     json: 'Print the result as one JSON value.',
@@ -231,7 +231,7 @@ const specs: readonly CommandSpec[] = [
       'Run only the simulated WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
     config: 'sandbox',
     own: {
-      host: 'address to bind; open to whoever reaches it, but the phone answers this machine alone (127.0.0.1)',
+      host: 'address to bind; anybody who reaches it may use it, but the phone answers this machine alone (127.0.0.1)',
       basePath: 'data directory (~/.svc-sandbox)',
     },
     takes: command => command.option('--sandbox', 'changes nothing here; it may stand in every command'),
