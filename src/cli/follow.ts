@@ -8,7 +8,7 @@ import { commandCall } from './call.ts'
 import { chatLines } from './chat.ts'
 import { openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
-import { isAnyLoggedIn, readToolRun, type ToolRun } from './run-tool.ts'
+import { isAnyLoggedIn, readToolRun, silentNote, type ToolRun } from './run-tool.ts'
 import { noSession, writeNote } from './show.ts'
 import { errColours, terminal, writeErr, writeOut } from './terminal.ts'
 
@@ -32,7 +32,11 @@ export async function followMessages(run: ToolRun): Promise<void> {
   let next = messages.next()
   try {
     await gateway.start()
-    if (!json && !(await isAnyLoggedIn(gateway))) await writeNote(noSession(again), command)
+    if (!json) {
+      const silent = await silentNote(gateway, within, command)
+      const isVain = !silent.note && !(await isAnyLoggedIn(gateway))
+      await writeNote(isVain ? noSession(again) : silent, command)
+    }
     if (terminal.err && !json) await writeErr(errColours.dim('following; Ctrl-C ends it\n'))
     for (let count = 1; ; count++) {
       const { done, value: message } = await next

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import { silentSessions } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { againFlags } from './advice.ts'
@@ -12,7 +13,7 @@ import { type CommandLine, configFrom, toolUsual } from './command.ts'
 import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { progressBar } from './progress.ts'
-import { noSession, sessionsText, shownResult, writeNote } from './show.ts'
+import { noSession, type Shown, sessionsText, shownResult, silentText, writeNote } from './show.ts'
 import { terminal, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
 import type { ToolFlags } from './tool-flags.ts'
@@ -80,8 +81,11 @@ export async function runTool(run: ToolRun): Promise<void> {
       await writeOut(json ? `${jsonLine(result)}\n` : shown.text)
       delivered = true
       if (!json && !call.cutBy) {
-        const isVain = tool.name === 'recv' && shown.text === '' && !(await isAnyLoggedIn(gateway))
-        await writeNote(isVain ? noSession(againFlags(command)) : shown, command)
+        const silent = tool.name === 'recv' ? await silentNote(gateway, input, command) : undefined
+        const isVain = silent && shown.text === '' && !(await isAnyLoggedIn(gateway))
+        if (!isVain) await writeNote(shown, command)
+        else if (!silent.note) await writeNote(noSession(againFlags(command)), command)
+        if (silent) await writeNote(silent, command)
       }
       if (shown.failed) line.status = 1
     } finally {
@@ -110,6 +114,16 @@ const asTyped = ({ command, tool }: ToolRun, gateway: Gateway): Gateway =>
         },
       }
     : gateway
+
+/** Of recv: sessions that bring no messages, and what to do. */
+export async function silentNote(
+  gateway: Gateway,
+  { session }: Readonly<Record<string, unknown>>,
+  command: Command,
+): Promise<Shown> {
+  const only = typeof session === 'string' ? session : undefined
+  return silentText(silentSessions(await gateway.accounts.list(), only), againFlags(command))
+}
 
 /** Whether a session is connected. */
 export const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>

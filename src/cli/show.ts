@@ -68,6 +68,16 @@ export const noSession = (again: string): Shown => ({
   bare: true,
 })
 
+/** Of recv: whose messages do not come, or may not. */
+export function silentText(silent: readonly Session[], again: string): Shown {
+  const lines = silent.map(({ name, status }) =>
+    status === 'expired'
+      ? `${oneLine(name)} is expired and brings no messages; log in again: svc login ${oneLine(name)}${again}`
+      : `${oneLine(name)} is lapsed: WeChat answers and may bring no messages; see svc check ${oneLine(name)}${again}`,
+  )
+  return { text: '', ...(lines.length > 0 && { note: note(lines.join('\n')) }) }
+}
+
 /** Writes the note of a result to stderr, with a word about `--sandbox` where it may have been left out. */
 export async function writeNote({ note: said, bare }: Shown, command: Command): Promise<void> {
   if (said === undefined) return

@@ -1,6 +1,7 @@
 /** `POST /tools/default/<name>` for every tool, and `GET /tools`. */
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
+import { silentSessions } from '../model/session.ts'
 import { describedFor, invoke, type Tool } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
@@ -9,6 +10,9 @@ import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } fr
 
 const sessionTools = new Set(['sessions', 'login', 'logout', 'rename_session', 'set_default'])
 const bodyErrors: readonly ErrorCode[] = ['bad_json', 'payload_too_large', 'unsupported_media_type']
+
+/** `default=expired, work=lapsed`; names are percent-encoded. */
+const silentHeader = 'svc-silent-sessions'
 
 /** Where a tool is called. */
 export const toolPath = (tool: Tool): string => `/tools/default/${tool.name}`
@@ -19,13 +23,28 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
   try {
     const input = await readJson(request, tool.maxBodyBytes)
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
-    if (!call.delivery.awaited) return new Response(text, jsonAnswer)
-    return new Response(await settlingBody(text, call), jsonAnswer)
+    const headers = { ...jsonAnswer.headers, ...(tool.name === 'recv' && (await silence(context, input))) }
+    if (!call.delivery.awaited) return new Response(text, { headers })
+    return new Response(await settlingBody(text, call), { headers })
   } catch (error) {
     call.delivery.settle(false)
     return failed(error, context, tool.name)
   } finally {
     call.end()
+  }
+}
+
+/** Of recv: the sessions that bring no messages, so that an empty answer is not taken for quiet. */
+async function silence({ gateway }: RouteContext, input: unknown): Promise<Record<string, string>> {
+  const { session } = input as { session?: string }
+  // What fails here is told elsewhere; messages are not held back for it.
+  const silent = silentSessions(await gateway.accounts.list().catch(() => []), session)
+  if (silent.length === 0) return {}
+  return {
+    [silentHeader]: silent
+      .slice(0, 20)
+      .map(one => `${encodeURIComponent(one.name)}=${one.status}`)
+      .join(', '),
   }
 }
 

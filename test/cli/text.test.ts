@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { jsonLine } from '../../src/cli/print.ts'
+import { silentText } from '../../src/cli/show.ts'
 import { cutTo, oneLine, safeLines, table } from '../../src/cli/text.ts'
 import { exampleLines } from '../../src/cli/tool-flags.ts'
 import { shellWord } from '../../src/platform/shell.ts'
@@ -52,4 +53,19 @@ describe('examples as command lines', () => {
       'svc history 你好 --direction received --since 2026-01-01 --until 2026-01-02',
     ])
   })
+})
+
+test('recv names each silent session with the command that helps', () => {
+  const session = { connected: false, is_default: false, user_count: 0 }
+  const { note, text } = silentText(
+    [
+      { ...session, name: '客服', status: 'expired' },
+      { ...session, name: 'work', status: 'lapsed' },
+    ],
+    ' --sandbox',
+  )
+  expect(text).toBe('')
+  expect(note).toContain('svc login 客服 --sandbox')
+  expect(note).toContain('svc check work --sandbox')
+  expect(silentText([], '')).toEqual({ text: '' })
 })
