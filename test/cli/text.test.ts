@@ -51,6 +51,7 @@ describe('examples as command lines', () => {
     expect(exampleLines(verbs.history).map(([line]) => line)).toEqual([
       'svc history --user o9cq80x1y2z3@im.wechat --limit 2',
       'svc history 你好 --direction received --since 2026-01-01 --until 2026-01-02',
+      'svc history -u Mum --since yesterday',
     ])
   })
 })
