@@ -1,4 +1,4 @@
-/** What came over works: a real gateway receives, answers and downloads with it, against the pretend WeChat. */
+/** What came over works: a real gateway receives, answers and downloads with it, against the simulated WeChat. */
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
