@@ -27,7 +27,7 @@ export interface Summary {
   from_user: string
   to_user: string
   msg_type: MessageKind
-  /** All text items, joined by a newline. */
+  /** What it is found by: texts, names of files, what WeChat heard in voices; joined by a newline. */
   text: string
   /** Unix ms: upstream's create time, else the `receivedAt` given. */
   timestamp: number
@@ -48,7 +48,7 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
     from_user: userOf(message.from_user_id) ?? '',
     to_user: userOf(message.to_user_id) ?? '',
     msg_type: kindOfFirst(items),
-    text: joinedText(items),
+    text: joinedText(items, true),
     timestamp: created ?? receivedAt,
     timed: created !== undefined,
     group_id: filledOf(message.group_id),
@@ -237,11 +237,14 @@ const kindOfFirst = (items: readonly Fields[]): MessageKind => (items[0] ? kindO
 const payloadOf = (item: Fields, kind: MessageKind): Fields | undefined =>
   kind === 'UNKNOWN' ? undefined : objectOf(item[payloadOfKind[kind]])
 
-function joinedText(items: readonly Fields[]): string {
+/** @param all also transcripts, and names of files */
+function joinedText(items: readonly Fields[], all = false): string {
   let joined: string | undefined
   for (const item of items) {
-    if (kindOfItem(item) !== 'TEXT') continue
-    const text = textOf(payloadOf(item, 'TEXT')?.text)
+    const kind = kindOfItem(item)
+    if (kind !== 'TEXT' && !all) continue
+    const payload = payloadOf(item, kind)
+    const text = textOf(payload?.text) ?? textOf(payload?.file_name)
     if (text !== undefined) joined = joined === undefined ? text : `${joined}\n${text}`
   }
   return joined ?? ''

@@ -2,7 +2,9 @@
  * One request that hands a message over, and what its answer means. A refusal is never repeated here, and a request that
  * got no clear answer is unknown for good: repeating it blindly could send it twice.
  */
+
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
+import { textOf } from '../ilink/fields.ts'
 import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
 import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
 import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
@@ -134,5 +136,6 @@ function refused(
 /** The index columns of one item. */
 export function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
   if (item.text_item) return { msg_type: 'TEXT', text: item.text_item.text ?? '' }
-  return { msg_type: item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE', text: '' }
+  const msg_type = item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE'
+  return { msg_type, text: textOf(item.file_item?.file_name) ?? '' }
 }

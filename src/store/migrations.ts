@@ -7,7 +7,7 @@
 import { SvcError } from '../model/error.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { formOf } from '../platform/sqlite-form.ts'
-import { createGramTable } from './bigram-index.ts'
+import { BigramIndex, createGramTable, searchable } from './bigram-index.ts'
 import { intoOneOutbox } from './one-outbox.ts'
 
 const steps: readonly ((db: Database) => void)[] = [
@@ -214,7 +214,24 @@ const steps: readonly ((db: Database) => void)[] = [
       CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
     `)
   },
+  findsFilesAndVoices,
 ]
+
+/** Rows of files and voices are found by their names and transcripts. */
+function findsFilesAndVoices(db: Database): void {
+  const grams = new BigramIndex(db)
+  // Of an item itself: what it quotes lies deeper.
+  const found = db.all`SELECT id, (SELECT group_concat(atom, char(10)) FROM json_tree(raw)
+      WHERE key IN ('text', 'file_name') AND path GLOB '*].*' AND path NOT GLOB '*].*.*') AS text
+    FROM message INDEXED BY message_kind
+    WHERE msg_type <> 'TEXT' AND msg_type IN ('FILE', 'VOICE') AND text = '' AND json_valid(raw)`
+  for (const row of found) {
+    if (typeof row.text !== 'string') continue
+    const text = searchable(row.text)
+    db.run`UPDATE message SET text = ${text} WHERE id = ${Number(row.id)}`
+    grams.changed(Number(row.id), text)
+  }
+}
 
 /** The form that this version writes. */
 export const newestForm: number = steps.length

@@ -48,7 +48,7 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     text_contains: optional(
       bounded(
         1000,
-        'A part of the text, taken literally, in any script; of A to Z the case does not matter.',
+        'A part of the text, of a file’s name or of a voice’s transcript, taken literally, in any script; of A to Z the case does not matter.',
         { examples: ['你好', '100%'] },
       ),
     ),

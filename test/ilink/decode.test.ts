@@ -252,7 +252,7 @@ describe('summary', () => {
       from_user: 'o9Cq@im.wechat',
       to_user: 'b@im.bot',
       msg_type: 'TEXT',
-      text: '第一 👋\nsecond',
+      text: '第一 👋\n你好\n../报告.pdf\nsecond',
       timestamp: 1758100000000,
       timed: true,
       group_id: 'g@chatroom',

@@ -87,7 +87,12 @@ export const ReadBody = closed({
 export const MessagesQuery = closed({
   session: optional(name('Only of this session.')),
   user_id: optional(Type.String({ maxLength: 512, description: 'Only with this user.' })),
-  text_contains: optional(Type.String({ maxLength: 10_000, description: 'A part of the text.' })),
+  text_contains: optional(
+    Type.String({
+      maxLength: 10_000,
+      description: 'A part of the text, of a file’s name or of a voice’s transcript.',
+    }),
+  ),
   msg_type: optional(MessageKind),
   direction: optional(Direction),
   since: optional(Time('From then on.')),
