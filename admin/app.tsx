@@ -11,6 +11,7 @@ import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
+import { later } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
 import { Unread, unreadText } from './ui/marks.tsx'
 import { Toasts } from './ui/toasts.tsx'
@@ -45,7 +46,10 @@ function Shell() {
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
   }, [name, waiting])
-  useSearchKey()
+  const showsKeys = useSignal(false)
+  useKeys(() => {
+    showsKeys.value = true
+  })
   return (
     <div class="shell">
       <a class="button primary skip" href="#main">
@@ -69,6 +73,13 @@ function Shell() {
         </ul>
         <div class="foot soft small">{status.value && <span>svc {status.value.version}</span>}</div>
       </nav>
+      {showsKeys.value && (
+        <Keys
+          onClose={() => {
+            showsKeys.value = false
+          }}
+        />
+      )}
       <div class="beside">
         <Offline />
         <main class="main" id="main" tabIndex={-1}>
@@ -87,10 +98,19 @@ function Shell() {
   )
 }
 
-/** Ctrl or ⌘ and K go to the search, from any page and from where one writes. */
-function useSearchKey(): void {
+/** Loaded when somebody asks for it. */
+const Keys = later(
+  async () => (await import('./ui/keys.tsx')).Keys,
+  undefined,
+  () => null,
+)
+
+/** Ctrl or ⌘ and K go to the search, from any page and from where one writes; ? shows all keys, but where one writes. */
+function useKeys(show: () => void): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')
+      if (event.key === '?' && !writes && !document.querySelector('[role$=dialog]')) show()
       const isIt = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey
       if (!isIt || event.key.toLowerCase() !== 'k' || document.querySelector('[role$=dialog]')) return
       event.preventDefault()

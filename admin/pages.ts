@@ -1,4 +1,5 @@
 /** The pages, each loaded when it is opened; and where the focus goes then. */
+import { ChatPage } from './conversations/chat-page.tsx'
 import { later } from './ui/lazy-page.tsx'
 
 /**
@@ -24,16 +25,16 @@ export const pages = {
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
 }
 
-/** Loads the rest once the first page has had its time: they open also while the service is away. */
+/** Loads the rest once the first page has had its time: they open also while the service is away, and the settings bring the notifications. */
 export function loadOthers(): void {
   setTimeout(() => {
-    for (const page of Object.values(pages)) void page.load()
+    for (const page of [...Object.values(pages), ChatPage]) void page.load()
   }, 2000)
 }
 
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {
-  const [, first = ''] = path.split('/')
+  const [, first = '', , user = ''] = path.split('/')
   const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]
-  await page?.load()
+  await Promise.all([page?.load(), first === 'conversations' && user !== '' && ChatPage.load()])
 }

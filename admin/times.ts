@@ -44,6 +44,18 @@ export const whole = (at: number): string => formatted(at, { dateStyle: 'full', 
 const dayOf = (at: number) => new Date(at).setHours(0, 0, 0, 0)
 const dayMs = 86_400_000
 
+/** When a day here begins (yyyy-mm-dd, as date fields have it), or one so many days later: unix ms. NaN for no day. */
+export function dayFrom(date: string, later = 0): number {
+  const start = new Date(`${date}T00:00`)
+  return start.setDate(start.getDate() + later)
+}
+/** The day of a time as date fields have it. */
+export const dateOf = (at: number): string => {
+  const pad = (part: number) => String(part).padStart(2, '0')
+  const date = new Date(at)
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`
+}
+
 /** Whether two times are of one day here. */
 export const sameDay = (one: number, other: number): boolean => dayOf(one) === dayOf(other)
 

@@ -9,6 +9,7 @@ import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { later } from '../ui/lazy-page.tsx'
 import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
@@ -19,6 +20,16 @@ import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
+
+/** Loaded when somebody looks through the media. */
+const Gallery = later(async () => (await import('./gallery.tsx')).Gallery)
+
+/** Loaded when a chat is open; its place is kept. */
+const ChatMenu = later(
+  async () => (await import('./chat-menu.tsx')).ChatMenu,
+  undefined,
+  () => <span class="button plain icon-only" />,
+)
 
 export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place
@@ -31,6 +42,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const health = account ? healthOf(account, status.value, now.value) : 'well'
   const heading = useRef<HTMLHeadingElement>(null)
   const dragging = useSignal(false)
+  const inGallery = place.media !== ''
   // Alone on the page, it is its title.
   const Heading = narrow ? 'h1' : 'h2'
   useEffect(() => {
@@ -77,7 +89,11 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
     >
       <header class="chat-head">
         {narrow && (
-          <Link class="button plain icon-only back" href={hrefOf({ q: place.q })} aria-label={t('chat.back')}>
+          <Link
+            class="button plain icon-only back"
+            href={hrefOf({ q: place.q, filter: place.filter })}
+            aria-label={t('chat.back')}
+          >
             <Icon name="back" />
           </Link>
         )}
@@ -105,22 +121,18 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
           </div>
         </div>
-        <button
-          type="button"
-          class="button plain icon-only"
-          aria-label={t('chat.copy_id')}
-          title={t('chat.copy_id')}
-          onClick={copy}
-        >
-          <Icon name="copy" />
-        </button>
+        <ChatMenu {...{ thread, place, copy }} />
       </header>
       {isNothing && thread.state.value === 'ready' ? (
         <NoAccount name={session} />
+      ) : inGallery ? (
+        <Gallery place={place} />
       ) : (
         <Log key={`${session}/${userId}`} {...{ thread, desk, place }} />
       )}
-      {!isNothing && <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />}
+      {!isNothing && !inGallery && (
+        <Composer key={`composer ${session}/${userId}`} {...{ desk, right, narrow }} />
+      )}
       {dragging.value && <div class="drop">{t('composer.drop')}</div>}
     </section>
   )

@@ -2,6 +2,7 @@
 import type { Conversation, Message } from '../api.ts'
 import { number, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
+import { wordsOf } from './message-summary.ts'
 import type { Found } from './search.ts'
 import { contains } from './text.tsx'
 
@@ -11,15 +12,22 @@ export type Line =
   | { kind: 'hit'; message: Message }
   | { kind: 'more' }
 
-/** All conversations; while something is searched for, those of that name, and the messages found. */
+/**
+ * All conversations; while something is searched for, those of that name, and the messages found.
+ *
+ * @param key of the search, '' for none
+ */
 export function linesOf(
   all: readonly Conversation[],
   needle: string,
+  key: string,
   found: Found | undefined,
 ): readonly Line[] {
-  if (needle === '') return all.map(one => ({ kind: 'conversation', one }))
+  if (key === '') return all.map(one => ({ kind: 'conversation', one }))
   const wanted = needle.toLowerCase()
-  const named = all.filter(
+  // Where kinds and days alone are asked for, messages are.
+  const candidates = needle === '' ? [] : all
+  const named = candidates.filter(
     ({ session, user_id }) =>
       user_id.toLowerCase().includes(wanted) ||
       session.toLowerCase().includes(wanted) ||
@@ -30,9 +38,9 @@ export function linesOf(
   for (const one of named) lines.push({ kind: 'conversation', one })
   if (!found || found.messages.length === 0) return lines
   const { total, totalIsLowerBound } = found
-  if (found.q !== needle) {
+  if (found.key !== key) {
     // Until the answer is there: what was found before and still fits.
-    const fitting = found.messages.filter(({ text }) => contains(text, needle))
+    const fitting = found.messages.filter(message => contains(wordsOf(message), needle))
     return [...lines, ...fitting.map(message => ({ kind: 'hit' as const, message }))]
   }
   lines.push({

@@ -10,7 +10,7 @@ import { Avatar, Who } from './avatar.tsx'
 import { Delivery } from './delivery.tsx'
 import { unsent, unsentAt } from './kept.ts'
 import type { Line } from './lines.ts'
-import { preview } from './message-summary.ts'
+import { itemWords, preview, wordsOf } from './message-summary.ts'
 import { hrefOf, type Place } from './place.ts'
 import { isShort, RightBadge, rightOf } from './reply-permission.tsx'
 import type { Search } from './search.ts'
@@ -28,7 +28,7 @@ export interface LineViewProps {
 export function LineView({ line, place, needle, search, tabIndex, isOpen }: LineViewProps) {
   if (line.kind === 'head') return <h2 class="list-section small soft">{line.text}</h2>
   if (line.kind === 'conversation')
-    return <ConversationLine one={line.one} {...{ needle, tabIndex, isOpen, q: needle }} />
+    return <ConversationLine one={line.one} {...{ needle, tabIndex, isOpen, place, q: needle }} />
   if (line.kind === 'hit') return <Hit message={line.message} {...{ needle, tabIndex, place }} />
   return (
     <button
@@ -46,19 +46,20 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
 
 interface ConversationLineProps {
   one: Conversation
+  place: Place
   q: string
   tabIndex: number
   isOpen: boolean
 }
 
-function ConversationLine({ one, q, tabIndex, isOpen }: ConversationLineProps) {
+function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineProps) {
   const { session, user_id, last_message, unread } = one
   const several = (sessions.value?.length ?? 0) > 1
   const right = rightOf(session, user_id)
   return (
     <Link
       class="conversation"
-      href={hrefOf({ session, userId: user_id, q })}
+      href={hrefOf({ session, userId: user_id, q, filter: place.filter })}
       tabIndex={tabIndex}
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
@@ -98,10 +99,12 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
   const userId = peerOf(message)
   const { session, id } = message
   const isOpen = place.m === id
+  const first = message.items.find(({ kind }) => kind !== 'TEXT')
+  const words = wordsOf(message)
   return (
     <Link
       class="conversation hit"
-      href={hrefOf({ session, userId, q: needle, m: id })}
+      href={hrefOf({ session, userId, q: needle, m: id, filter: place.filter })}
       tabIndex={tabIndex}
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
@@ -120,7 +123,8 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
         </span>
         <span class="excerpt soft small foreign" dir="auto">
           {message.status && <Delivery status={message.status} size={12} />}
-          <Marked text={around(message.text, needle)} needle={needle} />
+          {first && words !== itemWords(first) && <span>{itemWords(first)} </span>}
+          <Marked text={around(words, needle)} needle={needle} />
         </span>
       </span>
     </Link>

@@ -9,31 +9,38 @@ import { accountOf } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { Filters } from './filters.tsx'
 import { keyOf, linesOf } from './lines.ts'
 import { useArrows, useSlash } from './list-keyboard.ts'
 import { LineView } from './list-line.tsx'
-import { hrefOf, type Place } from './place.ts'
-import { Search } from './search.ts'
+import { type Filter, hrefOf, type Place } from './place.ts'
+import { keyOfSearch, Search } from './search.ts'
 import { useVirtual } from './virtual.ts'
 
 const heights = { head: 40, conversation: 68, hit: 84, more: 56 } as const
 
 export function List({ place }: { place: Place }) {
-  const { q } = place
+  const { q, filter } = place
+  const { account: only = '', person = '' } = filter
   const search = useMemo(() => new Search(), [])
   const scroller = useRef<HTMLDivElement>(null)
   const field = useRef<HTMLInputElement>(null)
   const typed = useSignal(q)
-  // The address of an account alone: its conversations.
-  const only = place.userId === '' ? place.session : ''
   const everybody = conversations.value
   const all = useMemo(
-    () => (only === '' ? everybody : everybody?.filter(({ session }) => session === only)),
-    [everybody, only],
+    () =>
+      everybody?.filter(
+        ({ session, user_id }) => (only === '' || session === only) && (person === '' || user_id === person),
+      ),
+    [everybody, only, person],
   )
   const found = search.found.value
 
-  useEffect(() => search.ask(typed.value.trim()), [typed.value])
+  const filtering = useSignal(Object.keys(filter).some(key => key !== 'account'))
+  const needle = typed.value.trim()
+  const key = keyOfSearch(needle, filter)
+
+  useEffect(() => search.ask(key), [key])
   // Back and forward bring another search.
   useEffect(() => {
     if (q !== typed.peek().trim()) typed.value = q
@@ -47,12 +54,11 @@ export function List({ place }: { place: Place }) {
   useSlash(field)
   useEffect(() => {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
-  }, [])
+  }, [place])
 
-  const needle = typed.value.trim()
   const lines = useMemo(
-    () => linesOf(all ?? [], needle, needle === '' ? undefined : found),
-    [all, needle, found],
+    () => linesOf(all ?? [], needle, key, key === '' ? undefined : found),
+    [all, needle, key, found],
   )
   const list = useVirtual({
     count: lines.length,
@@ -68,64 +74,82 @@ export function List({ place }: { place: Place }) {
   )
   const { current, onKeyDown, onFocus } = useArrows(lines, list, scroller, open)
 
+  // The list of an account alone has it in its path, which goes when another is chosen.
+  const narrow = (wanted: Filter) =>
+    navigate(hrefOf({ ...place, q: needle, filter: wanted }), { replace: true })
   return (
     <div class="list-pane">
       <header class="list-head">
         <h1>{t('nav.conversations')}</h1>
-        <search class="search">
-          <Icon name="search" size={18} />
-          <input
-            ref={field}
-            class="input"
-            type="search"
-            value={typed.value}
-            placeholder={t('search.placeholder')}
-            aria-label={t('search.label')}
-            aria-keyshortcuts="/ Control+K"
-            dir="auto"
-            onInput={event => {
-              typed.value = event.currentTarget.value
-            }}
-            onKeyDown={event => {
-              if (event.key === 'Escape') typed.value = ''
-              if (event.key === 'ArrowDown') onKeyDown(event)
-              if (event.key === 'Enter' && !event.isComposing && needle !== '')
-                scroller.current?.querySelector<HTMLElement>('[data-stop]')?.click()
-            }}
-          />
-          {typed.value === '' ? (
-            <span class="key" aria-hidden="true">
-              /
-            </span>
-          ) : (
-            <button
-              type="button"
-              class="button plain icon-only"
-              aria-label={t('search.clear')}
-              onClick={() => {
-                typed.value = ''
-                field.current?.focus()
+        <search class="search-line">
+          <div class="search">
+            <Icon name="search" size={18} />
+            <input
+              ref={field}
+              class="input"
+              type="search"
+              value={typed.value}
+              placeholder={t('search.placeholder')}
+              aria-label={t('search.label')}
+              aria-keyshortcuts="/ Control+K"
+              dir="auto"
+              onInput={event => {
+                typed.value = event.currentTarget.value
               }}
-            >
-              <Icon name="close" size={16} />
-            </button>
-          )}
+              onKeyDown={event => {
+                if (event.key === 'Escape') typed.value = ''
+                if (event.key === 'ArrowDown') onKeyDown(event)
+                if (event.key === 'Enter' && !event.isComposing && needle !== '')
+                  scroller.current?.querySelector<HTMLElement>('[data-stop]')?.click()
+              }}
+            />
+            {typed.value === '' ? (
+              <span class="key" aria-hidden="true">
+                /
+              </span>
+            ) : (
+              <button
+                type="button"
+                class="button plain icon-only"
+                aria-label={t('search.clear')}
+                onClick={() => {
+                  typed.value = ''
+                  field.current?.focus()
+                }}
+              >
+                <Icon name="close" size={16} />
+              </button>
+            )}
+          </div>
+          <button
+            type="button"
+            class={`button plain icon-only${Object.keys(filter).length > 0 ? ' on' : ''}`}
+            aria-label={t('search.filters')}
+            title={t('search.filters')}
+            aria-expanded={filtering.value}
+            onClick={() => {
+              filtering.value = !filtering.value
+            }}
+          >
+            <Icon name="filter" />
+          </button>
+          {filtering.value && <Filters filter={filter} onChange={narrow} />}
         </search>
-        {only !== '' && (
-          <Link class="badge only" href={hrefOf({ q })}>
+        {only !== '' && !filtering.value && (
+          <Link class="badge only" href={hrefOf({ q, filter: { ...filter, account: '' } })}>
             <span class="foreign cut">{only}</span>
             <span class="visually-hidden">{t('conversations.show_all')}</span>
             <Icon name="close" size={14} />
           </Link>
         )}
         <p class="visually-hidden" role="status">
-          {needle === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
+          {key === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
         </p>
       </header>
       <div class="list" ref={scroller} aria-busy={search.busy.value}>
         {all === undefined ? (
           <Skeleton />
-        ) : lines.length === 0 && needle === '' ? (
+        ) : lines.length === 0 && key === '' && person === '' ? (
           <Nobody only={only} />
         ) : (
           // biome-ignore lint/a11y/useSemanticElements: the rows stand where the account of heights says
@@ -162,7 +186,7 @@ export function List({ place }: { place: Place }) {
             })}
           </div>
         )}
-        {search.busy.value && found?.q !== needle && (
+        {search.busy.value && found?.key !== key && (
           <p class="list-note list-wait">
             <span class="spinner" role="img" aria-label={t('status.loading')} />
           </p>
@@ -170,7 +194,7 @@ export function List({ place }: { place: Place }) {
         {search.error.value !== undefined && (
           <p class="problem list-note">{errorText(search.error.value).title}</p>
         )}
-        {needle !== '' && found?.q === needle && lines.length === 0 && (
+        {key !== '' && found?.key === key && lines.length === 0 && (
           <p class="soft list-note">{t('search.nothing')}</p>
         )}
       </div>

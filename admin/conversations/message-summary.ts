@@ -34,6 +34,14 @@ export function itemWords(item: Pick<Item, 'kind' | 'playtime' | 'file_name' | '
   return t(key)
 }
 
+/** What a message is found by: its texts, names of files, what WeChat heard in a voice. */
+export const wordsOf = ({ items }: Message): string =>
+  items
+    .flatMap(
+      ({ text, transcript, file_name }) => text ?? transcript ?? (file_name ? fileName(file_name) : []),
+    )
+    .join('\n')
+
 /** A message as one line of the list. */
 export function preview(message: Message): string {
   const first = message.items.find(({ kind }) => kind !== 'TEXT')

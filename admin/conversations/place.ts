@@ -2,6 +2,16 @@
 import { useMemo } from 'preact/hooks'
 import { useLocation, useSearch } from 'wouter-preact'
 
+/** What narrows a search; days as yyyy-mm-dd here, both inclusive. */
+export interface Filter {
+  account?: string
+  person?: string
+  kind?: string
+  since?: string
+  until?: string
+}
+const filters = ['account', 'person', 'kind', 'since', 'until'] as const
+
 export interface Place {
   session: string
   /** '' while no conversation is open. */
@@ -10,6 +20,9 @@ export interface Place {
   q: string
   /** Row id of the message to look at. */
   m: number | undefined
+  filter: Filter
+  /** The kind of media that is looked through, instead of the messages; '' for none. */
+  media: string
 }
 
 const decoded = (part: string | undefined): string => {
@@ -25,11 +38,17 @@ function read(): Place {
   const [, , session, user] = location.pathname.split('/')
   const query = new URLSearchParams(location.search)
   const m = Number(query.get('m') ?? '')
+  const filter: Filter = {}
+  for (const key of filters) if (query.get(key)) filter[key] = query.get(key)!
+  // The address of an account alone: its conversations.
+  if (session && !user) filter.account ??= decoded(session)
   return {
     session: decoded(session),
     userId: decoded(user),
     q: query.get('q') ?? '',
     m: Number.isSafeInteger(m) && m > 0 ? m : undefined,
+    filter,
+    media: query.get('media') ?? '',
   }
 }
 
@@ -41,12 +60,20 @@ export function usePlace(): Place {
   return useMemo(read, [path, search])
 }
 
+/** Where the list and the chat come one after the other (styles/conversations.css has the same width). */
+export const narrowly = '(max-width: 980px)'
+
 /** State of a visit that begins in the search. */
 export const searchNow = { search: true }
 
 /** The address of a place. */
-export function hrefOf({ session, userId, q, m }: Partial<Place>): string {
-  const query = new URLSearchParams({ ...(q && { q }), ...(m !== undefined && { m: String(m) }) }).toString()
+export function hrefOf({ session, userId, q, m, filter, media }: Partial<Place>): string {
+  const query = new URLSearchParams({
+    ...(q && { q }),
+    ...Object.fromEntries(Object.entries(filter ?? {}).filter(([, value]) => value !== '')),
+    ...(media && { media }),
+    ...(m !== undefined && { m: String(m) }),
+  }).toString()
   const path = userId ? `/${encodeURIComponent(session ?? '')}/${encodeURIComponent(userId)}` : ''
   return `/conversations${path}${query && `?${query}`}`
 }

@@ -1,18 +1,36 @@
 /** What is searched for: conversations by name at once, messages of all of them as the service finds them. */
 import { signal } from '@preact/signals'
-import { api, type Message } from '../api.ts'
+import { api, type Message, type MessageQuery } from '../api.ts'
+import { dayFrom } from '../times.ts'
+import type { Filter } from './place.ts'
 
 const waitMs = 150
 const pageSize = 40
 
 export interface Found {
-  /** What was searched for. */
-  q: string
+  /** What was searched for: see `keyOfSearch`. */
+  key: string
   messages: readonly Message[]
   total: number
   totalIsLowerBound: boolean
   next: number | undefined
 }
+
+/** What the service is to be asked; undefined where an account or a person alone is looked at. */
+function queryOf(q: string, { account, person, kind, since, until }: Filter): MessageQuery | undefined {
+  if (q === '' && !kind && !since && !until) return undefined
+  return {
+    ...(q && { text_contains: q }),
+    ...(account && { session: account }),
+    ...(person && { user_id: person }),
+    ...(kind && { msg_type: kind }),
+    ...(since && { since: dayFrom(since) }),
+    ...(until && { until: dayFrom(until, 1) }),
+  }
+}
+
+/** Tells one search from the others; '' for none. */
+export const keyOfSearch = (q: string, filter: Filter): string => JSON.stringify(queryOf(q, filter)) ?? ''
 
 export class Search {
   readonly found = signal<Found | undefined>(undefined)
@@ -22,38 +40,42 @@ export class Search {
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** Asks when no more is typed for a moment; an answer to an older question is dropped. */
-  ask(q: string): void {
+  ask(key: string): void {
     clearTimeout(this.#timer)
     this.#abort.abort()
     this.error.value = undefined
-    if (q === '') {
+    if (key === '') {
       this.found.value = undefined
       this.busy.value = false
       return
     }
-    if (this.found.value?.q === q) return
+    if (this.found.value?.key === key) return
     this.busy.value = true
-    this.#timer = setTimeout(() => void this.#page(q), waitMs)
+    this.#timer = setTimeout(() => void this.#page(key), waitMs)
   }
 
   more(): void {
     const { found } = this
     if (!found.value?.next || this.busy.value) return
     this.busy.value = true
-    void this.#page(found.value.q, found.value)
+    void this.#page(found.value.key, found.value)
   }
 
-  async #page(q: string, before?: Found): Promise<void> {
+  async #page(key: string, before?: Found): Promise<void> {
     const abort = new AbortController()
     this.#abort = abort
     try {
       const page = await api.messages(
-        { text_contains: q, limit: pageSize, ...(before?.next && { before: before.next }) },
+        {
+          ...(JSON.parse(key) as MessageQuery),
+          limit: pageSize,
+          ...(before?.next && { before: before.next }),
+        },
         abort.signal,
       )
       if (abort.signal.aborted) return
       this.found.value = {
-        q,
+        key,
         messages: [...(before?.messages ?? []), ...page.messages],
         total: page.total,
         totalIsLowerBound: page.total_is_lower_bound,

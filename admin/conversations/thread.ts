@@ -75,6 +75,14 @@ export class Thread {
     }
   }
 
+  /** Row id of the first message at or after a time (unix ms); undefined where there is none. */
+  async firstSince(since: number): Promise<number | undefined> {
+    const { signal: gone } = this.#abort
+    const before = await this.#page({ limit: 1, until: since }, gone)
+    const { messages } = await this.#after(before.messages[0]?.id ?? 0, gone)
+    return messages.find(({ timestamp }) => timestamp >= since)?.id
+  }
+
   async older(): Promise<void> {
     const first = this.messages.value[0]
     if (!first || !this.hasOlder.value || !this.#begin('older')) return
@@ -176,7 +184,7 @@ export class Thread {
     this.readUpTo.value = messages.at(-1 - count)!.id
   }
 
-  #page(more: { limit: number; before?: number }, gone: AbortSignal) {
+  #page(more: { limit: number; before?: number; until?: number }, gone: AbortSignal) {
     return api.messages({ session: this.session, user_id: this.userId, ...more }, gone)
   }
 

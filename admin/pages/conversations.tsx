@@ -1,14 +1,12 @@
 /** Conversations: the list beside the chat; on a phone one after the other. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Chat } from '../conversations/chat.tsx'
+import { ChatPage } from '../conversations/chat-page.tsx'
 import { Lightbox } from '../conversations/lightbox.tsx'
 import { List } from '../conversations/list.tsx'
-import { usePlace } from '../conversations/place.ts'
+import { narrowly, usePlace } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
 import { Icon } from '../ui/icon.tsx'
-
-const narrowly = '(max-width: 980px)'
 
 export function Conversations() {
   const place = usePlace()
@@ -18,7 +16,7 @@ export function Conversations() {
     <div class={`conversations${isOpen ? ' open' : ''}`}>
       {(!narrow || !isOpen) && <List place={place} />}
       {isOpen ? (
-        <Chat key={`${place.session}/${place.userId}`} place={place} narrow={narrow} />
+        <ChatPage key={`${place.session}/${place.userId}`} place={place} narrow={narrow} />
       ) : (
         !narrow && (
           <div class="empty choose">

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
+import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
 import { elsewhere } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
@@ -28,6 +29,7 @@ export function Settings() {
         <ThemeChoice />
         <p class="soft small">{t('settings.looks_about')}</p>
       </section>
+      <Notifications />
       {/* All of it at once: what comes piece by piece makes the rest jump. */}
       {status.value && (
         <>
@@ -70,6 +72,32 @@ function LanguageChoice() {
     </div>
   )
 }
+
+const notifyTexts: Readonly<Record<Notifying, TextKey>> = {
+  on: 'notify.about',
+  off: 'notify.about',
+  denied: 'notify.denied',
+  insecure: 'notify.insecure',
+  unable: 'notify.unable',
+}
+
+/** Off until somebody presses the button. */
+const Notifications = () => (
+  <section class="card" aria-labelledby="notify">
+    <h2 id="notify">{t('notify.title')}</h2>
+    <p class="soft">{t(notifyTexts[notifying.value])}</p>
+    {notifying.value === 'off' && (
+      <button type="button" class="button" onClick={() => askToNotify().catch(tellError)}>
+        {t('notify.ask')}
+      </button>
+    )}
+    {notifying.value === 'on' && (
+      <button type="button" class="button" onClick={stopNotifying}>
+        {t('notify.stop')}
+      </button>
+    )}
+  </section>
+)
 
 const ThemeChoice = () => (
   <fieldset class="field choice">

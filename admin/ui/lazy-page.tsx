@@ -15,10 +15,12 @@ export interface LaterPage<P> extends FunctionComponent<P> {
 /**
  * @param load imports the page
  * @param onShown is told once the page stands there, also the next times
+ * @param Meanwhile stands in its place until it has come
  */
 export function later<P extends object>(
   load: () => Promise<ComponentType<P>>,
   onShown: () => void = () => {},
+  Meanwhile: FunctionComponent = Skeleton,
 ): LaterPage<P> {
   const page = signal<ComponentType<P> | undefined>(undefined)
   const problem = signal<NotLoaded | undefined>(undefined)
@@ -47,7 +49,7 @@ export function later<P extends object>(
       }
     }, [])
     if (problem.value) throw problem.value
-    return page.value ? <Shown page={page.value} given={props} onShown={onShown} /> : <Skeleton />
+    return page.value ? <Shown page={page.value} given={props} onShown={onShown} /> : <Meanwhile />
   }
   return Object.assign(Later, { load: begin })
 }

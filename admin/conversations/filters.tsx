@@ -1,0 +1,122 @@
+/** What narrows the search: an account, a person, a kind, days. */
+import type { ComponentChildren } from 'preact'
+import { useId } from 'preact/hooks'
+import { type TextKey, t } from '../i18n.ts'
+import { conversations, nameOf, sessions } from '../live.ts'
+import { dateOf, now } from '../times.ts'
+import type { Filter } from './place.ts'
+
+const kinds: readonly [string, TextKey][] = [
+  ['TEXT', 'search.kind_text'],
+  ['IMAGE', 'chat.picture'],
+  ['VIDEO', 'chat.video'],
+  ['VOICE', 'chat.voice'],
+  ['FILE', 'chat.file'],
+]
+
+export function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter): void }) {
+  const set = (key: keyof Filter, value: string) => {
+    const { [key]: _, ...rest } = filter
+    onChange(value === '' ? rest : { ...rest, [key]: value })
+  }
+  const { account = '', person = '', kind = '', since = '', until = '' } = filter
+  const accounts = (sessions.value ?? []).map(({ name }) => name)
+  // One that was logged out has its messages still.
+  if (account !== '' && !accounts.includes(account)) accounts.push(account)
+  const people = new Map(
+    (conversations.value ?? [])
+      .filter(({ session }) => account === '' || session === account)
+      .map(({ session, user_id }) => [user_id, nameOf(session, user_id) ?? user_id]),
+  )
+  if (person !== '' && !people.has(person)) people.set(person, person)
+  const today = dateOf(now.value)
+  const several = accounts.length > 1 || account !== ''
+  return (
+    <div class="filters">
+      {several && (
+        <Choice half label={t('search.account')} value={account} onChange={value => set('account', value)}>
+          <option value="">{t('search.account_any')}</option>
+          {accounts.map(name => (
+            <option key={name}>{name}</option>
+          ))}
+        </Choice>
+      )}
+      <Choice half={several} label={t('search.kind')} value={kind} onChange={value => set('kind', value)}>
+        <option value="">{t('search.kind_any')}</option>
+        {kinds.map(([value, text]) => (
+          <option key={value} value={value}>
+            {t(text)}
+          </option>
+        ))}
+      </Choice>
+      <Choice label={t('search.person')} value={person} onChange={value => set('person', value)}>
+        <option value="">{t('search.person_any')}</option>
+        {[...people].map(([id, name]) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </Choice>
+      <Day label={t('search.since')} value={since} max={until || today} onChange={day => set('since', day)} />
+      <Day
+        label={t('search.until')}
+        value={until}
+        min={since}
+        max={today}
+        onChange={day => set('until', day)}
+      />
+      {Object.keys(filter).length > 0 && (
+        <button type="button" class="link" onClick={() => onChange({})}>
+          {t('search.clear_filters')}
+        </button>
+      )}
+    </div>
+  )
+}
+
+interface ChoiceProps {
+  label: string
+  value: string
+  half?: boolean
+  onChange(value: string): void
+  children: ComponentChildren
+}
+
+function Choice({ label, value, half, onChange, children }: ChoiceProps) {
+  const id = useId()
+  return (
+    <div class={half ? 'field half' : 'field'}>
+      <label for={id}>{label}</label>
+      <select class="input" id={id} value={value} onChange={event => onChange(event.currentTarget.value)}>
+        {children}
+      </select>
+    </div>
+  )
+}
+
+interface DayProps {
+  label: string
+  value: string
+  min?: string
+  max: string
+  onChange(value: string): void
+}
+
+function Day({ label, value, min, max, onChange }: DayProps) {
+  const id = useId()
+  return (
+    <div class="field half">
+      <label for={id}>{label}</label>
+      <input
+        class="input"
+        type="date"
+        {...{ id, value, max, ...(min && { min }) }}
+        // While one types a year it is of the first century.
+        onChange={event => {
+          const { value: day } = event.currentTarget
+          if (day === '' || day > '1971') onChange(day)
+        }}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,51 @@
+/** Tells of new messages by the system's notifications, where somebody asked for that, while nobody sees the page. */
+import { signal } from '@preact/signals'
+import { navigate } from 'wouter-preact/use-browser-location'
+import { preview } from './conversations/message-summary.ts'
+import { hrefOf } from './conversations/place.ts'
+import { t } from './i18n.ts'
+import { nameOf, onMessage, peerOf } from './live.ts'
+
+const keptAt = 'svc.notify'
+
+/** insecure: browsers give them only to pages of this machine or over https. */
+export type Notifying = 'on' | 'off' | 'denied' | 'insecure' | 'unable'
+
+function asItIs(): Notifying {
+  if (!isSecureContext) return 'insecure'
+  if (!('Notification' in window)) return 'unable'
+  if (Notification.permission === 'denied') return 'denied'
+  return localStorage.getItem(keptAt) === 'on' && Notification.permission === 'granted' ? 'on' : 'off'
+}
+
+export const notifying = signal<Notifying>(asItIs())
+
+/** Asks the person, by the browser's own question. Never without a press of the button. */
+export async function askToNotify(): Promise<void> {
+  if ((await Notification.requestPermission()) === 'granted') localStorage.setItem(keptAt, 'on')
+  notifying.value = asItIs()
+}
+
+export function stopNotifying(): void {
+  localStorage.removeItem(keptAt)
+  notifying.value = asItIs()
+}
+
+onMessage(message => {
+  if (notifying.value !== 'on' || !document.hidden || message.direction !== 'received') return
+  const { session } = message
+  const userId = peerOf(message)
+  try {
+    const title = nameOf(session, userId) ?? t('notify.from', { user: userId.replace(/@im\.wechat$/, '') })
+    // One for each conversation, also of several tabs: the newest stands for those before.
+    const note = new Notification(title, { body: preview(message), tag: `${session}/${userId}` })
+    note.onclick = () => {
+      window.focus()
+      navigate(hrefOf({ session, userId }))
+      note.close()
+    }
+  } catch {
+    // Browsers of phones know the word and refuse the deed.
+    notifying.value = 'unable'
+  }
+})

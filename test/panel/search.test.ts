@@ -1,0 +1,202 @@
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel } from '../support/panel.ts'
+
+const dayMs = 86_400_000
+const hits = (page: Page) => page.locator('.hit').allInnerTexts()
+const chatOf = (panel: TestPanel) =>
+  `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+
+describe.skipIf(!hasBrowser)('what was said is found again', () => {
+  test('files by name, voices by transcript, people by name; narrowed by account, person, kind and day', async () => {
+    await using panel = await withPanel({ sessions: ['shop', 'club'] })
+    const { sandbox, bots } = panel
+    const [shop, club] = [bots.get('shop')!, bots.get('club')!]
+    const ends = ({ user_id, bot_id }: typeof shop) => ({ from: user_id, to: bot_id })
+    const other = await sandbox.addUser('other')
+    await sandbox.say('the harbour, said by another', { from: other, to: shop.bot_id })
+    await sandbox.media('file', 'x', { name: 'harbour plan.pdf', ...ends(shop) })
+    await sandbox.media('voice', 'x', { transcript: 'see you at the harbour', ...ends(shop) })
+    await sandbox.say('the harbour club', ends(club))
+    await panel.receive(4)
+    await panel.gateway.users.name({ session: 'shop', user_id: shop.user_id, name: 'Harbour Master' })
+    const page = await panel.open({ path: '/conversations?q=harbour' })
+    await panel.until('all four are found', async () => (await hits(page)).length === 4)
+    // Who is called so comes first.
+    await page.getByRole('heading', { name: '1 conversation' }).waitFor()
+    const said = await hits(page)
+    expect(said.filter(text => text.includes('harbour plan.pdf'))).toHaveLength(1)
+    expect(said.filter(text => /Voice.*\bsee you at the harbour/s.test(text))).toHaveLength(1)
+    await page.getByRole('button', { name: 'Filters' }).click()
+    const found = (what: string, texts: string[]) =>
+      panel.until(what, async () => {
+        const all = await hits(page)
+        return all.length === texts.length && texts.every(text => all.some(one => one.includes(text)))
+      })
+    await page.getByLabel('Account').selectOption('shop')
+    await found('those of the account', ['see you', 'plan.pdf', 'said by another'])
+    await page.getByLabel('Person').selectOption('Harbour Master')
+    await found('those of the person', ['see you', 'plan.pdf'])
+    await page.getByLabel('Kind').selectOption('Voice')
+    await found('the voice', ['see you'])
+    expect(await violationsInBothThemes(page)).toEqual([])
+    // The address keeps it all, also beside a conversation.
+    await page.locator('.hit').click()
+    await page.locator('article.looked', { hasText: 'see you' }).waitFor()
+    await page.reload()
+    await found('the same after a reload', ['see you'])
+    await page.getByRole('button', { name: 'Clear the filters' }).click()
+    await found('all again', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
+    const local = (at: number) => new Date(at).toLocaleDateString('sv')
+    await page.getByLabel('To', { exact: true }).fill(local(Date.now() - dayMs))
+    await found('nothing of the days before', [])
+    await page.getByLabel('To', { exact: true }).fill('')
+    await page.getByLabel('From', { exact: true }).fill(local(Date.now() - dayMs))
+    await found('of these days', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('from a chat: to a day, through all its media and back to where each was said, and a search in it alone', async () => {
+    await using panel = await withPanel()
+    const { sandbox } = panel
+    await sandbox.bulk(150, 'early {n}')
+    await panel.receive(150)
+    const png = await (
+      await panel.open({ path: '/settings', viewport: { width: 60, height: 40 } })
+    ).screenshot()
+    await sandbox.media('image', new Uint8Array(png))
+    await sandbox.media('file', 'x', { name: 'minutes.txt' })
+    await panel.receive(2)
+    await panel.clock.advance(3 * dayMs)
+    await sandbox.advance(3 * dayMs)
+    await sandbox.bulk(150, 'late {n}')
+    await panel.receive(150)
+    const page = await panel.open()
+    const later = Date.now() + 3 * dayMs
+    await page.clock.setFixedTime(later)
+    await page.goto(`${panel.url}${chatOf(panel)}`)
+    const choose = async (entry: string) => {
+      await page.getByRole('button', { name: 'More about this conversation' }).click()
+      await page.getByRole('menuitem', { name: entry }).click()
+    }
+    const looked = page.locator('article.looked')
+    const go = async (day: number) => {
+      await choose('Go to a day')
+      await page.getByLabel('Day', { exact: true }).fill(new Date(day).toLocaleDateString('sv'))
+      await page.getByRole('button', { name: 'Go', exact: true }).click()
+    }
+    await go(later - 10 * dayMs)
+    await looked.getByText('early 1', { exact: true }).waitFor()
+    // Nothing was said that day: the first thing after it.
+    await go(later - dayMs)
+    await looked.getByText('late 1', { exact: true }).waitFor()
+
+    await choose('Pictures and files')
+    await page.getByRole('button', { name: 'Picture, open it large' }).click()
+    await page.getByRole('dialog', { name: 'Picture' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: 'Voices' }).click()
+    await page.getByText('There are none here').waitFor()
+    await page.getByRole('link', { name: 'Files' }).click()
+    await page.getByText('minutes.txt').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: /^Show in the conversation/ }).click()
+    await looked.getByText('minutes.txt').waitFor()
+
+    await choose('Search here')
+    await page.getByRole('searchbox').and(page.locator(':focus')).waitFor()
+    await page.keyboard.type('late 77')
+    await page.locator('.hit', { hasText: 'late 77' }).waitFor()
+    expect(new URL(page.url()).searchParams.get('person')).toBe(panel.bots.get('default')!.user_id)
+    expect(panel.complaints).toEqual([])
+  })
+})
+
+test.skipIf(!hasBrowser)('? shows the keys, but not where one writes', async () => {
+  await using panel = await withPanel()
+  await panel.sandbox.say('hi')
+  await panel.receive(1)
+  const page = await panel.open({ path: chatOf(panel) })
+  const field = page.getByRole('textbox', { name: 'Message' })
+  await field.press('?')
+  expect(await field.inputValue()).toBe('?')
+  expect(await page.getByRole('dialog').count()).toBe(0)
+  await page.getByRole('heading', { level: 2 }).focus()
+  await page.keyboard.press('?')
+  const dialog = page.getByRole('dialog', { name: 'Keys' })
+  await dialog.getByText('Search people and messages').waitFor()
+  expect(await violationsInBothThemes(page)).toEqual([])
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  expect(panel.complaints).toEqual([])
+})
+
+test.skipIf(!hasBrowser)(
+  'notifications: asked for by the button alone, shown while the page is hidden',
+  async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.say('before')
+    await panel.receive(1)
+    const page = await panel.open({ path: '/missing', permissions: ['notifications'] })
+    // What the browser is told, and whether the page is seen: a headless one shows neither.
+    await page.addInitScript(() => {
+      const told: string[] = []
+      const Real = Notification
+      const state = { told, hidden: false, asked: 0 }
+      Object.assign(globalThis, { state })
+      Object.defineProperty(document, 'hidden', { get: () => state.hidden })
+      globalThis.Notification = class extends Real {
+        static override requestPermission() {
+          state.asked++
+          return Real.requestPermission()
+        }
+        constructor(title: string, options?: NotificationOptions) {
+          super(title, options)
+          told.push(`${title}: ${options?.body}`)
+        }
+      }
+    })
+    await page.goto(`${panel.url}/settings`)
+    const state = () =>
+      page.evaluate(() => (globalThis as unknown as { state: { told: string[]; asked: number } }).state)
+    const hide = (hidden: boolean) =>
+      page.evaluate(isIt => {
+        ;(globalThis as unknown as { state: { hidden: boolean } }).state.hidden = isIt
+      }, hidden)
+    // The number of unread ones stands in the title once the page has heard of a message.
+    const say = async (text: string, unread: number) => {
+      await panel.sandbox.say(text)
+      await panel.until('the page has heard of it', async () =>
+        (await page.title()).startsWith(`(${unread})`),
+      )
+    }
+    await panel.until('it is there', async () => (await page.title()).startsWith('(1)'))
+    await hide(true)
+    await say('nobody asked for this', 2)
+    expect(await state()).toMatchObject({ told: [], asked: 0 })
+    await page.getByRole('button', { name: 'Notify me of new messages' }).click()
+    await page.getByRole('button', { name: 'Stop notifications' }).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await say('while it is hidden', 3)
+    await hide(false)
+    await say('while it is seen', 4)
+    expect((await state()).told.map(one => one.replace(/^.*: /, ''))).toEqual(['while it is hidden'])
+    // Kept, on every page; and given up.
+    await page.goto(`${panel.url}/`)
+    await panel.until('it is there', async () => (await page.title()).startsWith('(4)'))
+    await page.waitForLoadState('networkidle').catch(() => {})
+    await hide(true)
+    await say('after a reload', 5)
+    expect((await state()).told).toHaveLength(1)
+    await page.goto(`${panel.url}/settings`)
+    await page.getByRole('button', { name: 'Stop notifications' }).click()
+    await hide(true)
+    await say('given up', 6)
+    expect((await state()).told).toEqual([])
+    expect(panel.complaints).toEqual([])
+  },
+)
