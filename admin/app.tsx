@@ -98,9 +98,9 @@ function Shell() {
   )
 }
 
-/** Loaded when somebody asks for it. */
+/** With the settings, which are loaded ahead anyway: each chunk of its own cuts those of the first view smaller. */
 const Keys = later(
-  async () => (await import('./ui/keys.tsx')).Keys,
+  async () => (await import('./pages/settings.tsx')).Keys,
   undefined,
   () => null,
 )

@@ -25,7 +25,7 @@ export const pages = {
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
 }
 
-/** Loads the rest once the first page has had its time: they open also while the service is away, and the settings bring the notifications. */
+/** Loads the rest once the first page has had its time: they open also while the service is away. */
 export function loadOthers(): void {
   setTimeout(() => {
     for (const page of [...Object.values(pages), ChatPage]) void page.load()

@@ -9,27 +9,18 @@ import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
-import { later } from '../ui/lazy-page.tsx'
 import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
+import { ChatMenu } from './chat-menu.tsx'
 import { Composer } from './composer.tsx'
+import { Gallery } from './gallery.tsx'
 import { Log } from './log.tsx'
 import { NameEdit } from './name-edit.tsx'
 import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
-
-/** Loaded when somebody looks through the media. */
-const Gallery = later(async () => (await import('./gallery.tsx')).Gallery)
-
-/** Loaded when a chat is open; its place is kept. */
-const ChatMenu = later(
-  async () => (await import('./chat-menu.tsx')).ChatMenu,
-  undefined,
-  () => <span class="button plain icon-only" />,
-)
 
 export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place

@@ -11,6 +11,8 @@ import { Copyable } from '../ui/copy.tsx'
 import { SignOut } from '../ui/sign-out.tsx'
 import { tellError } from '../ui/toasts.tsx'
 
+export { Keys } from '../ui/keys.tsx'
+
 const themeNames: Readonly<Record<Theme, TextKey>> = {
   system: 'settings.theme_system',
   light: 'settings.theme_light',

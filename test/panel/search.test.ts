@@ -188,7 +188,6 @@ test.skipIf(!hasBrowser)(
     // Kept, on every page; and given up.
     await page.goto(`${panel.url}/`)
     await panel.until('it is there', async () => (await page.title()).startsWith('(4)'))
-    await page.waitForLoadState('networkidle').catch(() => {})
     await hide(true)
     await say('after a reload', 5)
     expect((await state()).told).toHaveLength(1)
