@@ -1,6 +1,5 @@
 /** `svc setup`: from what was typed to what is written, and what to do next. */
 
-import { httpUrl } from '../config/values.ts'
 import { readConfig, userFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
@@ -14,6 +13,7 @@ import {
   setUp,
   takeBack,
 } from '../setup/setup.ts'
+import { bridgeUrl } from './bridge.ts'
 import { offeredTools } from './mcp-door.ts'
 import { print } from './print.ts'
 
@@ -57,7 +57,11 @@ export async function runSetup(clientName: string, flags: SetupFlags): Promise<v
   }
   print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
   if ('url' in request.server && request.server.tokenVariable !== undefined)
-    print(`next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`)
+    print(
+      client.tokenInEntry
+        ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
+        : `next: let ${client.title} have the token of the service, as ${request.server.tokenVariable}.`,
+    )
   if ('command' in request.server && !request.server.command.includes('--any-file'))
     print(
       `files: it may name those in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file opens the rest.`,
@@ -76,7 +80,7 @@ function requestOf(client: Client, flags: SetupFlags): SetupRequest {
     client,
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
-    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio', ...where, ...how]),
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], [...where, ...how]),
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...where] }),
     force: flags.force ?? false,
     folders,
@@ -108,7 +112,7 @@ function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
   }
 }
 
-function serverOf(flags: SetupFlags, command: readonly string[]): Server {
+function serverOf(flags: SetupFlags, start: readonly string[], options: readonly string[]): Server {
   const { url, tokenEnv } = flags
   const refuse = (is: unknown, flag: string, problem: string, hint: string) => {
     if (is) throw badArgument(flag, problem, { hint })
@@ -120,13 +124,9 @@ function serverOf(flags: SetupFlags, command: readonly string[]): Server {
       'expected together with --url',
       'Otherwise svc is started by the client itself.',
     )
-    return { command }
+    return { command: [...start, ...options] }
   }
-  const parsed = httpUrl(url)
-  if (parsed === undefined)
-    throw badArgument('--url', 'expected an http or https URL without user name and query', {
-      hint: 'As in --url http://127.0.0.1:8000/mcp.',
-    })
+  const parsed = bridgeUrl(url)
   const there = 'The service at that address decides it.'
   refuse(flags.confirmSend, '--confirm-send', 'expected without --url', there)
   refuse(flags.anyFile, '--any-file', 'expected without --url', there)
@@ -139,7 +139,11 @@ function serverOf(flags: SetupFlags, command: readonly string[]): Server {
   // A service that others can reach asks everybody for its token.
   const isNeeded = !isLoopback(new URL(parsed).hostname)
   const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
-  return { url: parsed, ...(tokenVariable !== undefined && { tokenVariable }) }
+  return {
+    url: parsed,
+    bridge: [...start, '--url', parsed],
+    ...(tokenVariable !== undefined && { tokenVariable }),
+  }
 }
 
 function show(entries: readonly { path: string; snippet: string }[]): void {

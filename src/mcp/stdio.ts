@@ -72,7 +72,7 @@ export function serveMcpStdio(
 }
 
 /** JSON-RPC messages as lines. It knows which answers were written, and to the end of the input keeps the output open. */
-class LineTransport implements Transport {
+export class LineTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']

@@ -17,6 +17,8 @@ export type Server =
   | { readonly command: readonly string[] }
   | {
       readonly url: string
+      /** What leads there over standard input and output, with the token in SVC_TOKEN. */
+      readonly bridge: readonly string[]
       /** The environment variable that holds the bearer token. */
       readonly tokenVariable?: string
     }
@@ -30,12 +32,12 @@ export interface Client {
   readonly files: Partial<Record<Scope, (folders: UserFolders) => string[]>>
   /** Under which names the servers stand; `settings` is what the file holds. */
   at(settings: unknown): readonly string[]
-  /** How it writes a server down, and what else that needs. Undefined: it cannot use such a server. */
-  entry(server: Server, name: string): { value: object; also?: readonly Edit[] } | undefined
+  /** How it writes a server down, and what else that needs. */
+  entry(server: Server, name: string): { value: object; also?: readonly Edit[] }
   /** What is taken back with a server. */
   alsoTaken?(name: string): readonly Step[][]
-  /** Why `entry` gives nothing for some address, and what else works. */
-  readonly noUrl?: string
+  /** It fills in no variables: the user puts the token into the entry. */
+  readonly tokenInEntry?: boolean
   /** What the user does next. */
   readonly next: string
   /** And after `--project`. */
@@ -51,6 +53,11 @@ const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): str
       : xdgConfig
 
 const stdio = ([command, ...args]: readonly string[]) => ({ command, args })
+/** With a place for the token where one is needed. */
+const bridged = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) => ({
+  ...stdio(bridge),
+  ...(tokenVariable !== undefined && { env: { SVC_TOKEN: '' } }),
+})
 const bearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
 
 /** `command` and `args`, or a URL with headers: what most of them have in common. */
@@ -87,7 +94,8 @@ export const clients: readonly Client[] = [
       'Start Claude Code anew in this folder: it asks whether it may use the server, and until you say yes the server is pending there (/mcp).',
   },
   {
-    // "Connect to local MCP servers" of the protocol's documentation. Servers with a URL are added in its settings only.
+    // "Connect to local MCP servers" of the protocol's documentation. Servers with a URL are added in its settings only, and
+    // called from the cloud of its maker, which reaches no address of this machine or network.
     name: 'claude-desktop',
     title: 'Claude Desktop',
     format: json,
@@ -98,9 +106,8 @@ export const clients: readonly Client[] = [
         ),
     },
     at: () => ['mcpServers'],
-    entry: server => ('command' in server ? { value: stdio(server.command) } : undefined),
-    noUrl:
-      'Claude Desktop starts its servers itself; its connectors are called from the cloud of its maker, which reaches no address of this machine or network',
+    entry: server => ({ value: 'command' in server ? stdio(server.command) : bridged(server) }),
+    tokenInEntry: true,
     next: 'Quit Claude Desktop wholly, not only its window, and start it again.',
   },
   {
@@ -251,9 +258,9 @@ export const clients: readonly Client[] = [
     entry(server) {
       if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
       if (server.tokenVariable === undefined) return { value: { type: 'streamableHttp', url: server.url } }
-      return undefined
+      return { value: { type: 'stdio', ...bridged(server) } }
     },
-    noUrl: 'Cline puts no variable into a header, and a token does not belong into settings',
+    tokenInEntry: true,
     next: 'In Cline open MCP Servers, Configure: the server is listed there, with a switch.',
   },
 ]

@@ -122,10 +122,6 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
       hint: 'Leave the option out.',
     })
   const entry = client.entry(server, name)
-  if (!entry)
-    throw badArgument('--url', client.noUrl ?? `${client.title} starts its servers itself`, {
-      hint: 'Leave the option out: svc is then started by the client, and follows a service that runs on the same data directory. For one on another machine a bridge such as "npx mcp-remote URL" can be its command.',
-    })
   const servers: Target = {
     what: 'server',
     path: await existing(candidates),
@@ -143,7 +139,7 @@ async function existing(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth|tools)$/
+const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|oauth|tools|env)$/
 const inputKeys = /^(type|id|description|password)$/
 
 /** As svc writes them, whatever the paths in it; one that a person added something to is that person's. */
@@ -152,7 +148,9 @@ function isOurServer(value: unknown): boolean {
   const own = 'id' in value ? inputKeys : serverKeys
   if (!Object.keys(value).every(key => own.test(key))) return false
   if ('id' in value) return true
-  const { command, args, url, httpUrl }: Partial<Record<string, unknown>> = value
+  const { command, args, env, url, httpUrl }: Partial<Record<string, unknown>> = value
+  // A token that was put into its place is not to be lost.
+  if (env !== undefined && !sameSettings(env, { SVC_TOKEN: '' })) return false
   const words = Array.isArray(command) ? command : Array.isArray(args) ? args : []
   if (command !== undefined) return words.join(' ').includes('mcp -t stdio')
   return /\/mcp$/.test(String(url ?? httpUrl ?? ''))

@@ -100,6 +100,23 @@ describe('svc setup', () => {
     expect(named).not.toContain('secret')
   })
 
+  test('with --url, a client that reads no variables gets a bridge, and a place for the token', async () => {
+    const entryOf = async (name: string, url: string) => {
+      const { stdout } = await setup([name, '--print', '--url', url], { env: { SVC_TOKEN: 'secret' } })
+      return JSON.parse(stdout.slice(stdout.indexOf('{'))).mcpServers.svc
+    }
+    const [here, there] = ['http://127.0.0.1:8000/mcp', 'http://10.0.0.5:8000/mcp']
+    const bridge = (url: string) => ({
+      args: expect.arrayContaining(['mcp', '-t', 'stdio', '--url', url]),
+    })
+    expect(await entryOf('claude-desktop', here)).toEqual({ command: svcProgram[0], ...bridge(here) })
+    for (const name of ['claude-desktop', 'cline'])
+      expect(await entryOf(name, there)).toMatchObject({ ...bridge(there), env: { SVC_TOKEN: '' } })
+    expect(await entryOf('cline', here)).toEqual({ type: 'streamableHttp', url: here })
+    const said = await setup(['claude-desktop', '--url', there], { home: await freshHome() })
+    expect(said.stdout).toMatch(/next: .*\nnext: .* SVC_TOKEN\.\n/)
+  })
+
   test('a file it leaves alone: one line on stderr, status 1, and what to paste by hand', async () => {
     const dir = await freshHome()
     const path = join(dir, '.cursor', 'mcp.json')
@@ -118,11 +135,6 @@ describe('svc setup', () => {
     [[], "missing required argument 'client'"],
     [['emacs'], 'expected one of claude-code, claude-desktop, cursor, vscode, codex, opencode, gemini, qwen'],
     [['claude-desktop', '--project'], '--project: Claude Desktop has no settings for one project'],
-    [
-      ['claude-desktop', '--url', 'http://127.0.0.1:8000/mcp'],
-      '--url: Claude Desktop starts its servers itself; its connectors are called from the cloud',
-    ],
-    [['cline', '--url', 'http://10.0.0.5:8000/mcp'], '--url: Cline puts no variable into a header'],
     [['cursor', '--url', 'ftp://x'], '--url: expected an http or https URL'],
     [['cursor', '--token-env', 'X'], '--token-env: expected together with --url'],
     [

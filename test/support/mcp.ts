@@ -154,6 +154,24 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
   )
 }
 
+export const bridgeCommand: readonly string[] = [...svcProgram, 'mcp']
+
+/** Connects to a running service by `svc mcp --url`, over that one's standard input and output. */
+export async function connectBridge(
+  url: string,
+  options: ConnectOptions & { env?: Record<string, string> } = {},
+): Promise<McpClient> {
+  const [command, ...args] = [...bridgeCommand, '--url', url]
+  const Stdio = options.kind === 'sdk1' ? Stdio1 : Stdio2
+  const env = { ...environment(tmpdir()), ...options.env }
+  const transport = new Stdio({ command: command!, args, env, cwd: tmpdir(), stderr: 'pipe' })
+  let log = ''
+  transport.stderr?.on('data', chunk => {
+    log += chunk
+  })
+  return connect({ transport, log: () => log }, options)
+}
+
 export interface McpProcess extends AsyncDisposable {
   /** As its ready line says. */
   readonly url: string

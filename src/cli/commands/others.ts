@@ -189,8 +189,13 @@ const specs: readonly CommandSpec[] = [
     words: 'mcp',
     summary: 'serve the nine tools to agents over MCP',
     about:
-      'Serve the nine tools to agents over MCP, with resources and prompts. With stdio the client starts svc itself (svc setup <client> writes that into its settings) and ends it; with http and sse any number of clients come to it until Ctrl-C. Beside another process on the data directory it follows what that one receives, and takes over when it ends. svc openapi serves the same at /mcp.',
+      'Serve the nine tools to agents over MCP, with resources and prompts. With stdio the client starts svc itself (svc setup <client> writes that into its settings) and ends it; with http and sse any number of clients come to it until Ctrl-C. Beside another process on the data directory it follows what that one receives, and takes over when it ends. svc openapi serves the same at /mcp. With --url nothing is served here: standard input and output lead to a running service, for clients that cannot reach it by themselves.',
     config: 'mcp',
+    takes: command =>
+      command.option(
+        '--url <url>',
+        'lead to the running service at this address, as http://127.0.0.1:8000/mcp; takes a token and --log-level beside it',
+      ),
     examples: [
       ['svc mcp', 'for one client, on standard input and output'],
       [
@@ -198,8 +203,10 @@ const specs: readonly CommandSpec[] = [
         'at http://127.0.0.1:9000/mcp, with /media for uploads and /healthz beside it',
       ],
       ['svc mcp -t stdio --confirm-send', 'a person says yes to each message before it goes out'],
+      ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'a bridge to the service there'],
     ],
     async run(command) {
+      if (command.opts().url !== undefined) return (await import('../bridge.ts')).runBridge(command)
       // Over stdio nothing listens on --port: unless it was given, it cannot be in the way.
       const { transport, sandboxPort } = configFrom(command, {}, { port: '0', sandboxPort: '0' })
       const config = configFrom(command, {}, transport === 'stdio' ? { port: '0' } : {})
@@ -418,7 +425,7 @@ const specs: readonly CommandSpec[] = [
         )
         .option(
           '--token-env [variable]',
-          'with --url: the client sends the token that this environment variable holds (SVC_TOKEN; without the option only to addresses of other machines)',
+          'with --url: the client sends the token that this environment variable holds (SVC_TOKEN; without the option only to addresses of other machines); claude-desktop and cline read no variables: there the entry has a place for the token',
         )
         .option('--name <name>', 'what the entry is called', 'svc')
         .option('--hook', 'Claude Code: also show new messages with each prompt, by svc hook-poll')

@@ -1,0 +1,207 @@
+/** A client over standard input and output, and a running service: what either says is handed to the other. */
+import process from 'node:process'
+import { SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import {
+  isJSONRPCRequest,
+  type JSONRPCMessage,
+  type JSONRPCRequest,
+  type RequestId,
+} from '@modelcontextprotocol/server'
+import { SvcError } from '../model/error.ts'
+import { afterAwake } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
+
+export interface BridgeOptions {
+  /** Of the service's MCP, as `http://127.0.0.1:8000/mcp`. */
+  readonly url: string
+  readonly token: string | undefined
+  readonly log: Log
+  readonly streams?: StdioStreams
+}
+
+/** After the end of the input, answers under way may take this long, and so may the end of the session. */
+const graceMs = 1500
+/** The id of the bridge's own `initialize`, whose answer the client has had already. */
+const againId = 'svc-bridge-again'
+const failed = -32000
+
+/**
+ * Bridges until the input ends or `close` is called. `ended` rejects with an SvcError when the service cannot be used:
+ * nothing answers there from the first, or it refuses the token.
+ */
+export function bridgeMcp(options: BridgeOptions): StdioServer {
+  const bridge = new Bridge(options)
+  return { ended: bridge.run(), close: () => bridge.close() }
+}
+
+class Bridge {
+  readonly #url: string
+  readonly #log: Log
+  readonly #client: LineTransport
+  readonly #service: StreamableHTTPClientTransport
+  /** Requests of the client, and what ends each one's connection. */
+  readonly #waiting = new Map<RequestId, AbortController>()
+  readonly #unusable = Promise.withResolvers<void>()
+  /** Why the service cannot be used. */
+  #why: SvcError | undefined
+  #initialize: JSONRPCRequest | undefined
+  /** Until the session is open: nothing goes before it. */
+  #open: Promise<unknown> = Promise.resolve()
+  #opening = false
+  /** The service has taken a message. */
+  #met = false
+  #closing: Promise<void> | undefined
+
+  constructor({ url, token, log, streams }: BridgeOptions) {
+    this.#url = url
+    this.#log = log
+    this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
+    const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
+    this.#service = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+    this.#service.onerror = error => log.debug('mcp', { error })
+  }
+
+  async run(): Promise<void> {
+    this.#service.onmessage = message => this.#hand(message)
+    this.#client.onmessage = message => void this.#take(message as JSONRPCMessage)
+    await this.#service.start()
+    await this.#client.start()
+    await Promise.race([this.#client.ended, this.#unusable.promise])
+    await this.close()
+    if (this.#why) throw this.#why
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      await this.#client.answered(graceMs)
+      const { promise: late, resolve } = Promise.withResolvers<void>()
+      const timer = afterAwake(graceMs, resolve)
+      // A service that is gone has no session left to end.
+      await Promise.race([this.#service.terminateSession().catch(() => {}), late])
+      clearInterval(timer)
+      await this.#service.close()
+      await this.#client.close()
+    })()
+    return this.#closing
+  }
+
+  /** From the service to the client. */
+  #hand(message: JSONRPCMessage): void {
+    if (!('method' in message) && message.id !== undefined) {
+      if ('result' in message && message.id === this.#initialize?.id) {
+        const { protocolVersion } = message.result
+        if (typeof protocolVersion === 'string') this.#service.setProtocolVersion(protocolVersion)
+      }
+      if (message.id === againId) return
+      this.#waiting.delete(message.id)
+    }
+    void this.#client.send(message)
+  }
+
+  /** From the client to the service. */
+  async #take(message: JSONRPCMessage): Promise<void> {
+    if (isJSONRPCRequest(message) && message.method === 'initialize') {
+      this.#initialize = message
+      this.#open = this.#send(message)
+      return
+    }
+    const isRequest = isJSONRPCRequest(message)
+    // Known before it waits for the session: it may be cancelled meanwhile.
+    if (isRequest) this.#waiting.set(message.id, new AbortController())
+    await this.#open
+    if ('method' in message && message.method === 'notifications/cancelled') {
+      const id = message.params?.requestId as RequestId
+      const connection = this.#waiting.get(id)
+      this.#waiting.delete(id)
+      // A request that belongs to no session is cancelled by the end of its connection alone.
+      if (this.#service.sessionId !== undefined) await this.#send(message)
+      connection?.abort()
+    } else if (!isRequest || this.#waiting.has(message.id)) await this.#send(message)
+  }
+
+  /** Never rejects: what failed is answered here. */
+  async #send(message: JSONRPCMessage, isSecondTry = false): Promise<void> {
+    const id = isJSONRPCRequest(message) ? message.id : undefined
+    const connection = (id !== undefined && this.#waiting.get(id)) || new AbortController()
+    if (id !== undefined) this.#waiting.set(id, connection)
+    try {
+      await this.#service.send(message, {
+        requestSignal: connection.signal,
+        onRequestStreamEnd: () => this.#fail(id, 'the connection to the service broke before its answer'),
+      })
+      this.#met = true
+    } catch (error) {
+      if (connection.signal.aborted) return
+      const status = error instanceof SdkHttpError ? error.status : undefined
+      const isSessionGone = status === 404 && this.#service.sessionId !== undefined
+      if (isSessionGone && !isSecondTry && (await this.#openAgain())) return this.#send(message, true)
+      const { what, hint } = said(error, this.#url)
+      const isUnusable = status === 401 || (!this.#met && [undefined, 403, 404].includes(status))
+      if (isUnusable)
+        this.#giveUp(new SvcError(status === 401 ? 'unauthorized' : 'not_found', what, { hint }))
+      else this.#log.warn(what)
+      this.#fail(id, `${what}. ${hint}`)
+    }
+  }
+
+  /** A service that was started anew knows no session of before. @returns whether there is one again */
+  async #openAgain(): Promise<boolean> {
+    const { sessionId } = this.#service
+    const initialize = this.#initialize
+    if (!initialize) return false
+    if (!this.#opening) {
+      this.#opening = true
+      this.#log.info('opening a session anew')
+      this.#open = this.#service
+        .send({ ...initialize, id: againId })
+        .then(() => this.#service.send({ jsonrpc: '2.0', method: 'notifications/initialized' }))
+        .catch(error => this.#log.debug('mcp', { error }))
+        .finally(() => {
+          this.#opening = false
+        })
+    }
+    await this.#open
+    return this.#service.sessionId !== sessionId
+  }
+
+  #giveUp(error: SvcError): void {
+    for (const id of this.#waiting.keys()) this.#fail(id, `${error.message}. ${error.advice.hint ?? ''}`)
+    this.#why ??= error
+    this.#unusable.resolve()
+  }
+
+  #fail(id: RequestId | undefined, message: string): void {
+    if (id === undefined || !this.#waiting.delete(id)) return
+    void this.#client.send({ jsonrpc: '2.0', id, error: { code: failed, message } })
+  }
+}
+
+/** Why the service took a message not, and what to do. */
+function said(error: unknown, url: string): { what: string; hint: string } {
+  if (!(error instanceof SdkHttpError))
+    return {
+      what: `the service at ${url} cannot be reached: ${reasonOf(error)}`,
+      hint: 'Start it with svc openapi there, and check --url.',
+    }
+  const { status, text } = error.data
+  if (status === 401)
+    return {
+      what: `the service at ${url} refuses the token, or wants one`,
+      hint: 'Give it as SVC_TOKEN; svc token on the machine of the service prints it.',
+    }
+  const body = problemIn(text)
+  return {
+    what: `the service at ${url} answered with ${status}: ${body.error?.message ?? body.detail ?? 'no reason given'}`,
+    hint: body.hint ?? 'Check --url, as in http://127.0.0.1:8000/mcp.',
+  }
+}
+
+function problemIn(text: unknown): { error?: { message?: string }; detail?: string; hint?: string } {
+  try {
+    return JSON.parse(String(text)) ?? {}
+  } catch {
+    return {}
+  }
+}
