@@ -94,7 +94,9 @@ function batchOf({ bot, updates, clearAt, clock, log }: Polled): Batch {
     // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
     if (!isFromUser(one.message, bot.bot_id)) continue
     const told = toldOf(one, receivedAt, log)
-    rows.push(told)
+    const { timed, timestamp } = told
+    const arrival = { now: receivedAt, earliest, isNew: true }
+    rows.push({ ...told, written_at: writtenAt(timed ? timestamp : undefined, arrival).received_at })
     if (told.from_user) {
       const { from_user: user_id, contextToken: token } = told
       senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })

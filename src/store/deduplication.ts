@@ -28,6 +28,8 @@ export interface ReceivedMessage {
   timestamp: number
   /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
   timed: boolean
+  /** Unix ms when the user wrote, if it is new: the count of answers begins anew there. Absent: it begins none. */
+  written_at?: number
   contentHash: string
   /** The whole message as JSON text. */
   raw: string

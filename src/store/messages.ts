@@ -136,6 +136,12 @@ export class Messages {
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
       ${now}, ${hash}, ${text}, ${message.raw})`
     this.grams.added(lastInsertRowid, text)
+    // In the same write: who reads the message and answers at once, in any process, spends from the new count, though the
+    // file of contexts is written after it.
+    const { written_at: at, from_user } = message
+    if (at !== undefined)
+      this.#db.run`UPDATE outbox_lane SET received_at = ${at}, used = 0
+        WHERE session = ${key} AND peer = ${from_user} AND (received_at IS NULL OR received_at < ${at})`
     return lastInsertRowid
   }
 

@@ -139,6 +139,27 @@ test('answers are counted from the message that the user wrote last; what was no
   expect(used()).toMatchObject({ received_at: 3000, used: 1 })
 })
 
+test('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async () => {
+  await using t = await openStore()
+  const used = () => t.store.outbox.counters('s').get('u')
+  const send = (received_at: number) =>
+    sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
+  await send(1000)
+  const again = message('m', { from_user: 'u', written_at: 2000 })
+  t.store.insertReceived('s', 'b', [again, message('of another', { from_user: 'v', written_at: 3000 })])
+  expect(used()).toMatchObject({ received_at: 2000, used: 0 })
+  await send(1000)
+  expect(used()).toMatchObject({ received_at: 2000, used: 1 })
+  // Delivered again, or late: neither begins a count.
+  t.store.insertReceived('s', 'b', [
+    { ...again, written_at: 4000 },
+    message('late', { from_user: 'u', written_at: 1500 }),
+  ])
+  expect(used()).toMatchObject({ received_at: 2000, used: 1 })
+  await send(2000)
+  expect(used()).toMatchObject({ received_at: 2000, used: 2 })
+})
+
 test('any text comes out as it went in', async () => {
   await using t = await openStore()
   const text = 'nul \0, lone \ud800, 👋🏽, \r\n'
