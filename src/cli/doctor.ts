@@ -2,7 +2,7 @@
 import type { Config } from '../config.ts'
 import { examine, type Report } from '../doctor/examine.ts'
 import { subjects } from '../doctor/finding.ts'
-import { notedAddress } from '../inspect/healthz.ts'
+import { notedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { counted } from '../platform/format.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
@@ -24,7 +24,7 @@ export async function runDoctor(
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
   }
   spareLoopbackTheProxy()
-  const noted = isOpen(read) ? await notedAddress(config.basePath) : undefined
+  const noted = isOpen(read) ? (await notedAddresses(config.basePath))[0] : undefined
   const report = await examine({
     ...(noted && { address: noted.url }),
     ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },

@@ -1,7 +1,7 @@
 /** `svc health`: one question to a running service, one line, one exit status. */
 import { httpUrl } from '../config/values.ts'
 import { type Config, readConfig } from '../config.ts'
-import { addressIn, askHealth, type HealthAnswer, notedAddress } from '../inspect/healthz.ts'
+import { addressIn, askHealth, type HealthAnswer, notedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { shellWord } from '../platform/shell.ts'
@@ -70,7 +70,7 @@ export function isOpen(read: (usual: { port: string; host: string }) => Config):
 async function configured(flags: HealthFlags): Promise<string> {
   const config = settings(flags)
   if (isOpen(usual => settings(flags, usual))) {
-    const noted = await notedAddress(config.basePath)
+    const [noted] = await notedAddresses(config.basePath)
     if (noted) return noted.url
   }
   if (config.port === 0 && config.socket === undefined) {

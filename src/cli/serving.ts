@@ -4,7 +4,7 @@ import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { notedAddress } from '../inspect/healthz.ts'
+import { notedAddresses } from '../inspect/healthz.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -152,16 +152,21 @@ export async function listenMain(
 ): Promise<RunningServer> {
   const server = await listenWhere(config, fetch)
   stack.defer(() => server.stop(0))
-  const { pid } = process
-  const path = join(config.basePath, dataFiles.address)
   const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
-  // One that cannot be noted is found by its port.
-  await writeDurably(path, JSON.stringify({ url, pid })).catch(() => {})
-  stack.defer(async () => {
-    // A service that was started later has noted itself.
-    if ((await notedAddress(config.basePath))?.pid === pid) await removeQuietly(path)
-  })
+  await noteAddress(config.basePath, url)
+  stack.defer(() => noteAddress(config.basePath))
   return server
+}
+
+/** Notes where this process listens, or that it does so no more, beside what other services that run noted. */
+async function noteAddress(dir: string, url?: string): Promise<void> {
+  const { pid } = process
+  const path = join(dir, dataFiles.address)
+  const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
+  if (url !== undefined) noted.push({ url, pid })
+  const lines = noted.map(one => JSON.stringify(one))
+  // One that cannot be noted is found by its port.
+  await (lines.length === 0 ? removeQuietly(path) : writeDurably(path, lines.join('\n')).catch(() => {}))
 }
 
 async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {

@@ -26,8 +26,9 @@ function statusText(seen: StatusReport): string {
     : polling.stalled
       ? `${red('stalled')}: ${who} keeps the lock and shows no life; see ${advised('doctor')}`
       : `${yellow('nobody polls')}: ${advised('openapi')}`
-  const { service_url } = seen
-  const at = service_url === undefined ? '' : ` at ${oneLine(service_url)}`
+  const { service_pid, service_url } = seen
+  const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
+  const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
   const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
   const lost = sessions.find(session => !session.connected)
   const connected = `${connected_count} of ${session_count} connected`

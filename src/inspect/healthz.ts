@@ -40,12 +40,16 @@ export interface NotedAddress {
   pid: number
 }
 
-/** What the service that was started last noted; undefined where none runs, as far as that can be told from here. */
-export async function notedAddress(dir: string): Promise<NotedAddress | undefined> {
+/** What the services that run noted, as far as that can be told from here: the one that was started first comes first. */
+export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
+  const text = (await readText(join(dir, dataFiles.address)).catch(() => undefined)) ?? ''
+  const noted = await Promise.all(text.split('\n').map(running))
+  return noted.filter(one => one !== undefined)
+}
+
+async function running(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid } = JSON.parse(
-      (await readText(join(dir, dataFiles.address))) ?? '',
-    ) as Partial<NotedAddress>
+    const { url, pid } = JSON.parse(line) as Partial<NotedAddress>
     return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
       ? { url, pid }
       : undefined

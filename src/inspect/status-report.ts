@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { newerStore } from './advised-commands.ts'
 import { lookAround } from './data-directory.ts'
-import { notedAddress } from './healthz.ts'
+import { notedAddresses } from './healthz.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
 import { lookAtSessions, type SessionSight } from './sessions.ts'
 import { readStoreStats } from './store-stats.ts'
@@ -44,8 +44,10 @@ export interface StatusReport {
     pid?: number
     since?: number
   }
-  /** Where the service that was started last listens, while it runs: `unix:<path>` of a socket. */
+  /** Where a service listens, the process that polls before others: `unix:<path>` of a socket. */
   service_url?: string
+  /** The process that listens there. */
+  service_pid?: number
   session_count: number
   connected_count: number
   /** The default one first, then the oldest first. */
@@ -77,12 +79,13 @@ export async function readStatus(options: {
     lookAtPolling(basePath, clock).catch(told(dataFiles.pollLock)),
     lookAtSessions(place).catch(told('sessions')),
     readStoreStats(basePath).catch(told(dataFiles.store)),
-    notedAddress(basePath),
+    notedAddresses(basePath),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))
   // Of its messages nothing is known.
   const store = seen && seen.form > seen.newest ? undefined : seen
   const polls = polledBy(polling)
+  const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
   const sessions = (sight?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
     return {
@@ -100,7 +103,7 @@ export async function readStatus(options: {
   return {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
-    ...(noted && { service_url: noted.url }),
+    ...(service && { service_url: service.url, service_pid: service.pid }),
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { messages, users, oldest_at: oldestAt },

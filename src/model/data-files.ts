@@ -8,7 +8,7 @@ export const dataFiles = {
   defaultSession: '.default_session',
   /** Until when the ended sign-ins of the panel would have lasted. */
   endedSignIns: '.signed_out.json',
-  /** Where the service that was started last listens, and its process: JSON; removed when it stops. */
+  /** Where each service that runs listens, and its process: a line of JSON each, removed when it stops. */
   address: '.address',
   store: 'messages.db',
   apiToken: 'api_token',

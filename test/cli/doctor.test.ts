@@ -15,6 +15,7 @@ import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { undisturbed } from '../support/undisturbed.ts'
+import { until } from '../support/until.ts'
 
 let home = ''
 let sandbox: TestSandbox
@@ -340,6 +341,51 @@ describe('svc health', () => {
       expect((await svc(['status', '-d', dir])).stdout).not.toContain(one.url)
       expect((await svc(['health', '-d', dir])).stdout).not.toContain(one.url)
     }
+  })
+
+  test('of two services on one directory each is found while it runs, and beside a process its own address', async () => {
+    const dir = folder('two services')
+    const options = { dir, sandbox: false, args: upstream, env: { HOME: home } }
+    const found = async () => {
+      const { service_url, service_pid, polling } = JSON.parse(
+        (await svc(['status', '-d', dir, '--json'])).stdout,
+      )
+      const shown = (await svc(['status', '-d', dir])).stdout
+      const { healthy, url } = JSON.parse((await svc(['health', '-d', dir, '--json'])).stdout)
+      return { service_url, isPoller: service_pid === polling.pid, healthy, url, shown }
+    }
+    await using first = await startService(options)
+    await using second = await startService(options)
+    const one = { service_url: first.url, isPoller: true, healthy: true, url: first.url }
+    expect(await found()).toMatchObject({ ...one, shown: expect.not.stringContaining(second.url) })
+    await second.kill('SIGTERM')
+    expect(await found()).toMatchObject(one)
+    await using third = await startService(options)
+    await first.kill('SIGKILL')
+    expect(await found()).toMatchObject({ service_url: third.url, healthy: true, url: third.url })
+  })
+
+  test('the panel alone is no service to ask, and its process has no address of another', async () => {
+    const dir = folder('panel alone')
+    const panel = Bun.spawn(
+      [...svcProgram, 'admin', '--admin-port', '0', '--no-banner', '-d', dir, ...upstream],
+      { env: { PATH: process.env.PATH ?? '', HOME: home }, stdout: 'pipe', stderr: 'ignore' },
+    )
+    await using stack = new AsyncDisposableStack()
+    stack.defer(async () => {
+      panel.kill('SIGKILL')
+      await panel.exited
+    })
+    const status = async () => JSON.parse((await svc(['status', '-d', dir, '--json'])).stdout)
+    await until('the panel polls', 30_000, async () => (await status()).polling.active)
+    expect(await status()).not.toHaveProperty('service_url')
+    await using beside = await startService({ dir, sandbox: false, args: upstream, env: { HOME: home } })
+    const { polling, service_pid, service_url } = await status()
+    expect({ service_url, isPoller: service_pid === polling.pid }).toEqual({
+      service_url: beside.url,
+      isPoller: false,
+    })
+    expect((await svc(['status', '-d', dir])).stdout).toContain(String(service_pid))
   })
 
   test('a watcher beside it works too', async () => {
