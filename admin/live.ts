@@ -106,6 +106,9 @@ function heard(message: Message): void {
     const known = conversationOf(session, userId)
     if (known && known.last_message.id > message.id) {
       // An older one was settled: the list shows the newest alone.
+    } else if (message.status === 'refused' && !userOf(session, userId)) {
+      // The service knows whether anything but refused sends is there.
+      void refresh().catch(() => {})
     } else {
       const isNew = known?.last_message.id !== message.id
       const counts = isNew && message.direction === 'received'

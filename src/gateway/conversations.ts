@@ -54,7 +54,8 @@ export class Conversations {
         { session: filter.session, user: undefined },
       ]) {
         const thread = store.conversations(all => all.thread(peer, name))
-        if (!thread) continue
+        // A send to somebody who never wrote begins no conversation.
+        if (!thread || (thread.refused && !user)) continue
         const conversation: Conversation = {
           session: user && name !== undefined ? name : thread.last.session,
           user_id: peer,

@@ -10,6 +10,8 @@ export interface Thread {
   last: StoredMessage
   /** Received since the last answer, and not marked as read. */
   unread: number
+  /** The user wrote nothing that is kept, and nothing went out or waits: every send was refused. */
+  refused: boolean
 }
 
 /** How far back suspect messages are counted. */
@@ -54,12 +56,12 @@ export class Conversations {
   /** The newest of the messages with that user, of one session or of whichever it is. */
   thread(peer: string, session?: string): Thread | undefined {
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const named = keys ? [JSON.stringify(keys)] : []
     const within = keys ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
     const newest = this.#db.all(
-      `SELECT m.id, m.sent, m.session FROM message m INDEXED BY message_peer
+      `SELECT m.id, m.sent, m.session, m.status FROM message m INDEXED BY message_peer
          WHERE m.peer = ?${within} ORDER BY m.id DESC LIMIT ${countedUnread}`,
-      peer,
-      ...(keys ? [JSON.stringify(keys)] : []),
+      ...[peer, ...named],
     )
     const first = newest[0]
     const last = first && this.#messages.byId(Number(first.id))
@@ -67,7 +69,13 @@ export class Conversations {
     const own = newest.filter(row => row.session === first.session)
     const read = this.#position(Number(first.session), peer)
     const seen = own.findIndex(row => row.sent !== 0 || Number(row.id) <= read)
-    return { last, unread: seen === -1 ? own.length : seen }
+    const refused =
+      newest.every(row => row.status === 'refused') &&
+      !this.#db.get(
+        `SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = ?${within} AND m.status IS NOT 'refused'`,
+        ...[peer, ...named],
+      )
+    return { last, unread: seen === -1 ? own.length : seen, refused }
   }
 
   suspects(since: number): Map<string, number> {

@@ -1,5 +1,6 @@
 /** Who talks to whom, the newest first. */
 import { expect, test } from 'bun:test'
+import { SvcError } from '../../src/model/error.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -43,6 +44,25 @@ test('each session and user is one conversation, with what is unread and what ma
     'two: c (0 unread, 10 answers)',
   ])
   expect(await shown(t, { session: 'one', limit: 1 })).toEqual(['one: answer (0 unread, no answers)'])
+})
+
+test('a send to somebody who never wrote leaves no conversation', async () => {
+  await using t = await withGateway()
+  const bot = t.bots.get('default')!
+  const silent = await t.sandbox.addUser('silent')
+  for (const to of ['nobody@im.wechat', silent, silent])
+    expect(await failure(t.send({ to, text: 'hello?' }))).toBeInstanceOf(SvcError)
+  expect((await t.gateway.history.page({ limit: 10, offset: 0 })).messages).not.toEqual([])
+  expect(await shown(t)).toEqual([])
+  // What may still go out is one, and so is everything of a user who wrote.
+  await t.send({ to: silent, text: 'later', when_closed: 'queue' })
+  expect(await shown(t)).toEqual(['default: later (0 unread, no answers)'])
+  const [waiting] = await t.gateway.outbox.list()
+  await t.gateway.outbox.cancel(waiting!.outbox_id)
+  expect(await shown(t)).toEqual([])
+  await t.sandbox.say('hi', { from: bot.user_id, to: bot.bot_id })
+  await t.receive(1)
+  expect(await shown(t)).toHaveLength(1)
 })
 
 test('one who writes to two accounts has two conversations, each at its place', async () => {
