@@ -7,6 +7,7 @@ import {
   type SessionCheck,
   type SessionUser,
   type SessionWithUsers,
+  type SilentSession,
   sessionKey,
   sessionName,
   standingOf,
@@ -90,6 +91,17 @@ export class Accounts {
       listed.push({ name, connected: false, status: 'logging_in', is_default: false, user_count: 0 })
     }
     return listed
+  }
+
+  /** Those that bring no messages, or may bring none, of the one named or of all. Cheap: recv asks each time. */
+  async silent(only?: string): Promise<SilentSession[]> {
+    const silent: SilentSession[] = []
+    for (const { name, bot } of await this.#ports.state.sessions.list()) {
+      const status = bot && standingOf(bot)
+      const isMeant = only === undefined || sessionKey(name) === sessionKey(only)
+      if (status && status !== 'connected' && isMeant) silent.push({ name, status })
+    }
+    return silent
   }
 
   /**

@@ -3,7 +3,6 @@ import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { silentSessions } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, type Tool } from '../tools/index.ts'
 import { againFlags } from './advice.ts'
@@ -122,7 +121,7 @@ export async function silentNote(
   command: Command,
 ): Promise<Shown> {
   const only = typeof session === 'string' ? session : undefined
-  return silentText(silentSessions(await gateway.accounts.list(), only), againFlags(command))
+  return silentText(await gateway.accounts.silent(only), againFlags(command))
 }
 
 /** Whether a session is connected. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
 import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
-import type { KnownUser, Session, SessionCheck } from '../model/session.ts'
+import type { KnownUser, Session, SessionCheck, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
@@ -69,7 +69,7 @@ export const noSession = (again: string): Shown => ({
 })
 
 /** Of recv: whose messages do not come, or may not. */
-export function silentText(silent: readonly Session[], again: string): Shown {
+export function silentText(silent: readonly SilentSession[], again: string): Shown {
   const lines = silent.map(({ name, status }) =>
     status === 'expired'
       ? `${oneLine(name)} is expired and brings no messages; log in again: svc login ${oneLine(name)}${again}`

@@ -20,6 +20,7 @@ import type {
   SessionCheck,
   SessionUser,
   SessionWithUsers,
+  SilentSession,
 } from '../model/session.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import type { SendRequest } from '../send/plan.ts'
@@ -95,6 +96,8 @@ export interface Gateway {
   }
   readonly accounts: {
     list(): Promise<Session[]>
+    /** Those that bring no messages, or may bring none, of the one named or of all. */
+    silent(only?: string): Promise<SilentSession[]>
     /** Who has written to a session, who wrote last first; '' is the default session. */
     users(name: string): Promise<SessionUser[]>
     /** Asks WeChat whether a session works, in some seconds; '' is the default session. */

@@ -34,13 +34,11 @@ export const Session = Type.Object({
 })
 export type Session = Static<typeof Session>
 
-/** Those that bring no messages, or may bring none, of the one asked for or of all: what recv says beside its messages. */
-export const silentSessions = (sessions: readonly Session[], only?: string): Session[] =>
-  sessions.filter(
-    ({ name, status }) =>
-      (status === 'expired' || status === 'lapsed') &&
-      (only === undefined || sessionKey(name) === sessionKey(only)),
-  )
+/** A session that brings no messages, or may bring none: what recv says beside its messages. */
+export interface SilentSession {
+  readonly name: string
+  readonly status: 'expired' | 'lapsed'
+}
 
 /** A user of a session as the doors show it: whether the bot may answer, how often and until when. */
 export const SessionUser = Type.Object({

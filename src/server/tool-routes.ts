@@ -1,7 +1,6 @@
 /** `POST /tools/default/<name>` for every tool, and `GET /tools`. */
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
-import { silentSessions } from '../model/session.ts'
 import { describedFor, invoke, type Tool } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
@@ -38,7 +37,7 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
 async function silence({ gateway }: RouteContext, input: unknown): Promise<Record<string, string>> {
   const { session } = input as { session?: string }
   // What fails here is told elsewhere; messages are not held back for it.
-  const silent = silentSessions(await gateway.accounts.list().catch(() => []), session)
+  const silent = await gateway.accounts.silent(session).catch(() => [])
   if (silent.length === 0) return {}
   return {
     [silentHeader]: silent

@@ -57,11 +57,10 @@ describe('examples as command lines', () => {
 })
 
 test('recv names each silent session with the command that helps', () => {
-  const session = { connected: false, is_default: false, user_count: 0 }
   const { note, text } = silentText(
     [
-      { ...session, name: '客服', status: 'expired' },
-      { ...session, name: 'work', status: 'lapsed' },
+      { name: '客服', status: 'expired' },
+      { name: 'work', status: 'lapsed' },
     ],
     ' --sandbox',
   )

@@ -215,6 +215,13 @@ export class MemoryGateway implements Gateway {
       if (!session) throw new SvcError('session_not_found', `No session ${name}`)
       return this.writers.get(session.name) ?? []
     },
+    silent: async (only?: string) =>
+      this.known.flatMap(({ name, status }) =>
+        (status === 'expired' || status === 'lapsed') &&
+        (only === undefined || only.toLowerCase() === name.toLowerCase())
+          ? [{ name, status }]
+          : [],
+      ),
     check: async (name: string) => {
       this.#note('check', name)
       const session = this.known.find(one => (name === '' ? one.is_default : one.name === name))
