@@ -140,6 +140,7 @@ const outcome = {
       retry_after: optional(Type.Number()),
     }),
   ),
+  reason: optional(text('Of a part that was refused without an error, why: it was cancelled.')),
 }
 
 /** What became of one part of a send. */

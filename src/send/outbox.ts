@@ -8,6 +8,7 @@ import { sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, Entry, EntryPart, Store } from '../store/store.ts'
 import type { MediaFiles } from './media-files.ts'
+import { cancelled } from './problems.ts'
 import { partOf } from './result.ts'
 import type { Worker } from './worker.ts'
 
@@ -32,7 +33,6 @@ const renewEveryMs = 20_000
 /** A send that is on its way for so long belongs to a process that died, where that cannot be asked. */
 const abandonedAfterMs = 10 * 60_000
 
-const cancelled: EndReason = { code: 'not_found', detail: 'cancelled' }
 const tooLate: EndReason = {
   code: 'window_closed',
   detail: 'not sent within 7 days: the user did not write',

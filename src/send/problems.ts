@@ -114,6 +114,16 @@ export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndR
 export const errorOf = ({ code, detail, field, hint, next, retry_after }: EndReason): SvcError =>
   new SvcError(code as ErrorCode, detail, { ...{ field, hint, next }, retryAfter: retry_after })
 
+/** Somebody took it back: no error of the send. */
+export const cancelled: EndReason = { code: 'not_found', detail: 'cancelled' }
+
+export const wasCancelled = ({ code, detail }: EndReason): boolean =>
+  code === cancelled.code && detail === cancelled.detail
+
+/** The call with this key was queued and then taken back. */
+export const cancelledBefore = () =>
+  new SvcError('idempotency_conflict', 'the send with this idempotency_key was cancelled')
+
 /** Another call has the key. */
 export const conflict = () =>
   new SvcError(

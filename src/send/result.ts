@@ -3,8 +3,8 @@ import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
 import { type Counter, rightToAnswer } from '../model/session.ts'
-import type { Entry, EntryPart } from '../store/store.ts'
-import { errorOf } from './problems.ts'
+import type { EndReason, Entry, EntryPart } from '../store/store.ts'
+import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
 /**
  * @param right the count of answers, and what it waits for, where the entry has not ended
@@ -18,6 +18,7 @@ export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): S
   const doubtful = parts.some(({ status }) => status === 'unknown')
   if (!waits && !doubtful && went.length === 0) {
     const error = parts.find(part => part.error)?.error
+    if (error && wasCancelled(error)) throw cancelledBefore()
     throw error ? errorOf(error) : new SvcError('upstream_error', 'nothing was sent')
   }
   const status = waits
@@ -48,9 +49,12 @@ export function partOf({ kind, status, message_id, error }: EntryPart): SendPart
     status: status === 'sending' ? 'queued' : status,
     ...(message_id !== undefined && { message_id }),
     // A refusal that it waits after is told by the lane.
-    ...(error && status !== 'queued' && { error: shown(errorOf(error)) }),
+    ...(error && status !== 'queued' && whyNot(error)),
   }
 }
+
+const whyNot = (error: EndReason): Pick<SendPart, 'error' | 'reason'> =>
+  wasCancelled(error) ? { reason: error.detail } : { error: shown(errorOf(error)) }
 
 const shown = ({ code, hint, message, retryAfter }: SvcError): NonNullable<SendPart['error']> => ({
   ...{ code, detail: message, hint },

@@ -31,7 +31,7 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
     parts: [{ status: 'accepted', message_id: expect.any(String) }],
   })
   expect(await svc.outbox.get(never.outbox_id!)).toMatchObject({
-    ...{ ended: true, parts: [{ status: 'refused', error: { code: 'not_found' } }] },
+    ...{ ended: true, parts: [{ status: 'refused', reason: 'cancelled' }] },
   })
   expect(await failure(svc.outbox.get('999'))).toMatchObject({ code: 'not_found' })
   await svc.close()

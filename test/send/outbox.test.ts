@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Message, SendResult } from '../../src/model/message.ts'
+import { type Message, OutboxEntry, type SendResult } from '../../src/model/message.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -464,12 +465,22 @@ describe('the end of waiting', () => {
   test('cancelled: refused in history, never sent, once', async () => {
     await using t = await withClosed()
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
-    const { outbox_id } = await t.send({ text: 'no', media: [file], ...queue })
+    const keyed = { ...queue, idempotency_key: 'taken back' }
+    const { outbox_id } = await t.send({ text: 'no', media: [file], ...keyed })
     await t.send({ text: 'yes', ...queue })
     expect(await t.gateway.outbox.cancel(outbox_id!)).toEqual({
       success: true,
       outbox_id: outbox_id!,
       cancelled: 2,
+    })
+    const entry = await t.gateway.outbox.get(outbox_id!)
+    expect([entry.ended, problemsOf(OutboxEntry, entry)]).toEqual([true, []])
+    for (const part of entry.parts) {
+      expect(part).toMatchObject({ status: 'refused', reason: 'cancelled' })
+      expect(part).not.toHaveProperty('error')
+    }
+    expect(await failure(t.send({ text: 'no', media: [file], ...keyed }))).toMatchObject({
+      code: 'idempotency_conflict',
     })
     for (const id of [outbox_id!, '0', '99999', 'x', '1e3', '-1', '9'.repeat(40)]) {
       expect(await failure(t.gateway.outbox.cancel(id))).toMatchObject({ code: 'not_found' })
