@@ -79,7 +79,8 @@ const kinds = {
     // Generic clients repeat a 429 by themselves; this one ends when the user writes.
     status: 409,
     title: 'All answers to this user are used',
-    hint: 'WeChat allows about 10 answers to each message of a user. Wait until the user writes; with when_closed queue the message waits for that by itself.',
+    hint: 'WeChat allows about 10 answers to each message of a user. Wait until the user writes.',
+    next: { action: 'queue' },
   },
   upstream_error: {
     status: 502,

@@ -10,6 +10,8 @@ export type Next =
   | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'outbox' | 'users' | 'arguments' }
   /** Give a file in the way that works from where the caller is. */
   | { action: 'upload' }
+  /** Let the message wait in the outbox until it may go. */
+  | { action: 'queue' }
   /** Repeat the call after the error's `retryAfter`. */
   | { action: 'wait' }
 
@@ -71,10 +73,10 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
         case 'outbox':
           return `${hasShell ? command(['outbox']) : 'GET /outbox'} shows what waits.`
         case 'users':
-          if (hasShell) return `${command(['users'])} lists the users.`
+          if (isCli) return `${command(['users'])} lists the users.`
           return door === 'http'
             ? 'GET /users lists the users.'
-            : 'Take from_user of a message that recv or history returned.'
+            : 'Take from_user of a message that recv or history returned, or read the resource svc://users.'
         case 'arguments':
           if (isCli) return `See ${help ?? 'svc --help'}.`
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`
@@ -84,6 +86,8 @@ function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number
       return hasShell
         ? 'You can name a file by its path.'
         : 'You can upload the file with POST /media and pass its upload_id.'
+    case 'queue':
+      return `With ${isCli ? '--when-closed queue' : 'when_closed "queue"'} the message waits for that by itself.`
     case 'wait': {
       if (door === 'http') return 'Wait for retry_after seconds, then send once.'
       if (!isCli) return `Wait ${retryAfter ?? 'some'} seconds, then send once.`

@@ -62,6 +62,22 @@ test('the advice of the thrower stands in place of the catalogue’s, and the co
   expect(adviceOf(new SvcError('not_connected', 'it failed', { hint: 'First.' }))).toBe('First.')
 })
 
+test('each door is sent to what it has: an option, an argument, a resource, a command', () => {
+  const said = (next: Next, door: Door) =>
+    adviceOf(new SvcError('internal', 'it failed', { next }), plainly(door))
+  const full = (door: Door) => adviceOf(new SvcError('quota_exhausted', 'it failed'), plainly(door))
+  expect(full('cli')).toContain('--when-closed queue')
+  expect(full('cli')).not.toContain('when_closed')
+  const users: Next = { action: 'see', what: 'users' }
+  for (const door of ['mcp', 'local'] as const) {
+    expect(full(door)).toContain('when_closed')
+    expect(full(door)).not.toContain('--when-closed')
+    expect(said(users, door)).toContain('svc://users')
+    expect(said(users, door)).not.toContain('svc users')
+  }
+  expect(said(users, 'cli')).toContain('svc users')
+})
+
 const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
 
 test('nobody on this machine is told of HTTP paths, by an error or by a tool', () => {
