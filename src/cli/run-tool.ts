@@ -82,7 +82,8 @@ export async function runTool(run: ToolRun): Promise<void> {
       if (!json && !call.cutBy) {
         const silent = tool.name === 'recv' ? await silentNote(gateway, input, command) : undefined
         const isVain = silent && shown.text === '' && !(await isAnyLoggedIn(gateway))
-        if (!isVain) await writeNote(shown, command)
+        const bare = tool.name === 'history' && shown.text === '' && (await isNew(gateway))
+        if (!isVain) await writeNote(bare ? { ...shown, bare } : shown, command)
         else if (!silent.note) await writeNote(noSession(againFlags(command)), command)
         if (silent) await writeNote(silent, command)
       }
@@ -127,6 +128,9 @@ export async function silentNote(
 /** Whether a session is connected. */
 export const isAnyLoggedIn = async (gateway: Gateway): Promise<boolean> =>
   (await gateway.accounts.list()).some(({ connected }) => connected)
+
+/** Whether no session was ever logged in, or none is left. */
+const isNew = async (gateway: Gateway): Promise<boolean> => (await gateway.accounts.list()).length === 0
 
 /** Whether somebody sees a question and can answer it. */
 const canAsk = (): boolean => terminal.in && terminal.err
