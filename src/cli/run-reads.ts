@@ -54,7 +54,7 @@ export const listUsers = (line: CommandLine, command: Command): Promise<void> =>
 
 /** `svc users name`. */
 export const nameUser = (line: CommandLine, command: Command): Promise<void> => {
-  const { session, clear } = command.opts() as { session?: string; clear?: boolean }
+  const { session, clear } = command.opts<{ session?: string; clear?: boolean }>()
   const [user_id, name = clear ? '' : undefined] = command.args
   if (name === undefined) throw badArgument('<name>', 'missing; give a name, or --clear')
   if (clear && name !== '') throw badArgument('--clear', 'takes no name beside it')
@@ -72,7 +72,7 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
 
 /** `svc typing`: shown again and again, since it fades in some seconds. */
 export async function showTyping(command: Command): Promise<void> {
-  const { seconds, session } = command.opts() as { seconds: string; session?: string }
+  const { seconds, session } = command.opts<{ seconds: string; session?: string }>()
   const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
   if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
   const config = toolConfig(command)

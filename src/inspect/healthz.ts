@@ -49,7 +49,7 @@ export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
 
 async function running(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid } = JSON.parse(line) as Partial<NotedAddress>
+    const { url, pid }: Partial<NotedAddress> = JSON.parse(line)
     return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
       ? { url, pid }
       : undefined
@@ -80,7 +80,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
 
 function healthIn(text: string): Health | undefined {
   try {
-    const value = JSON.parse(text) as Partial<Health> | null
+    const value: Partial<Health> | null = JSON.parse(text)
     const isOurs =
       typeof value === 'object' &&
       value !== null &&

@@ -206,7 +206,7 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
   if (!isJsonContentType(request.headers.get('content-type')))
     return rpcError(415, -32000, 'Content-Type must be application/json')
   try {
-    return { value: JSON.parse(new TextDecoder().decode(await readBytes(request, maxBodyBytes))) as unknown }
+    return { value: JSON.parse(new TextDecoder().decode(await readBytes(request, maxBodyBytes))) }
   } catch (error) {
     if (isSvcError(error, 'payload_too_large')) return rpcError(413, -32000, error.message)
     if (isSvcError(error)) return rpcError(400, -32700, error.message)
