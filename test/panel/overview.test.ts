@@ -2,9 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
+import { SvcError } from '../../src/model/error.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
+import { failure } from '../support/failure.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
 import { startService } from '../support/service.ts'
 
@@ -261,8 +263,8 @@ describe.skipIf(!hasBrowser)('the overview', () => {
   test('a message that was refused is no sent one, and its conversation says so', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    const refused = panel.send({ to: 'nobody@im.wechat', text: 'who are you?' })
-    expect(await refused.catch((error: Error) => error.message)).toContain('knows no user')
+    await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3, delay_ms: 0 })
+    expect(await failure(panel.send({ text: 'who are you?' }))).toBeInstanceOf(SvcError)
     const page = await panel.open()
     await page.getByRole('link', { name: /Not sent.*who are you\?/ }).waitFor()
     await page.locator('.totals .received dd', { hasText: '1' }).waitFor()
