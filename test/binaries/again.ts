@@ -19,13 +19,18 @@ import { failure } from '../support/failure.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
-/** The packages whose files are in the binary or the panel, or are imported by the build. */
+/**
+ * The packages whose files are in the binary or the panel, or are imported by the build; those too of which a file is
+ * imported and not needed in the end.
+ */
 async function packagesNeeded(): Promise<Set<string>> {
   const entrypoints = ['src/main.ts', 'admin/index.html', 'scripts/build.ts'].map(path => join(root, path))
   const { metafile } = await Bun.build({ entrypoints, root, target: 'bun', metafile: true })
-  return new Set(
-    Object.keys(metafile!.inputs).flatMap(path => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []),
-  )
+  const paths = Object.entries(metafile!.inputs).flatMap(([path, { imports }]) => [
+    path,
+    ...imports.map(imported => imported.path),
+  ])
+  return new Set(paths.flatMap(path => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))
 }
 
 export function buildTests(release: string, folder: string): void {
