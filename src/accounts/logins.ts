@@ -309,12 +309,8 @@ export class Logins {
         retryAfter: 60,
       })
     }
-    // Of most processes there is room for more than there are folders.
-    const isFull = records.length + pending >= most.sessions
-    if (
-      isFull &&
-      records.filter(record => record.bot && record.name !== name).length + pending >= most.sessions
-    ) {
+    const others = records.filter(record => record.bot && record.name !== name).length
+    if (others + pending >= most.sessions) {
       throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
         hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
       })
