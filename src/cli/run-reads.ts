@@ -81,11 +81,10 @@ export async function showTyping(command: Command): Promise<void> {
   const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
   const request = { to: command.args[0]!, media: [], typing: true, ...(session !== undefined && { session }) }
   const until = systemClock.monotonic() + longest * 1000
-  for (let leftMs = 1; leftMs > 0 && !call.signal.aborted; ) {
+  while (!call.signal.aborted && systemClock.monotonic() < until) {
     await gateway.sender.send(request, call)
-    leftMs = until - systemClock.monotonic()
+    const leftMs = until - systemClock.monotonic()
     await systemClock.sleep(Math.max(0, Math.min(typingFadesMs, leftMs)), call.signal)
-    leftMs = until - systemClock.monotonic()
   }
 }
 
