@@ -539,7 +539,7 @@ function mcpCalls(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
               path: '/mcp',
               framing: framed,
               places: all,
-              waits: true,
+              waits: /recv|login/.test(operation),
             },
             headers: {
               ...mcpHeaders,
@@ -597,12 +597,17 @@ const elsewhere = (hasPages: boolean): fc.Arbitrary<Call> =>
     })
     .map(made => ({ ...made, operation: 'elsewhere', framing: 'length', places: [], waits: true }))
 
-/** Puts what the running service knows in its place. */
+let asked = 7
+/** Puts what the running service knows in its place. Two requests of one MCP session with one id would be one, and the first never answered. */
 export function filled(call: Call, ids: Target['ids']): Call {
   const { body, headers } = call
   return {
     ...call,
-    ...(typeof body === 'string' && { body: body.replaceAll(marks.upload, ids.upload) }),
+    ...(typeof body === 'string' && {
+      body: body
+        .replaceAll(marks.upload, ids.upload)
+        .replace(/^\{"jsonrpc":"2\.0","id":7,/, text => text.replace('7', String(++asked))),
+    }),
     ...(headers['mcp-session-id'] === marks.session && {
       headers: { ...headers, 'mcp-session-id': ids.session },
     }),

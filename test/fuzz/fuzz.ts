@@ -28,6 +28,8 @@ export interface FuzzOptions {
   findings: number
   /** How long a finding is made smaller. */
   shrinkSeconds: number
+  /** Services under attack at a time, each with calls of its own; 1 by default. */
+  services?: number
   command?: string[]
   onLine?(line: string): void
 }
@@ -60,6 +62,8 @@ export interface FuzzReport {
 }
 
 const largestStoreMb = 500
+/** Between those of two services; each finding takes one more. */
+const seedsApart = 1000
 /** What reading and answering so much takes, whatever it says, ms for each MB: beyond that a wait counts. */
 const perMb = 60
 /** Who asks WeChat something leaves then: a burst is as long as its slowest call, and svc tries for longer. */
@@ -68,8 +72,17 @@ const patienceMs = 500
 type Input = { call: Call } | { reply: SpoiledReply }
 
 export async function runFuzz(options: FuzzOptions): Promise<FuzzReport> {
-  await using run = new Run(options)
-  return run.all()
+  const zero = { requests: 0, replies: 0, counted: 0, peakMb: 0, longestPauseMs: 0, unexplained: 0 }
+  const report: FuzzReport = { seed: options.seed, seconds: 0, ...zero, statuses: {}, findings: [] }
+  const known: Wrong[] = []
+  const services = options.path === undefined ? (options.services ?? 1) : 1
+  await Promise.all(
+    Array.from({ length: services }, async (_, at) => {
+      await using run = new Run({ ...options, seed: options.seed + at * seedsApart }, report, known)
+      await run.all()
+    }),
+  )
+  return report
 }
 
 /** Thrown by a run, and caught by fast-check. */
@@ -98,34 +111,35 @@ class Run implements AsyncDisposable {
   readonly #options: FuzzOptions
   readonly #begun = performance.now()
   #target: Target | undefined
-  #report: FuzzReport
-  readonly #known: Wrong[] = []
+  readonly #report: FuzzReport
+  readonly #known: Wrong[]
   /** When a line said how far it is, s. */
   #toldAt = 0
   /** Set once something is wrong: what follows makes it smaller. */
   #first: { requests: number; seconds: number; until: number } | undefined
 
-  constructor(options: FuzzOptions) {
+  /** @param report of all runs together, as are the faults that are `known` */
+  constructor(options: FuzzOptions, report: FuzzReport, known: Wrong[]) {
     this.#options = options
-    const { seed } = options
-    const zero = {
-      requests: 0,
-      replies: 0,
-      seconds: 0,
-      counted: 0,
-      peakMb: 0,
-      longestPauseMs: 0,
-      unexplained: 0,
-    }
-    this.#report = { seed, ...zero, statuses: {}, findings: [] }
+    this.#report = report
+    this.#known = known
   }
 
   get #seconds() {
     return (performance.now() - this.#begun) / 1000
   }
 
-  async all(): Promise<FuzzReport> {
+  /** Enough of everything, or of findings. */
+  get #isOver() {
     const { requests, seconds, findings } = this.#options
+    return (
+      this.#report.requests >= requests ||
+      this.#seconds >= seconds ||
+      this.#report.findings.length >= findings
+    )
+  }
+
+  async all(): Promise<void> {
     const calls = await callsOf(await this.#ready(), this.#options.only)
     const input: fc.Arbitrary<Input> = fc.oneof(
       { arbitrary: calls.map(call => ({ call })), weight: 9 },
@@ -147,11 +161,10 @@ class Run implements AsyncDisposable {
       if (wrong instanceof Enough) break
       if (!(wrong instanceof Wrong)) throw wrong
       this.#add(wrong, found.counterexample![0], seed, found.counterexamplePath ?? '')
-      if (this.#options.path !== undefined || this.#report.findings.length >= findings) break
-      if (this.#report.requests >= requests || this.#seconds >= seconds) break
+      if (this.#options.path !== undefined || this.#isOver) break
     }
     await this.#leave()
-    return { ...this.#report, seconds: this.#seconds }
+    this.#report.seconds = this.#seconds
   }
 
   #add(wrong: Wrong, inputs: Input[], seed: number, path: string): void {
@@ -171,10 +184,9 @@ class Run implements AsyncDisposable {
     if (this.#first) {
       // The calls of a burst have more smaller forms than are ever tried; all of them would be made.
       if (performance.now() > this.#first.until) throw new fc.PreconditionFailure(true)
-    } else if (this.#report.requests >= this.#options.requests || this.#seconds >= this.#options.seconds)
-      throw new Enough()
+    } else if (this.#isOver) throw new Enough()
     const wrong = await this.#tried(inputs)
-    if (this.#seconds >= this.#toldAt + 60) {
+    if (this.#seconds >= this.#toldAt + 60 * (this.#options.services ?? 1)) {
       this.#toldAt = this.#seconds
       this.#options.onLine?.(`${this.#report.requests} requests in ${Math.round(this.#seconds)} s`)
     }
@@ -386,12 +398,13 @@ if (import.meta.main) {
       shrink: { type: 'string', default: '30' },
       only: { type: 'string' },
       svc: { type: 'string' },
+      services: { type: 'string', default: '2' },
       help: { type: 'boolean' },
     },
   })
   if (values.help) {
     console.log(
-      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--shrink S] [--only NAME] [--svc PROGRAM]',
+      './scripts/fuzz [--requests N] [--seconds N] [--seed N [--path PATH]] [--memory MB] [--pause MS] [--findings N] [--shrink S] [--only NAME] [--services N] [--svc PROGRAM]',
     )
     process.exit(0)
   }
@@ -399,7 +412,11 @@ if (import.meta.main) {
   const report = await runFuzz({
     ...{ requests: Number(values.requests), seconds: Number(values.seconds), seed: Number(values.seed) },
     ...{ memoryMb: Number(values.memory), pauseMs: Number(values.pause), findings: Number(values.findings) },
-    ...{ shrinkSeconds: Number(values.shrink), onLine: line => console.log(line) },
+    ...{
+      shrinkSeconds: Number(values.shrink),
+      services: Number(values.services),
+      onLine: line => console.log(line),
+    },
     ...(values.path !== undefined && { path: values.path }),
     ...(values.only !== undefined && { only: values.only }),
     ...(values.svc && { command: values.svc.split(' ') }),
