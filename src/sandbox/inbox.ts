@@ -38,7 +38,7 @@ export class Inbox {
 
   /** Who writes and which bot hears it: as named, else the phone's first user and that user's bot. */
   #pair(from: string | undefined, to: string | undefined): { bot: Bot; user: User } {
-    const user = from ? this.#people.ensureUser(from) : this.#people.firstUser()
+    const user = this.#people.named(from, 'from')
     const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
     if (bot) return { bot, user }
     throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {

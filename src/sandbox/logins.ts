@@ -153,7 +153,7 @@ export class Logins {
   /** The phone scans; with `confirm` the user agrees in the same breath (after the digits, when they are asked for). */
   scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): Login {
     const login = this.#open(options.qrcode, ['wait'])
-    const user = options.user ? this.#people.ensureUser(options.user) : this.#people.firstUser()
+    const user = this.#people.named(options.user, 'user')
     const code =
       options.verify_code ??
       login.verify_code ??

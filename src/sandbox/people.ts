@@ -1,5 +1,5 @@
 /** Users and bots: who exists, whose bot is alive, and what stands between the two (window, quota, typing). */
-import { badArgument } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Row } from '../platform/sqlite.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './ids.ts'
@@ -89,6 +89,16 @@ export class People {
   firstUser(): User {
     const found = this.#core.db.get<User>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
     return found ?? this.addUser()
+  }
+
+  /** The named user, else the first. @throws SvcError `not_found`: a typing error makes nobody */
+  named(id: string | undefined, field: string): User {
+    const user = id === undefined ? this.firstUser() : this.user(id)
+    if (user) return user
+    throw new SvcError('not_found', 'no such user', {
+      field,
+      hint: 'GET /phone/state lists the users, POST /phone/users adds one.',
+    })
   }
 
   bots(): Bot[] {

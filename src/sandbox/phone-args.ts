@@ -22,6 +22,15 @@ export class PhoneArgs {
     return this.#fields
   }
 
+  /** @throws SvcError `invalid_arguments` for one that the call does not take */
+  refuseOthers(known: readonly string[]): void {
+    const other = Object.keys(this.#fields).find(name => !known.includes(name))
+    if (other === undefined) return
+    throw badArgument(other, 'no such argument', {
+      hint: known.length === 0 ? 'This call takes none.' : `This call takes ${known.join(', ')}.`,
+    })
+  }
+
   text(name: string): string | undefined {
     const value = this.#fields[name]
     if (value === undefined || value === '') return undefined
@@ -39,8 +48,10 @@ export class PhoneArgs {
   }
 
   flag(name: string): boolean {
-    const value = this.#fields[name]
-    return value === true || value === 'true' || value === '1'
+    const word = String(this.#fields[name] ?? '')
+    if (word === 'true' || word === '1') return true
+    if (word === '' || word === 'false' || word === '0') return false
+    throw badArgument(name, 'expected true or false')
   }
 
   count(name: string): number | undefined {

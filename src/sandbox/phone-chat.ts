@@ -1,5 +1,4 @@
 /** A conversation as one user reads it on the phone, in plain lines: for terminals. */
-import { SvcError } from '../model/error.ts'
 import { type SeenItem, type SeenMessage, seenMessages } from './phone-view.ts'
 import type { World } from './world.ts'
 
@@ -11,9 +10,7 @@ import type { World } from './world.ts'
  */
 export function chatText(world: World, options: { user?: string; limit: number }): string {
   const { core, people } = world
-  const users = people.users()
-  const user = options.user === undefined ? users[0] : users.find(({ id }) => id === options.user)
-  if (!user) throw new SvcError('not_found', 'no such user', { field: 'user' })
+  const user = people.named(options.user, 'user')
   const lines = seenMessages(world, { user: user.id, limit: options.limit }).flatMap(message => {
     const who = message.from === 'bot' ? 'bot' : user.name
     return message.items.map(item => `${who}: ${quoted(message)}${spoken(item)}${hidden(message)}`)

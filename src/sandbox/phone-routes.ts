@@ -17,6 +17,8 @@ export interface PhoneRoute {
   what: string
   /** Argument → meaning; query or JSON body alike. */
   args: Record<string, string>
+  /** The names of arguments are data, which the call checks itself. */
+  takesAny?: boolean
   /** A text is answered as plain text, anything else as JSON. */
   run(args: PhoneArgs, world: World): unknown
 }
@@ -164,7 +166,9 @@ export const phoneRoutes: PhoneRoute[] = [
     (args, world) => {
       const from = args.one('from', ['bot', 'user'] as const)
       const [after, before] = [args.count('after'), args.count('before')]
-      const messages = seenMessages(world, { user: args.text('user'), after, before, limit: newest(args) })
+      const user = args.text('user')
+      if (user !== undefined) world.people.named(user, 'user')
+      const messages = seenMessages(world, { user, after, before, limit: newest(args) })
       return { messages: from ? messages.filter(message => message.from === from) : messages }
     },
   ),
@@ -185,16 +189,19 @@ export const phoneRoutes: PhoneRoute[] = [
       ]),
     ),
   ),
-  post(
-    'switches',
-    'Change switches: {"quota": 0, "replay": "never"}',
-    { '<switch>': 'its value', reset: 'true: all to their defaults first' },
-    (args, { core }) => {
-      const { reset, ...changes } = args.all()
-      if (reset === true || reset === 'true') core.resetSwitches()
-      return core.setSwitches(changes)
-    },
-  ),
+  {
+    ...post(
+      'switches',
+      'Change switches: {"quota": 0, "replay": "never"}',
+      { '<switch>': 'its value', reset: 'true: all to their defaults first' },
+      (args, { core }) => {
+        const { reset: _, ...changes } = args.all()
+        if (args.flag('reset')) core.resetSwitches()
+        return core.setSwitches(changes)
+      },
+    ),
+    takesAny: true,
+  },
   get('faults', 'The faults set, the kinds there are', {}, (_args, { faults }) => ({
     ...{ faults: faults.list(), endpoints: faultEndpoints, kinds: faultKinds },
   })),

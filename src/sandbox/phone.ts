@@ -50,7 +50,9 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
         const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
         throw new SvcError(code, 'no such call', { hint: 'GET /phone/api lists every call.' })
       }
-      const answer = await route.run(await readPhoneArgs(request, url, path === '/phone/media'), world)
+      const args = await readPhoneArgs(request, url, path === '/phone/media')
+      if (!route.takesAny) args.refuseOthers(Object.keys(route.args))
+      const answer = await route.run(args, world)
       return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
     } catch (error) {
       return failed(world, error)

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { ilink } from '../support/ilink-client.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -56,6 +57,47 @@ test('errors say what is wrong and what to do', async () => {
     body: { detail: 'nope: no such switch' },
   })
   expect((await ask(`${sandbox.url}/phone/media/nothing`)).status).toBe(404)
+})
+
+test('an argument that a call does not take is refused, with those that it takes', async () => {
+  await using sandbox = await withSandbox()
+  const { user_id } = sandbox.bot()
+  const post = (path: string, args: object) =>
+    ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body: JSON.stringify(args) })
+  expect(await post('say', { text: 'x', user: user_id })).toMatchObject({
+    status: 422,
+    body: { code: 'invalid_arguments', detail: expect.stringMatching(/^user: /) },
+  })
+  expect((await post('say', { text: 'x', user: user_id })).body.hint).toContain('text, from, to')
+  expect(
+    (await ask(`${sandbox.url}/phone/media?from=${user_id}&file=x`, { method: 'POST', body: 'x' })).status,
+  ).toBe(422)
+  expect((await ask(`${sandbox.url}/phone/messages?users=x`)).status).toBe(422)
+  expect((await ask(`${sandbox.url}/phone/state?x=1`)).status).toBe(422)
+  expect((await post('scan', { confirm: 'yes' })).status).toBe(422)
+  expect(await sandbox.messages()).toEqual([])
+})
+
+test('nobody is made by a typing error', async () => {
+  await using sandbox = await withSandbox()
+  const bot = sandbox.bot()
+  const { qrcode } = await ilink(sandbox.url).post('get_bot_qrcode?bot_type=3', {})
+  const calls = {
+    scan: { user: 'Nope', qrcode },
+    say: { from: 'Nope', text: 'x' },
+    bulk: { from: 'Nope', count: 2 },
+  }
+  for (const [path, args] of Object.entries(calls)) {
+    const refused = await ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body: JSON.stringify(args) })
+    expect(refused).toMatchObject({
+      status: 404,
+      body: { code: 'not_found', hint: expect.stringContaining('/phone/users') },
+    })
+  }
+  expect((await ask(`${sandbox.url}/phone/messages?user=Nope`)).status).toBe(404)
+  const { users, logins } = await sandbox.phone<{ users: object[]; logins: object[] }>('GET', 'state')
+  expect(users).toMatchObject([{ id: bot.user_id }])
+  expect(logins).toMatchObject([{ status: 'wait' }])
 })
 
 test('foreign web pages get nothing: not by another Host, not by another Origin, not from elsewhere in the browser', async () => {
