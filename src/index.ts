@@ -1,6 +1,7 @@
 /** The library's face: a table of contents. */
 
-export type { Cancelled, Health, NameRequest, UserFilter } from './gateway/gateway-api.ts'
+export type { NameRequest, UserFilter } from './accounts/users.ts'
+export type { Health } from './gateway/health.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
 export { type CallOptions, type MessagesOptions, Svc, type SvcOutbox } from './library/svc.ts'
@@ -32,3 +33,4 @@ export type {
 } from './model/message.ts'
 export type { KnownUser, LoginStatus, Session, SessionUser } from './model/session.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'
+export type { Cancelled } from './send/outbox.ts'

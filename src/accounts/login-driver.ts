@@ -153,10 +153,7 @@ export class LoginDriver {
           ? { status: 'expired' }
           : await api.getQrcodeStatus(flow.host ?? loginUrl, flow.qrcode, codeSent, signal)
       if (signal.aborted) return
-      const step = stepLogin(flow, reply, {
-        loginHost: loginUrl,
-        ...(codeSent !== undefined && { codeSent }),
-      })
+      const step = stepLogin(flow, reply, { loginHost: loginUrl, codeSent })
       flow = step.flow
       if (step.dropCode) this.#code = undefined
       if (step.next === 'done') {

@@ -14,7 +14,7 @@ export function againFlags(command: Command): string {
 export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
   door: 'cli',
   command: words => ['svc', ...words.map(shellWord)].join(' ') + (command ? againFlags(command) : ''),
-  ...(help !== undefined && { help }),
+  help,
 })
 
 /** For users who tried svc with `--sandbox` and now leave it out, so that they see an empty directory. */

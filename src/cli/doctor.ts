@@ -26,7 +26,7 @@ export async function runDoctor(
   spareLoopbackTheProxy()
   const noted = isOpen(read) ? (await notedAddresses(config.basePath))[0] : undefined
   const report = await examine({
-    ...(noted && { address: noted.url }),
+    address: noted?.url,
     ...{ config, version, deadlineMs: seconds * 1000, services: installedServices },
   })
   await writeOut(flags.json ? `${jsonLine(report)}\n` : reportText(report))

@@ -30,10 +30,7 @@ export async function openForCommand(config: Config, log: Log, stack: AsyncDispo
   await claimMediaRoot(config)
   const sandbox = config.sandbox ? await openSandboxFor(config, log, stack) : undefined
   const gateway = stack.use(
-    await openGateway({
-      ...{ config, log, version, oneShot: true },
-      ...(sandbox && { sandboxUrl: sandbox.url }),
-    }),
+    await openGateway({ ...{ config, log, version, oneShot: true }, sandboxUrl: sandbox?.url }),
   )
   return { gateway, ...(sandbox && { phoneUrl: `${sandbox.url}/phone` }) }
 }

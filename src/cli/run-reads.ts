@@ -58,7 +58,7 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
   const [user_id, name = clear ? '' : undefined] = command.args
   if (name === undefined) throw badArgument('<name>', 'missing; give a name, or --clear')
   if (clear && name !== '') throw badArgument('--clear', 'takes no name beside it')
-  const request = { user_id: user_id!, name, ...(session !== undefined && { session }) }
+  const request = { user_id: user_id!, name, session }
   const named = (gateway: Gateway) =>
     gateway.users.name(request).catch((error: unknown) => {
       if (!(error instanceof SvcError)) throw error
@@ -79,7 +79,7 @@ export async function showTyping(command: Command): Promise<void> {
   using call = commandCall()
   await using stack = new AsyncDisposableStack()
   const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
-  const request = { to: command.args[0]!, media: [], typing: true, ...(session !== undefined && { session }) }
+  const request = { to: command.args[0]!, media: [], typing: true, session }
   const until = systemClock.monotonic() + longest * 1000
   while (!call.signal.aborted && systemClock.monotonic() < until) {
     await gateway.sender.send(request, call)

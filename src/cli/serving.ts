@@ -54,10 +54,8 @@ export async function openService(
     if (exposed) throw guessable(generated)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
-  const config = Object.freeze({ ...given, ...(required !== undefined && { token: required }) })
-  const gateway = stack.use(
-    await openGateway({ config, log, version, ...(sandbox && { sandboxUrl: sandbox.url }) }),
-  )
+  const config = Object.freeze({ ...given, token: required })
+  const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
   return { gateway, sandbox, generated, config }
 }
 

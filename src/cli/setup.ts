@@ -139,11 +139,7 @@ function serverOf(flags: SetupFlags, start: readonly string[], options: readonly
   // A service that others can reach asks everybody for its token.
   const isNeeded = !isLoopback(new URL(parsed).hostname)
   const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
-  return {
-    url: parsed,
-    bridge: [...start, '--url', parsed],
-    ...(tokenVariable !== undefined && { tokenVariable }),
-  }
+  return { url: parsed, bridge: [...start, '--url', parsed], tokenVariable }
 }
 
 function show(entries: readonly { path: string; snippet: string }[]): void {

@@ -1,9 +1,11 @@
 /** Results of the tools as people read them. */
 import type { Command } from 'commander'
-import type { Cancelled, Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
+import type { HistoryPage } from '../gateway/history.ts'
+import type { Downloaded } from '../model/media.ts'
 import type { Message, OutboxEntry, SendPart, SendResult, Waiting } from '../model/message.ts'
 import type { KnownUser, Session, SessionCheck, SilentSession } from '../model/session.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
+import type { Cancelled } from '../send/outbox.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
 import { colours, errColours, writeErr } from './terminal.ts'

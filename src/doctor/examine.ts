@@ -62,17 +62,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   ])
   const command = (words: string) => svcCommand(words, place.dir, place.isSandbox)
   const { address } = options
-  const patient: Patient = {
-    ...(address !== undefined && { address }),
-    config,
-    version,
-    clock,
-    deadlineMs,
-    place,
-    polling,
-    sessions,
-    command,
-  }
+  const patient: Patient = { address, config, version, clock, deadlineMs, place, polling, sessions, command }
 
   const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
   const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {

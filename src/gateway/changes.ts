@@ -5,13 +5,26 @@
  * there, so they are looked at.
  */
 import type { Accounts } from '../accounts/accounts.ts'
+import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { viewOf } from '../receive/view.ts'
 import { type Store, type StoredMessage, within } from '../store/store.ts'
-import type { ChangeListener } from './gateway-api.ts'
+
+/**
+ * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or
+ * it is an old one that was brought over from another program.
+ */
+export type MessageNews = 'received' | 'sent' | 'settled' | 'past'
+
+export interface ChangeListener {
+  /** Each message that is stored from now on, and again a sent one whose status changes. */
+  message?(message: Message, news: MessageNews): void
+  /** All sessions as they are and as they were, when anything but the time of a poll is another; that every 15 s. */
+  sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
+}
 
 export interface ChangePorts {
   store: Store

@@ -5,7 +5,13 @@ import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
-import type { ConversationFilter } from './gateway-api.ts'
+
+/** Which conversations; all without it. */
+export interface ConversationFilter {
+  session?: string
+  user_id?: string
+  limit?: number
+}
 
 export interface ConversationPorts {
   store: Store
@@ -61,8 +67,8 @@ export class Conversations {
           user_id: peer,
           last_message: viewOf(store, thread.last),
           unread: thread.unread,
-          ...(user && { remaining: user.remaining }),
-          ...(user?.window_expires_at !== undefined && { window_expires_at: user.window_expires_at }),
+          remaining: user?.remaining,
+          window_expires_at: user?.window_expires_at,
         }
         const newer = found.findLastIndex(({ last_message }) => last_message.id > thread.last.id)
         found.splice(newer + 1, 0, conversation)

@@ -1,7 +1,38 @@
 /** How a gateway is: for callers, so it names no paths. */
+import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
-import type { Health } from './gateway-api.ts'
+import { flag, integer, oneOf, optional } from '../model/shapes.ts'
 import type { Directory, Receive } from './rooms.ts'
+
+export const Health = Type.Object(
+  {
+    status: oneOf(
+      ['ok', 'degraded'],
+      'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
+    ),
+    version: Type.String(),
+    role: oneOf(['poller', 'watcher'], 'watcher: another process polls, this one follows the store.'),
+    stalled: flag('Of a watcher: the polling process keeps its lock and shows no life.'),
+    sessions: Type.Integer(),
+    connected: Type.Integer(),
+    failing: optional(
+      integer('Of how many accounts the polls have failed for 30 s or more; absent when of none.'),
+    ),
+    store: oneOf(['ok', 'unavailable']),
+    disk: oneOf(
+      ['ok', 'low'],
+      'low: less is free than is kept for messages. Uploads and downloads are refused; messages are still stored.',
+    ),
+    trouble: optional(
+      Type.Object(
+        { message: Type.String(), hint: Type.String() },
+        { description: 'Only with a store that is unavailable: what is wrong and what to do.' },
+      ),
+    ),
+  },
+  { description: 'How the service is.' },
+)
+export type Health = Static<typeof Health>
 
 export async function healthOf(
   version: string,
@@ -22,16 +53,11 @@ export async function healthOf(
   const isWell = !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
-    version,
-    role: dispatcher.role,
-    stalled: dispatcher.stalled,
-    sessions: all.length,
-    connected,
+    ...{ version, role: dispatcher.role, stalled: dispatcher.stalled, sessions: all.length, connected },
     ...(failing > 0 && { failing }),
-    ...(trouble
-      ? { store: 'unavailable', trouble: { message: trouble.message, hint: trouble.hint } }
-      : { store: 'ok' }),
+    store: trouble ? 'unavailable' : 'ok',
     disk,
+    ...(trouble && { trouble: { message: trouble.message, hint: trouble.hint } }),
   }
 }
 

@@ -4,8 +4,17 @@ import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
 import type { Sessions } from '../state/sessions.ts'
-import type { Store } from '../store/store.ts'
-import type { HistoryPage, HistoryRequest } from './gateway-api.ts'
+import type { HistoryFilter, Store } from '../store/store.ts'
+
+export interface HistoryPage {
+  messages: Message[]
+  total: number
+  total_is_lower_bound: boolean
+  limit: number
+  offset: number
+  /** Row id to pass as `before` for the next page; absent on the last one. */
+  next_before?: number
+}
 
 export class History {
   readonly #store: Store
@@ -24,9 +33,14 @@ export class History {
       : user
   }
 
-  /** @throws SvcError `invalid_arguments` for a bad session name or a name that several have, `store_unavailable`; the signal's reason */
+  /**
+   * A search that takes long ends with its signal. `hasRoom` as of a call.
+   *
+   * @throws SvcError `invalid_arguments` for a bad session name or a name that several have, `store_unavailable`; the
+   *   signal's reason
+   */
   async page(
-    request: HistoryRequest,
+    request: HistoryFilter,
     signal?: AbortSignal,
     hasRoom?: (message: Message) => boolean,
   ): Promise<HistoryPage> {
@@ -36,7 +50,7 @@ export class History {
     const session = name === undefined ? undefined : ((await this.#sessions.get(name))?.name ?? name)
     const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
     const answer = new Answer(this.#store, { hasRoom })
-    const filter = { ...rest, ...(session !== undefined && { session }), ...(user_id && { user_id }) }
+    const filter = { ...rest, session, ...(user_id && { user_id }) }
     const page = await this.#store.history(filter, signal, answer.fits)
     const { length } = page.rows
     return {

@@ -167,7 +167,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       method: request.method,
       headers: request.headers,
       signal: ended.signal,
-      ...(request.body !== undefined && { body: request.body }),
+      body: request.body,
     })
     within(bodyMs)
     if (!response.ok) throw await httpError(response)

@@ -1,7 +1,7 @@
 /** Who listens at an address, and what GET /healthz of a service means. */
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
-import type { Health } from '../gateway/gateway-api.ts'
+import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'

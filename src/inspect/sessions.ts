@@ -38,15 +38,8 @@ export interface SessionsSight {
 }
 
 /** Whoever only looks has no lock, and so mends nothing. */
-const lookOnly: FileLock = {
-  tryLock: () => Promise.resolve(false),
-  lock: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
+const lookOnly: Pick<FileLock, 'run'> = {
   run: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
-  unlock: () => Promise.resolve(),
-  close: () => Promise.resolve(),
-  held: false,
-  sure: false,
-  lost: new AbortController().signal,
 }
 
 /** Looks at every session. */

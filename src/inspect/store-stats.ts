@@ -105,8 +105,8 @@ function outboxOf(db: Database): StoreStats['outbox'] {
   return {
     messages: Number(waiting?.messages ?? 0),
     users: Number(waiting?.users ?? 0),
-    ...(oldest !== undefined && { oldestAt: oldest }),
-    ...(expiry !== undefined && { firstExpiryAt: expiry }),
+    oldestAt: oldest,
+    firstExpiryAt: expiry,
   }
 }
 

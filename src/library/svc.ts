@@ -1,9 +1,10 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
 import { join } from 'node:path'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { NameRequest, UserFilter } from '../accounts/users.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import type { Cancelled, Health, NameRequest, UserFilter } from '../gateway/gateway-api.ts'
+import type { Health } from '../gateway/health.ts'
 import { directCall } from '../model/call.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
@@ -13,6 +14,7 @@ import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
+import type { Cancelled } from '../send/outbox.ts'
 import { invoke } from '../tools/index.ts'
 import type { TypedTool } from '../tools/tool.ts'
 import { version } from '../version.ts'
@@ -120,11 +122,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     const sandbox = await sandboxOf(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
-      const gateway = await openGateway({
-        ...{ config, log, version, oneShot: true },
-        ...(store !== undefined && { store }),
-        ...sandboxUrl,
-      })
+      const gateway = await openGateway({ ...{ config, log, version, oneShot: true }, store, ...sandboxUrl })
       return new Svc(gateway, log, store !== false, sandbox)
     } catch (error) {
       await sandbox?.stop?.()
@@ -271,7 +269,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
     if (consumer !== undefined) this.#iterating.add(over.promise)
     try {
       const place = consumer === undefined ? { from: from ?? this.#gateway.end() } : { consumer }
-      yield* this.#gateway.follow({ ...place, ...(session !== undefined && { session }) }, ended.signal)
+      yield* this.#gateway.follow({ ...place, session }, ended.signal)
     } finally {
       over.resolve()
       this.#iterating.delete(over.promise)
@@ -381,5 +379,5 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
 
 /** @throws SvcError `invalid_arguments`, as recv would for these */
 function checkReader({ consumer, session }: HandlerOptions): void {
-  verbs.recv.parse({ ...(consumer !== undefined && { consumer }), ...(session !== undefined && { session }) })
+  verbs.recv.parse({ consumer, session })
 }

@@ -1,8 +1,9 @@
 /** Results as content blocks: what people and models read. */
 import { readFile } from 'node:fs/promises'
 import type { ContentBlock } from '@modelcontextprotocol/server'
-import type { Downloaded, HistoryPage } from '../gateway/gateway-api.ts'
+import type { HistoryPage } from '../gateway/history.ts'
 import type { Call } from '../model/call.ts'
+import type { Downloaded } from '../model/media.ts'
 import type { Message } from '../model/message.ts'
 import type { LoginStatus } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'

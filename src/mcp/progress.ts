@@ -56,7 +56,7 @@ export class Ticker {
   #tell(progress: number, message: string, total?: number): void {
     if (this.#over || progress <= this.#told) return
     this.#told = progress
-    const params = { progressToken: this.#token, progress, message, ...(total !== undefined && { total }) }
+    const params = { progressToken: this.#token, progress, message, total }
     // A client that is gone is found out by other means.
     this.#notify({ method: 'notifications/progress', params }).catch(() => {})
   }

@@ -22,7 +22,7 @@ export function protocolError(error: unknown, log: Log, signal?: AbortSignal): P
   return new ProtocolError(
     named.has(code) ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError,
     `${message}. ${hint}`,
-    { code, hint, ...(retryAfter !== undefined && { retry_after: retryAfter }) },
+    { code, hint, retry_after: retryAfter },
   )
 }
 

@@ -100,7 +100,7 @@ export class Uploads {
       await writeDurably(`${path}.json`, JSON.stringify(sidecar))
       const { size, expires_at } = sidecar
       const { sha256 } = written.digests
-      return { upload_id: id, size, ...(sha256 !== undefined && { sha256 }), expires_at }
+      return { upload_id: id, size, sha256, expires_at }
     } catch (error) {
       await rm(path, { force: true })
       throw diskError(error)

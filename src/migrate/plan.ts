@@ -89,7 +89,7 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
     const defaultSession = defaultOf(source, sessions, target, findings)
     return {
       ...{ program, from, into, sessions, tally, sessionOf, running, findings: findings.list },
-      ...(defaultSession !== undefined && { defaultSession }),
+      defaultSession,
       ...(source.history && { history: source.history }),
       [Symbol.asyncDispose]: async () => source.history?.close(),
     }

@@ -58,21 +58,21 @@ export function pastOf(
         item_list: items,
       }
     : {
-        ...(id !== undefined && { message_id: id }),
+        message_id: id,
         from_user_id: user,
         to_user_id: bot_id,
         ...(at > 0 && { create_time_ms: at }),
         message_type: messageType.user,
         message_state: messageState.finish,
         item_list: items,
-        ...(context_token !== undefined && { context_token }),
+        context_token,
       }
   const { msg_type, text, timed, contentHash } = summary(message, 0)
   return {
     session: sessionOf(bot_id),
     bot_id,
     direction: sent ? 'sent' : 'received',
-    ...(id !== undefined && { message_id: id }),
+    message_id: id,
     derived_id: id === undefined ? (sent ? sentId(row) : countedId(derivedId(message), equals)) : '',
     from_user: user,
     msg_type,

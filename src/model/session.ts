@@ -149,11 +149,7 @@ export function countNow(context: Counter, counter: Counter | undefined, now: nu
   const newer = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
   const current = counter && (newer || counted === received_at) ? counter : { received_at, used }
   const last_sent_at = counter?.last_sent_at ?? context.last_sent_at
-  return {
-    ...(current.received_at !== undefined && { received_at: current.received_at }),
-    used: current.used,
-    ...(last_sent_at !== undefined && { last_sent_at }),
-  }
+  return { received_at: current.received_at, used: current.used, last_sent_at }
 }
 
 /** Upstream accepts answers for about this long after a user's last message (protocol notes 5.1). */

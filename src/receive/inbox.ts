@@ -61,7 +61,7 @@ export class Inbox {
     const deadline = clock.monotonic() + request.timeout * 1000
     const session = request.session === undefined ? undefined : await this.#named(request.session)
     const wanted = {
-      ...(session !== undefined && { session }),
+      session,
       ...(request.after === undefined && { consumer: request.consumer }),
     }
     for (;;) {
@@ -82,10 +82,7 @@ export class Inbox {
   /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
   async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
     const session = given === undefined ? undefined : await this.#named(given)
-    return this.#ports.store.waiting(after ?? consumer, {
-      limit: most,
-      ...(session !== undefined && { session }),
-    })
+    return this.#ports.store.waiting(after ?? consumer, { limit: most, session })
   }
 
   /** Row id of the newest row. */
@@ -112,7 +109,7 @@ export class Inbox {
   ): Promise<{ messages: Message[]; upTo?: number }> {
     const { store } = this.#ports
     const session = request.session === undefined ? undefined : await this.#named(request.session)
-    const options = { limit: request.limit, ...(session !== undefined && { session }) }
+    const options = { limit: request.limit, session }
     const ids = store.recent(since, { ...options, direction: 'received' })
     const answer = new Answer(store)
     const news = ids.filter(id => id > shown)
@@ -132,7 +129,7 @@ export class Inbox {
     const { store } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
     const where = session === undefined ? {} : { session }
-    const wanted = { ...where, ...(reading.consumer !== undefined && { consumer: reading.consumer }) }
+    const wanted = { ...where, consumer: reading.consumer }
     const over = () => signal.aborted || closing.aborted
     let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
     for (let failures = 0; !over(); ) {
@@ -218,7 +215,7 @@ export class Inbox {
     const { store } = this.#ports
     const answer = new Answer(store, { beside: request.beside, hasRoom: call.room?.() })
     const { limit, after, consumer } = request
-    const options = { limit, ...(session !== undefined && { session }), fits: answer.fits }
+    const options = { limit, session, fits: answer.fits }
     if (after !== undefined) return answer.of(store.after(after, { ...options, direction: 'received' }))
     // A caller that is gone must not lease anything.
     if (call.signal.aborted) return []

@@ -1,6 +1,6 @@
 /** About the service itself: health, the docs page and the OpenAPI document. */
 import type { Elysia } from 'elysia'
-import type { JsonSchema } from '../tools/schema.ts'
+import { Health } from '../gateway/health.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -70,7 +70,7 @@ export function addHealthRoute(app: Elysia, context: RouteContext): void {
       })
     },
     {
-      response: { 200: declared(health), 503: declared(health) },
+      response: { 200: declared(Health), 503: declared(Health) },
       detail: {
         operationId: 'health',
         summary: 'Health',
@@ -80,47 +80,4 @@ export function addHealthRoute(app: Elysia, context: RouteContext): void {
       },
     },
   )
-}
-
-const health: JsonSchema = {
-  type: 'object',
-  description: 'How the service is.',
-  required: ['status', 'version', 'role', 'stalled', 'sessions', 'connected', 'store', 'disk'],
-  properties: {
-    status: {
-      type: 'string',
-      enum: ['ok', 'degraded'],
-      description:
-        'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
-    },
-    version: { type: 'string' },
-    role: {
-      type: 'string',
-      enum: ['poller', 'watcher'],
-      description: 'watcher: another process polls, this one follows the store.',
-    },
-    stalled: {
-      type: 'boolean',
-      description: 'Of a watcher: the polling process keeps its lock and shows no life.',
-    },
-    sessions: { type: 'integer' },
-    connected: { type: 'integer' },
-    failing: {
-      type: 'integer',
-      description: 'Of how many accounts the polls have failed for 30 s or more; absent when of none.',
-    },
-    store: { type: 'string', enum: ['ok', 'unavailable'] },
-    disk: {
-      type: 'string',
-      enum: ['ok', 'low'],
-      description:
-        'low: less is free than is kept for messages. Uploads and downloads are refused; messages are still stored.',
-    },
-    trouble: {
-      type: 'object',
-      description: 'Only with a store that is unavailable: what is wrong and what to do.',
-      required: ['message', 'hint'],
-      properties: { message: { type: 'string' }, hint: { type: 'string' } },
-    },
-  },
 }

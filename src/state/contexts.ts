@@ -153,7 +153,7 @@ export class Contexts {
       changed = true
       users.set(user_id, {
         ...before,
-        ...(kept !== undefined && { token: kept }),
+        token: kept,
         received_at: same ? last : received_at,
         used: same ? before!.used : 0,
         first_seen: before?.first_seen || received_at,

@@ -47,7 +47,7 @@ const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{1
 
 export class Sessions {
   readonly #dir: string
-  readonly #lock: FileLock
+  readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
   readonly #folders: ReturnType<typeof folderNames>
@@ -63,7 +63,7 @@ export class Sessions {
   /** Folders already complained about. */
   readonly #warned = new Set<string>()
 
-  constructor(options: { dir: string; lock: FileLock; log: Log }) {
+  constructor(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }) {
     this.#dir = options.dir
     this.#folders = folderNames(options.dir)
     this.#default = smallFile(join(options.dir, dataFiles.defaultSession))

@@ -43,7 +43,7 @@ interface Waiting {
 /** Each has files open while it is written. */
 const groupSize = 32
 
-export function openState(options: { dir: string; lock: FileLock; log: Log }): State {
+export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }): State {
   const { lock } = options
   const sessions = new Sessions(options)
   const contexts = new Contexts({ sessions, log: options.log })

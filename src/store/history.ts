@@ -121,7 +121,7 @@ export class History {
       rows,
       total: Math.min(total, exactTotal),
       total_is_lower_bound: total > exactTotal,
-      ...(next !== undefined && { next_before: next }),
+      next_before: next,
     }
   }
 

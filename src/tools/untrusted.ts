@@ -114,7 +114,7 @@ interface Person {
 
 const personOf = (message: Message): Person => ({
   ...{ user_id: userOf(message), session: message.session },
-  ...(message.user_name !== undefined && { name: message.user_name }),
+  name: message.user_name,
 })
 
 /**

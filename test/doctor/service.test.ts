@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
 import type { ServiceSight } from '../../src/doctor/service.ts'
-import type { Health } from '../../src/gateway/gateway-api.ts'
+import type { Health } from '../../src/gateway/health.ts'
 import { withWard } from './support.ts'
 
 const ward = await withWard()

@@ -1,6 +1,6 @@
 /** What listeners are told of, as it happens. */
 import { describe, expect, test } from 'bun:test'
-import type { ChangeListener } from '../../src/gateway/gateway-api.ts'
+import type { ChangeListener } from '../../src/gateway/changes.ts'
 import { withGateway } from '../support/gateway.ts'
 
 /** What was told, in order: `received hi`, `sent hello`, `settled hello accepted`; sessions as `name/users`. */

@@ -1,6 +1,6 @@
 /** history: who asks may leave. */
 import { expect, test } from 'bun:test'
-import type { HistoryPage } from '../../src/gateway/gateway-api.ts'
+import type { HistoryPage } from '../../src/gateway/history.ts'
 import { directCall } from '../../src/model/call.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { history } from '../../src/tools/history.ts'

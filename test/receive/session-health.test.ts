@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import type { SendRequest } from '../../src/gateway/gateway-api.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import {
   type Heard,
@@ -8,6 +7,7 @@ import {
   retryAfterMs,
   type SessionHealth,
 } from '../../src/receive/session-health.ts'
+import type { SendRequest } from '../../src/send/plan.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { withPoller } from '../support/poller.ts'

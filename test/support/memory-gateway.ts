@@ -3,25 +3,18 @@
  * doors, which must not depend on upstream, disk or time.
  */
 import { createHash } from 'node:crypto'
-import type {
-  AcceptedUpload,
-  DownloadRequest,
-  Gateway,
-  GivenUpload,
-  Health,
-  HistoryRequest,
-  LoginRequest,
-  NameRequest,
-  OpenedMedia,
-  RecvRequest,
-  SendRequest,
-  UserFilter,
-  WaitingRequest,
-} from '../../src/gateway/gateway-api.ts'
+import type { NameRequest, UserFilter } from '../../src/accounts/users.ts'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
+import type { Health } from '../../src/gateway/health.ts'
+import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
+import type { GivenUpload } from '../../src/media/uploads.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
-import type { Message, OutboxEntry } from '../../src/model/message.ts'
-import type { Session, SessionUser } from '../../src/model/session.ts'
+import type { AcceptedUpload } from '../../src/model/media.ts'
+import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
+import type { LoginRequest, Session, SessionUser } from '../../src/model/session.ts'
+import type { SendRequest } from '../../src/send/plan.ts'
+import type { HistoryFilter as HistoryRequest } from '../../src/store/store.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */

@@ -2,8 +2,8 @@
 
 import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import type { LoginFlow, PanelGateway } from '../../gateway/gateway-api.ts'
-import { SessionCheck } from '../../model/session.ts'
+import type { PanelGateway } from '../../gateway/gateway-api.ts'
+import { type LoginFlow, SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
 import { addJsonRoute } from '../json-route.ts'
 import type { RouteContext } from '../route.ts'
