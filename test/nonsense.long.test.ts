@@ -3,7 +3,9 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 
 const root = join(import.meta.dir, '..')
-const folders = ['accounts', 'library', 'media', 'receive', 'send', 'server', 'state', 'store', 'tools']
+const folders = [
+  ...['accounts', 'cli', 'library', 'mcp', 'media', 'receive', 'send', 'server', 'state', 'store', 'tools'],
+]
 
 for (const folder of folders)
   test(`test/${folder} passes while every message and hint is nonsense`, async () => {

@@ -37,10 +37,12 @@ export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Pr
   // Some programs that run without a person decline by themselves: that is no word of one.
   if (answer === 'nobody')
     throw new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
+      details: { answer },
       hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
     })
   const what = answer === 'declined' ? 'The question was declined' : 'The person did not agree to this send'
   throw new SvcError('forbidden', `${what}; nothing was sent`, {
+    details: { answer: answer === 'declined' ? answer : 'no' },
     hint: 'Do not try again unchanged: ask what should be sent instead.',
   })
 }

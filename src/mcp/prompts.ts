@@ -6,10 +6,9 @@ import {
   type JsonSchemaType,
   type jsonSchemaValidator,
   type McpServer,
-  ProtocolError,
-  ProtocolErrorCode,
 } from '@modelcontextprotocol/server'
 import type { TSchema } from '@sinclair/typebox'
+import { badArgument } from '../model/error.ts'
 import { problemsOf } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
 import type { McpContext } from './context.ts'
@@ -116,10 +115,10 @@ export function addPrompts(server: McpServer, context: McpContext): void {
     async ({ session, user, since: given }, ctx) => {
       const since = given ? parseTime(given) : undefined
       if (given && since === undefined)
-        throw invalidArgument('since: expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
+        throw badArgument('since', 'expected ISO 8601, such as 2026-01-31, or Unix milliseconds')
       const request = { session, user, since, limit: summaryMessages }
       const found = await conversationWith(gateway, request, ctx.mcpReq.signal)
-      if (!found) throw invalidArgument('user: this session has no conversation with this user')
+      if (!found) throw badArgument('user', 'this session has no conversation with this user')
       return prompt('Conversation to summarise', [
         `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrusted}`,
         conversationText(found),
@@ -141,7 +140,7 @@ async function toAnswer(
       ? newest.filter(({ last_message }) => last_message.direction === 'received')
       : newest.slice(0, 1)
   if (wanted.length === 0 && user !== undefined)
-    throw invalidArgument('user: there is no conversation with this user')
+    throw badArgument('user', 'there is no conversation with this user')
   // A misspelt name would look like a session with nothing to do.
   if (newest.length === 0 && session !== undefined) await gateway.accounts.users(session)
   const limit = answerMessages
@@ -152,8 +151,6 @@ async function toAnswer(
   )
   return found.filter(one => one !== undefined)
 }
-
-const invalidArgument = (text: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, text)
 
 const prompt = (description: string, texts: string[]): GetPromptResult => ({
   description,

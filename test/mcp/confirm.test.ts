@@ -110,15 +110,15 @@ describe('a client that brings the answer along', () => {
 })
 
 test('a question that reached nobody is told apart from a no', async () => {
-  const asked = async (answer?: McpCall['elicit']) =>
-    (await failure(confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall))) as SvcError
-  const nobody = await asked()
-  expect(nobody.code).toBe('forbidden')
-  expect(await asked(async () => 'nobody')).toEqual(nobody)
-  const no = await asked(async () => ({ send: false }))
-  const declined = await asked(async () => 'declined')
-  expect(new Set([nobody, no, declined].map(({ message }) => message)).size).toBe(3)
-  for (const { code } of [no, declined]) expect(code).toBe('forbidden')
+  const asked = async (answer?: McpCall['elicit']) => {
+    const refused = await failure(confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall))
+    const { code, details } = refused as SvcError
+    return [code, details?.answer]
+  }
+  expect(await asked()).toEqual(['forbidden', 'nobody'])
+  expect(await asked(async () => 'nobody')).toEqual(['forbidden', 'nobody'])
+  expect(await asked(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
+  expect(await asked(async () => 'declined')).toEqual(['forbidden', 'declined'])
   await confirmSend(verbs.send, outgoing, { elicit: async () => ({ send: true }) } as unknown as McpCall)
 })
 
@@ -129,10 +129,8 @@ test.each([
 ] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
   await using sandbox = await withSandbox()
   await using client = await connectStdio({ sandbox, args: ['--confirm-send'], answer: () => answer })
-  const told = (await client.call('send', outgoing)).content[0].text
-  const direct = { elicit: async () => (kind === 'no' ? { send: false } : kind) } as unknown as McpCall
-  const right = (await failure(confirmSend(verbs.send, outgoing, direct))) as SvcError
-  expect(told).toStartWith(`forbidden: ${right.message}`)
+  const { _meta } = await client.call('send', outgoing)
+  expect(_meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: kind } })
 })
 
 describe('tickets', () => {

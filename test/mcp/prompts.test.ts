@@ -79,24 +79,24 @@ describe('prompts', () => {
     expect(textsOf(await get({ since: '2999-01-01' }))[1]).toStartWith('Conversation: no messages.')
     expect(await failure(get({ since: 'yesterday' }))).toMatchObject({
       code: -32602,
-      message: expect.stringContaining('since: expected ISO 8601'),
+      data: { code: 'invalid_arguments' },
     })
   })
 
-  test('what is missing or not there is said by name', async () => {
+  test('what is missing or not there is said by its code', async () => {
     await using pair = await withMcpPair()
-    const cases: [string, Record<string, string>, string][] = [
-      ['summarise_conversation', { session: 'default' }, 'user'],
-      ['summarise_conversation', { session: 'default', user: 'x@y' }, 'user: '],
-      ['summarise_conversation', { session: 'none', user: 'x@y' }, 'there is no session named "none"'],
-      ['answer_newest', { session: 'none' }, 'there is no session named "none"'],
-      ['answer_newest', { user: 'x@y' }, 'user: there is no conversation'],
-      ['nothing', {}, 'nothing'],
+    const cases: [string, Record<string, string>, string?][] = [
+      ['summarise_conversation', { session: 'default' }],
+      ['summarise_conversation', { session: 'default', user: 'x@y' }, 'invalid_arguments'],
+      ['summarise_conversation', { session: 'none', user: 'x@y' }, 'session_not_found'],
+      ['answer_newest', { session: 'none' }, 'session_not_found'],
+      ['answer_newest', { user: 'x@y' }, 'invalid_arguments'],
+      ['nothing', {}],
     ]
-    for (const [name, given, said] of cases)
+    for (const [name, given, code] of cases)
       expect(await failure(pair.client.getPrompt({ name, arguments: given }))).toMatchObject({
         code: -32602,
-        message: expect.stringContaining(said),
+        ...(code !== undefined && { data: { code } }),
       })
   })
 })
