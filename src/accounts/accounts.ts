@@ -40,6 +40,7 @@ export interface AccountPorts {
 export class Accounts {
   readonly #ports: AccountPorts
   readonly #runtime: Runtime
+  #silent: { of: readonly SessionRecord[]; silent: readonly SilentSession[] } | undefined
   #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
 
   constructor(ports: AccountPorts, runtime: Runtime) {
@@ -94,14 +95,16 @@ export class Accounts {
   }
 
   /** Those that bring no messages, or may bring none, of the one named or of all. Cheap: recv asks each time. */
-  async silent(only?: string): Promise<SilentSession[]> {
-    const silent: SilentSession[] = []
-    for (const { name, bot } of await this.#ports.state.sessions.list()) {
-      const status = bot && standingOf(bot)
-      const isMeant = only === undefined || sessionKey(name) === sessionKey(only)
-      if (status && status !== 'connected' && isMeant) silent.push({ name, status })
+  async silent(only?: string): Promise<readonly SilentSession[]> {
+    const { sessions } = this.#ports.state
+    if (only !== undefined) {
+      const record = await sessions.get(only)
+      return record ? silentOf([record]) : []
     }
-    return silent
+    const records = await sessions.list()
+    // Of thousands the list stays the same array until one of them changes.
+    if (records !== this.#silent?.of) this.#silent = { of: records, silent: silentOf(records) }
+    return this.#silent.silent
   }
 
   /**
@@ -281,3 +284,9 @@ export class Accounts {
 
 const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
   record?.bot !== undefined && record.bot.expired_at === undefined
+
+const silentOf = (records: readonly SessionRecord[]): SilentSession[] =>
+  records.flatMap(({ name, bot }) => {
+    const status = bot && standingOf(bot)
+    return status && status !== 'connected' ? [{ name, status }] : []
+  })
