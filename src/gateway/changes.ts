@@ -7,7 +7,7 @@
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
-import { backoffMs } from '../platform/clock.ts'
+import { backoffMs, turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { viewOf } from '../receive/view.ts'
@@ -92,7 +92,9 @@ export class Changes {
         const seen = store.lastId()
         this.#settled(open)
         const rows = store.after(position, { limit: readRows, fits: within(readCharacters) })
+        const turn = turns(clock)
         for (const row of rows) {
+          await turn()
           if (signal.aborted) return
           position = row.id
           if (isOpen(row)) open.set(row.id, row.status)

@@ -2,6 +2,7 @@
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
 import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
+import { turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { viewOf } from '../receive/view.ts'
 import type { Store } from '../store/store.ts'
@@ -20,8 +21,6 @@ export interface ConversationPorts {
 
 /** People looked up in one go. */
 const peerPage = 500
-/** Others get their turn after this. */
-const sliceMs = 8
 const hourMs = 60 * 60_000
 
 export class Conversations {
@@ -49,16 +48,16 @@ export class Conversations {
         rights.set(user.user_id, [...(rights.get(user.user_id) ?? []), { session: name, user }])
     }
     const found: Conversation[] = []
-    const turn = this.#turns()
+    const turn = turns(this.#runtime.clock)
     for (const { peer, newest } of await this.#peers(filter.user_id)) {
       // All that follow are older.
       const last = found[limit - 1]
       if (last && last.last_message.id > newest) break
-      await turn()
       // Of who is no user any more it is the session they wrote to last.
       for (const { session: name, user } of rights.get(peer) ?? [
         { session: filter.session, user: undefined },
       ]) {
+        await turn()
         const thread = store.conversations(all => all.thread(peer, name))
         // A send to somebody who never wrote begins no conversation.
         if (!thread || (thread.refused && !user)) continue
@@ -82,7 +81,7 @@ export class Conversations {
     if (only !== undefined) return [{ peer: only, newest: Number.MAX_SAFE_INTEGER }]
     const { store } = this.#ports
     const found: { peer: string; newest: number }[] = []
-    const turn = this.#turns()
+    const turn = turns(this.#runtime.clock)
     for (let page = peerPage; page === peerPage; ) {
       const peers = store.conversations(all => all.peers(found.at(-1)?.peer, peerPage))
       found.push(...peers)
@@ -90,17 +89,6 @@ export class Conversations {
       await turn()
     }
     return found.sort((a, b) => b.newest - a.newest)
-  }
-
-  /** Lets others have their turn when it is time. */
-  #turns(): () => Promise<void> {
-    const { clock } = this.#runtime
-    let sliceEnds = clock.monotonic() + sliceMs
-    return async () => {
-      if (clock.monotonic() <= sliceEnds) return
-      await clock.sleep(0)
-      sliceEnds = clock.monotonic() + sliceMs
-    }
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */

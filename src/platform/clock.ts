@@ -32,6 +32,17 @@ export function backoffMs(attempt: number, baseMs = 1000, maxMs = 30_000): numbe
   return full / 2 + (Math.random() * full) / 2
 }
 
+/** @returns what you call between pieces of long work: it lets others have their turn when 8 ms have gone to the work */
+export function turns(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<void> {
+  const sliceMs = 8
+  let sliceEnds = clock.monotonic() + sliceMs
+  return async () => {
+    if (clock.monotonic() <= sliceEnds) return
+    await clock.sleep(0)
+    sliceEnds = clock.monotonic() + sliceMs
+  }
+}
+
 /**
  * Time as this process lived it: a machine may stand still for seconds, and a wait that counts looks should not end
  * for that. Of a longer gap between two looks only `longestMs` count.

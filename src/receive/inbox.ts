@@ -49,7 +49,7 @@ export class Inbox {
    *
    * The rows are leased to this call and the position moves when the door tells that the answer was written;
    * otherwise they come again, marked `redelivered`. With `after` nothing is leased and nothing moves. What is beyond
-   * 4 MiB waits for the next call.
+   * 4 MiB, or would be long to decode, waits for the next call.
    *
    * @throws SvcError `session_not_found` for one that neither exists nor left messages, `store_unavailable`,
    *   `shutting_down`

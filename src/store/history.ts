@@ -8,7 +8,7 @@
  */
 import { badArgument } from '../model/error.ts'
 import type { Direction, MessageKind } from '../model/message.ts'
-import type { Clock } from '../platform/clock.ts'
+import { type Clock, turns } from '../platform/clock.ts'
 import type { Database, SqlValue } from '../platform/sqlite.ts'
 import { gramQuery, likePattern, searchable } from './bigram-index.ts'
 import type { Fits, Messages, StoredMessage } from './messages.ts'
@@ -53,8 +53,6 @@ const widestWidth = 1 << 24
 const candidateLimit = 2000
 /** Windows grow when they are faster than this, shrink when slower than four times this. */
 const briskMs = 2
-/** Work is interrupted for others after this. */
-const sliceMs = 8
 /** So few rows of a user or session in a window are compared with the needle directly. */
 const fewRows = 300
 /** When fewer than a quarter of this many candidates matched, the range of times is turned into one of ids. */
@@ -239,7 +237,7 @@ export class History {
     let seen = 0
     let matched = 0
     const timed = plan.since !== undefined || plan.until !== undefined
-    let workingSince = this.#clock.monotonic()
+    const turn = turns(this.#clock)
     while (high >= bottom && high > 0) {
       signal?.throwIfAborted()
       const started = this.#clock.monotonic()
@@ -267,10 +265,7 @@ export class History {
         high = Math.min(high, plan.range.high)
         bottom = Math.max(bottom, plan.range.low)
       }
-      if (this.#clock.monotonic() - workingSince > sliceMs) {
-        await this.#clock.sleep(0)
-        workingSince = this.#clock.monotonic()
-      }
+      await turn()
     }
   }
 

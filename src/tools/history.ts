@@ -13,7 +13,9 @@ export const HistoryPage = Type.Object({
   messages: Type.Array(Message, { description: 'Newest first.' }),
   total: integer('Messages that match in all; exact up to 10,000.'),
   total_is_lower_bound: flag('True when there are more than total.'),
-  limit: integer('As asked; less where the page ends at 4 MiB.'),
+  limit: integer(
+    'As asked; less where the page ends at 4 MiB, or sooner where messages hold much that is not shown.',
+  ),
   offset: Type.Integer(),
   next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
 })

@@ -114,6 +114,45 @@ describe('recv', () => {
     expect(found.filter(({ redelivered }) => redelivered).length).toBeGreaterThan(9)
   })
 
+  test('an answer is made of so much that is stored, however little of it is shown, and nothing is passed over', async () => {
+    await using t = await withGateway()
+    const from_user_id = t.bots.get('default')!.user_id
+    const long = 300_000
+    const heavy = 12
+    const raw = (message_id: string, item: object) =>
+      t.sandbox.raw({ message_id, from_user_id, message_type: 1, item_list: [item] })
+    // Twelve of which next to nothing is shown, and twelve that quote one of those each.
+    for (let n = 1; n <= heavy; n++)
+      await raw(`74600000000000001${n + 10}`, { type: 99, odd: 'x'.repeat(long) })
+    for (let n = 1; n <= heavy; n++)
+      await raw(`74600000000000002${n + 10}`, {
+        ...{ type: 1, text_item: { text: `${n}` } },
+        ref_msg: { svr_id: `74600000000000001${n + 10}` },
+      })
+    const all = Array.from({ length: 2 * heavy }, (_, at) => at + 1)
+    const page = (filter: object) => t.gateway.history.page({ limit: 200, offset: 0, ...filter })
+    await t.until('all stored', async () => (await page({ limit: 1 })).total === all.length)
+    const most = Math.ceil((2 * 1024 * 1024) / long)
+    const gathered = async (next: (last: number) => Promise<Message[]>) => {
+      const found: number[] = []
+      for (let calls = 0; calls <= all.length; calls++) {
+        const messages = await next(found.at(-1) ?? 0)
+        if (messages.length === 0) break
+        expect(messages.length).toBeLessThanOrEqual(most)
+        expect(messages.some(({ redelivered }) => redelivered)).toBe(false)
+        found.push(...messages.map(({ id }) => id))
+      }
+      return found
+    }
+    const none = { timeout: 0, limit: 1000 }
+    expect(await gathered(after => t.recv({ ...none, after }))).toEqual(all)
+    expect(await gathered(() => t.recv(none))).toEqual(all)
+    const byRow = await gathered(async last =>
+      last === 1 ? [] : (await page(last ? { before: last } : {})).messages,
+    )
+    expect(byRow.reverse()).toEqual(all)
+  })
+
   test('after reads and moves nothing; consumers take nothing from each other', async () => {
     await using t = await withGateway()
     expect(await t.recv({ timeout: 0, consumer: 'late' })).toEqual([])
