@@ -22,6 +22,8 @@ const surelyTouchedMs = 3000
 /** What one look adds to the watch at most: who was asleep between two looks has not watched. */
 const longestLookMs = 1500
 const lookEveryMs = 250
+/** Whether a touch has told. */
+const askEveryMs = 20
 /** proper-lockfile's own judgement, switched off: no folder is so old. */
 const never = 1e15
 
@@ -58,6 +60,7 @@ async function openHold(path: string) {
   let release: (() => Promise<void>) | undefined
   let compromised = false
   let touchedAt = 0
+  let removes = true
   let tell = () => {}
   const touched = (at: number) => {
     touchedAt = Math.max(touchedAt, at)
@@ -69,7 +72,7 @@ async function openHold(path: string) {
     tell()
   }
   const options = {
-    fs: fsThatTells(touched),
+    fs: fsThatTells(touched, () => removes),
     stale: never,
     update: touchEveryMs,
     realpath: false,
@@ -85,6 +88,7 @@ async function openHold(path: string) {
     async tryOnce() {
       try {
         compromised = false
+        removes = true
         const now = performance.now()
         release = await lock(path, { ...options, onCompromised })
         touched(now)
@@ -101,14 +105,19 @@ async function openHold(path: string) {
     async release() {
       const free = release
       release = undefined
-      // A lock that was lost is not ours to remove.
-      if (free && !compromised && (sure() || (await touchedLongAgo(`${path}.lock`)))) await free()
+      if (!free) return
+      // It may be another's after a long sleep, and then it is not ours to remove: the next touch tells.
+      const deadline = performance.now() + staleMs
+      while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(askEveryMs)
+      // Without an answer it is no longer touched all the same, so that others find it abandoned.
+      removes = sure()
+      if (!compromised) await free()
     },
   }
 }
 
-/** `fs` as proper-lockfile uses it, which says when it touched the folder. */
-const fsThatTells = (touched: (at: number) => void) => ({
+/** `fs` as proper-lockfile uses it, which says when it touched the folder, and asks before it removes one. */
+const fsThatTells = (touched: (at: number) => void, removes: () => boolean) => ({
   ...fs,
   utimes(folder: string, accessed: Date, modified: Date, done: (error: Error | null) => void) {
     const now = performance.now()
@@ -117,14 +126,9 @@ const fsThatTells = (touched: (at: number) => void) => ({
       done(error)
     })
   },
+  rmdir: (folder: string, done: (error: Error | null) => void) =>
+    removes() ? fs.rmdir(folder, done) : done(null),
 })
-
-/** Of a holder that slept for longer than that: whether the folder is still as it was left. */
-const touchedLongAgo = (folder: string) =>
-  stat(folder).then(
-    info => Date.now() - info.mtimeMs >= staleMs,
-    () => false,
-  )
 
 /**
  * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once

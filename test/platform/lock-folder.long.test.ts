@@ -93,6 +93,17 @@ describe.concurrent('locks', () => {
     await holder.child.exited
   })
 
+  test('a lock folder whose holder was blocked while nobody wanted it is free once he gives it back', async () => {
+    const goOn = newPath()
+    const holder = worker(newPath(), 'lockfile', 'block', goOn, 'unlock')
+    expect(await holder.said()).toEqual({ taken: true })
+    // It may be another's by now, and its time looks younger than that.
+    await Bun.sleep(8300)
+    writeFileSync(goOn, '')
+    expect(await holder.said()).toMatchObject({ atOnce: false, again: true })
+    await holder.child.exited
+  })
+
   test('a lock folder that a crash left long ago is taken by whoever tries once', async () => {
     const path = newPath()
     await using lock = await opened(path)

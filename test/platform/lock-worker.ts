@@ -4,7 +4,7 @@
  * - count <file> <turns>: adds 1 to the number in the file that many times, each under the lock
  * - hold: takes the lock, says "held", and lives on (with a child of its own) until killed
  * - block <file>: takes the lock, does nothing at all until there is such a file, and says how it stands then and when
- *   it has made sure; with `unlock` it gives the lock back instead
+ *   it has made sure; with `unlock` it gives the lock back instead, and says whether it can take it again
  * - stand still: tries for a lock folder whose holder, in this process too, touches it by the clock of yesterday; all
  *   stands still for 3 s just before the touch that comes next; says whether it was taken
  * - crowd <count> <file>: once there is such a file, tries for so many locks at nearly the same time, their files
@@ -40,6 +40,8 @@ if (job === 'count') {
   console.log(JSON.stringify({ taken, child: child.pid }))
   setInterval(() => {}, 1000)
 } else if (job === 'block') {
+  // The first time of a folder is the next full second: at the beginning of one that is furthest away.
+  await until('a second begins', 30_000, () => Date.now() % 1000 < 50)
   console.log(JSON.stringify({ taken: await lock.tryLock() }))
   const [goOn = '', unlock] = rest
   const never = new Int32Array(new SharedArrayBuffer(4))
@@ -53,7 +55,8 @@ if (job === 'count') {
   if (unlock) await lock.unlock()
   else await until('how it stands is known', 30_000, () => lock.lost.aborted || lock.sure)
   await new Promise(resolve => setTimeout(resolve, 1000))
-  console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs }))
+  const again = unlock && (await lock.tryLock())
+  console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs, again }))
   await lock.close()
 } else if (job === 'crowd') {
   const [count, begin = ''] = rest
