@@ -85,13 +85,19 @@ export class Poller {
     this.#begun = false
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     const watchdog = new Watchdog(clock)
+    let adjustedTo: readonly SessionRecord[] | undefined
+    let started = 0
     while (!signal.aborted) {
       const restMs = Math.floor(this.#sessionPollers.size / sessionsPerMs)
       if (restMs > 0) await clock.sleep(restMs, signal)
       this.#nudge = new AbortController()
       for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
       try {
-        this.#adjust(await sessions.list(), run)
+        const records = await sessions.list()
+        // Of thousands the list stays the same array until one of them changes; a loop may have ended by itself.
+        if (records !== adjustedTo || this.#sessionPollers.size !== started) this.#adjust(records, run)
+        adjustedTo = records
+        started = this.#sessionPollers.size
         this.#begun = true
       } catch (error) {
         log.error('session files cannot be read', { error })
