@@ -58,7 +58,7 @@ export class Waits {
       const timer = setTimeout(end, ms)
       signal.addEventListener('abort', end, { once: true })
       this.#waiting.set(key, waits.add(wait))
-      if (!this.#watching) void this.#watch()
+      if (!this.#watching) void this.#watch(seen)
     })
   }
 
@@ -73,10 +73,10 @@ export class Waits {
     for (const waits of this.#waiting.values()) for (const { end } of waits) end()
   }
 
-  async #watch(): Promise<void> {
+  /** @param seen by the first who waits: what came since is told too */
+  async #watch(seen: number): Promise<void> {
     this.#watching = true
     try {
-      let seen = this.#store.lastId()
       while (this.#waiting.size > 0) {
         this.#over = new AbortController()
         await this.#store.waitForChange(this.#over.signal, lookEveryMs, seen)

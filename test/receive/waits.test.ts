@@ -38,6 +38,24 @@ test('a message wakes those who read its session or all, and of several that cla
   expect(t.woken.sort()).toEqual(['all, first', 'plain', 'plain', 'same'])
 })
 
+test('a message that comes while a wait begins wakes it', async () => {
+  await using t = await openStore()
+  let looks = 0
+  const look = () => {
+    const last = t.store.lastId()
+    if (++looks === 1) say(t, 'shop', 'just now')
+    return last
+  }
+  const store = new Proxy(t.store, {
+    get(target, name) {
+      const member = name === 'lastId' ? look : Reflect.get(target, name)
+      return typeof member === 'function' ? member.bind(target) : member
+    },
+  })
+  await new Waits(store).wait(new AbortController().signal, 10 * minute, 0, {})
+  expect(looks).toBeGreaterThan(0)
+})
+
 test('of calls for many sessions those of the ones with messages are woken; of more messages than are looked at, all', async () => {
   await using t = await watching()
   const waits = Array.from({ length: 300 }, (_, i) => t.start(`s${i}`, { session: `s${i}` }))
