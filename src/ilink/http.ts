@@ -6,6 +6,7 @@ import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
 import { afterAwake } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
+import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
 import { quoteLongIntegers } from './lossless.ts'
@@ -148,11 +149,9 @@ const errorLimitBytes = 64 * 1024
 export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   const { signal, slots } = request
   using _slot = await slots?.take(signal)
-  // Not AbortSignal.any: a poll's caller signal lives for days, and each request must leave nothing on it.
-  const ended = new AbortController()
-  const follow = () => ended.abort(signal?.reason)
   if (signal?.aborted) throw signal.reason
-  signal?.addEventListener('abort', follow, { once: true })
+  const ended = new AbortController()
+  const leave = signal && following(signal, ended)
   const late = new DOMException('The deadline passed', 'TimeoutError')
   let timer: ReturnType<typeof afterAwake> | undefined
   const within = (ms: number) => {
@@ -189,7 +188,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
     throw networkError(error)
   } finally {
     clearInterval(timer)
-    signal?.removeEventListener('abort', follow)
+    leave?.()
   }
 }
 

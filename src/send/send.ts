@@ -44,7 +44,9 @@ const patienceMs = 30_000
 const lookEveryMs = 100
 /** When it may be over. */
 const retryAfterS = 5
-/** A call tells this often that it is still at it. */
+/** A call that takes longer shows that the bot is typing; one that asks for it does at once. */
+const quietMs = 700
+/** It tells this often that it is still at it. */
 const renewEveryMs = 60_000
 
 export class Sender {
@@ -187,7 +189,6 @@ export class Sender {
     const isFirst = !worker.lines.isBusy(session, to)
     const line = worker.lines.line(session, to)
     const over = new AbortController()
-    let typed: (() => Promise<void>) | undefined
     try {
       const [text] = pieces
       // A plain text is on its way with the commit that notes it.
@@ -205,12 +206,12 @@ export class Sender {
         const texts = pieces.length - files.length
         throw closedError(enqueued.verdict, { count: pieces.length, texts }, sandboxed)
       }
-      typed = this.#typing(draft, token)
-      void this.#renewed(enqueued.entry, over.signal)
-      await worker.lines.turn(line.ahead, rules.patienceMs, caller.signal).catch(async (error: unknown) => {
-        await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
-        throw error
-      })
+      this.#meanwhile(draft, enqueued.entry, token, over.signal)
+      if (!isFirst)
+        await worker.lines.turn(line.ahead, rules.patienceMs, caller.signal).catch(async (error: unknown) => {
+          await store.outbox.end(enqueued.entry.id, reasonOf(error as SvcError))
+          throw error
+        })
       const own = {
         ...{ entry: enqueued.entry, bot, pieces, caller },
         ...(enqueued.begun && first && { first: { begun: enqueued.begun, letter: first } }),
@@ -220,8 +221,8 @@ export class Sender {
       return this.#result(ended)
     } finally {
       line.leave()
-      over.abort()
-      this.#finish(typed)
+      // Without a reason each abort makes an exception, with a stack.
+      over.abort('over')
     }
   }
 
@@ -241,15 +242,15 @@ export class Sender {
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
     if (verdict !== 'behind' && verdict.go !== 'no') {
-      const typed = this.#typing(draft, worker.attempts.terms(draft.session, draft.request.to).token)
       const left = new AbortController()
+      const { token } = worker.attempts.terms(draft.session, draft.request.to)
+      this.#meanwhile(draft, entry, token, left.signal)
       const abort = Promise.withResolvers<'left'>()
       const leave = () => abort.resolve('left')
       caller.signal.addEventListener('abort', leave, { signal: left.signal })
       if (caller.signal.aborted) leave()
-      const watched = await Promise.race([worker.watch(entry.id, lane, caller.progress), abort.promise])
-      left.abort()
-      this.#finish(typed)
+      const watching = worker.watch(entry.id, lane, caller.progress)
+      const watched = await Promise.race([watching, abort.promise]).finally(() => left.abort('over'))
       if (watched === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
       last = watched === 'left' ? undefined : watched
     }
@@ -278,17 +279,26 @@ export class Sender {
     return this.#result(ended?.entry ?? entry)
   }
 
-  #typing({ session, bot, request }: Draft, token: string | undefined): () => Promise<void> {
+  /** While a call takes long the bot is typing, and the entry says that it still runs. */
+  #meanwhile(
+    { session, bot, request }: Draft,
+    entry: Entry,
+    token: string | undefined,
+    over: AbortSignal,
+  ): void {
     const { account, api } = this.#ports.upstream
     const { judge } = this.#ports
-    return showTyping(
-      { api, ...this.#runtime },
-      account(bot),
-      request.to,
-      token,
-      () => judge.doubt(session, bot),
-      request.typing,
-    )
+    const doubt = () => judge.doubt(session, bot)
+    const shown = async () => {
+      // Most calls are over by then.
+      if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
+      if (over.aborted) return
+      void this.#renewed(entry, over)
+      if (request.typing !== false)
+        await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
+    }
+    const showing: Promise<void> = shown().finally(() => this.#running.delete(showing))
+    this.#running.add(showing)
   }
 
   /** That the bot is typing, and no message. */
@@ -300,13 +310,6 @@ export class Sender {
     await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
     const count = countNow(context, store.outbox.counters(session, to).get(to), this.#runtime.clock.now())
     return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count) }
-  }
-
-  #finish(typed: (() => Promise<void>) | undefined): void {
-    if (!typed) return
-    const ending = typed()
-    this.#running.add(ending)
-    void ending.finally(() => this.#running.delete(ending))
   }
 
   /** Says now and then that the call still runs: an upload may take long. */

@@ -7,42 +7,34 @@ import type { Log } from '../platform/log.ts'
 
 /** The indicator fades by itself after a few seconds (protocol notes 2.7). */
 const repeatMs = 4500
-/** Work shorter than this shows no indicator, unless it is asked for. */
-const quietMs = 700
 /** Past the end of the work, nothing waits longer than this for upstream. */
 const lastWordMs = 1500
 
 /**
- * Shows "typing" to `user` from `quietMs` on until the returned function is called; that one resolves when the
- * indicator is taken back, and never rejects.
+ * Shows "typing" to `user` until the work is over; resolves when the indicator is taken back, and never rejects.
  *
  * The ticket is fetched per use: a cached one may be stale, and then the cancel is lost and the indicator sticks.
  *
  * @param onRefused called when WeChat refuses the token
- * @param wanted true: at once; false: not at all
  */
-export function showTyping(
+export async function showTyping(
   ports: { api: Api; clock: Clock; log: Log },
   account: Account,
   user: string,
   contextToken: string | undefined,
   onRefused: () => Promise<unknown>,
-  wanted: boolean | undefined,
-): () => Promise<void> {
-  if (wanted === false) return async () => {}
+  over: AbortSignal,
+): Promise<void> {
   const { api, clock, log } = ports
-  const stop = new AbortController()
   /** Ends requests under way. */
   const cut = new AbortController()
   const run = async () => {
-    if (!wanted) await clock.sleep(quietMs, stop.signal)
-    if (stop.signal.aborted) return
     const { typing_ticket: ticket } = await api.getConfig(account, user, contextToken, cut.signal)
-    if (!ticket || stop.signal.aborted) return
+    if (!ticket || over.aborted) return
     try {
-      while (!stop.signal.aborted) {
+      while (!over.aborted) {
         await api.sendTyping(account, { userId: user, ticket, typing: true }, cut.signal)
-        await clock.sleep(repeatMs, stop.signal)
+        await clock.sleep(repeatMs, over)
       }
     } finally {
       // Also after an error: the one before may have shown it.
@@ -53,14 +45,21 @@ export function showTyping(
     log.debug('typing not shown', { error })
     if (isILinkError(error, 'expired')) await onRefused()
   })
-  return async () => {
-    stop.abort()
-    const over = new AbortController()
-    await Promise.race([running, clock.sleep(lastWordMs, over.signal)])
-    over.abort()
-    cut.abort()
+  const ended = new AbortController()
+  const late = async () => {
+    await untilAborted(over)
+    await clock.sleep(lastWordMs, ended.signal)
   }
+  await Promise.race([running, late()])
+  ended.abort()
+  cut.abort()
 }
+
+const untilAborted = (signal: AbortSignal): Promise<unknown> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve(undefined)
+    else signal.addEventListener('abort', resolve, { once: true })
+  })
 
 /**
  * Shows "typing" once; it fades by itself.

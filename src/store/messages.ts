@@ -86,13 +86,17 @@ export class Messages {
   readonly #log: Log
   readonly grams: BigramIndex
   #sentChanges = 0
-  /** By folded name, as of that commit of another process. */
-  #keys: { version: number; byName: Map<string, number[]> } | undefined
+  /** By folded name. */
+  readonly #keys: Unchanged<Map<string, number[]>>
+  /** By user, the sessions of their newest messages. */
+  readonly #writtenTo: Unchanged<string[]>
 
   constructor(db: Database, clock: Clock, log: Log) {
     this.#db = db
     this.#clock = clock
     this.#log = log
+    this.#keys = new Unchanged(db)
+    this.#writtenTo = new Unchanged(db)
     this.grams = new BigramIndex(db)
   }
 
@@ -136,6 +140,7 @@ export class Messages {
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
       ${now}, ${hash}, ${text}, ${message.raw})`
     this.grams.added(lastInsertRowid, text)
+    this.#writtenTo.forget(message.from_user)
     // In the same write: who reads the message and answers at once, in any process, spends from the new count, though the
     // file of contexts is written after it.
     const { written_at: at, from_user } = message
@@ -282,28 +287,29 @@ export class Messages {
   }
 
   renameSession(oldName: string, newName: string): void {
-    this.#keys = undefined
+    this.#keys.forget()
+    this.#writtenTo.forget()
     this.#db.run`UPDATE session SET name = ${newName} WHERE name = ${oldName}`
   }
 
   /** Keys of the sessions that have, or had, that name; names are compared as everywhere, without case. */
   sessionKeys(name: string): number[] {
-    const version = Number(this.#db.get`PRAGMA data_version`?.data_version)
-    if (this.#keys?.version !== version) {
-      this.#keys = { version, byName: new Map() }
+    const keys = this.#keys.get('', () => {
+      const byName = new Map<string, number[]>()
       for (const { key, name } of this.#db.all`SELECT key, name FROM session`) {
         const folded = sessionKey(String(name))
-        this.#keys.byName.set(folded, [...(this.#keys.byName.get(folded) ?? []), Number(key)])
+        byName.set(folded, [...(byName.get(folded) ?? []), Number(key)])
       }
-    }
-    return this.#keys.byName.get(sessionKey(name)) ?? []
+      return byName
+    })
+    return keys.get(sessionKey(name)) ?? []
   }
 
   /** The key under which a session's new rows stand. Inside a transaction. */
   keyOf(name: string): number {
     const known = this.knownKey(name)
     if (known !== undefined) return known
-    this.#keys = undefined
+    this.#keys.forget()
     return this.#db.run`INSERT INTO session (name) VALUES (${name})`.lastInsertRowid
   }
 
@@ -314,11 +320,43 @@ export class Messages {
   }
 
   /** The sessions of the newest messages that a user wrote. */
-  writtenTo(peer: string): string[] {
-    const rows = this.#db.all`SELECT DISTINCT name FROM (SELECT session AS key, sent
-      FROM message INDEXED BY message_peer
-      WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
-    return rows.map(row => String(row.name))
+  writtenTo(peer: string): readonly string[] {
+    return this.#writtenTo.get(peer, () => {
+      const rows = this.#db.all`SELECT DISTINCT name FROM (SELECT session AS key, sent
+        FROM message INDEXED BY message_peer
+        WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
+      return rows.map(row => String(row.name))
+    })
+  }
+}
+
+/** Values kept at most. */
+const unchangedKept = 1000
+
+/** What was read of the tables, kept until another process commits anything. What this one writes has to be forgotten. */
+class Unchanged<T> {
+  readonly #db: Database
+  readonly #kept = new Map<string, T>()
+  #version: unknown
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  get(key: string, load: () => T): T {
+    const version = this.#db.get`PRAGMA data_version`?.data_version
+    if (version !== this.#version || this.#kept.size >= unchangedKept) this.#kept.clear()
+    this.#version = version
+    const found = this.#kept.get(key)
+    if (found !== undefined) return found
+    const value = load()
+    this.#kept.set(key, value)
+    return value
+  }
+
+  forget(key?: string): void {
+    if (key === undefined) this.#kept.clear()
+    else this.#kept.delete(key)
   }
 }
 

@@ -235,7 +235,7 @@ export class Store {
   }
 
   /** The sessions of the newest messages that a user wrote. */
-  writtenTo(user: string): string[] {
+  writtenTo(user: string): readonly string[] {
     return this.#guarded(() => this.#messages.writtenTo(user))
   }
 

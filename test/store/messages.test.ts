@@ -293,3 +293,16 @@ test('rows follow a renamed session; a new session of the old name has its own',
     '1',
   ])
 })
+
+test('who wrote to which session is known at once, whichever process stored it', async () => {
+  await using t = await openStore()
+  const from = { from_user: 'u@im.wechat' }
+  expect(t.store.writtenTo('u@im.wechat')).toEqual([])
+  t.store.insertReceived('one', 'b', [message('1', from)])
+  expect(t.store.writtenTo('u@im.wechat')).toEqual(['one'])
+  const other = JSON.stringify(message('2', from))
+  await inOtherProcess(t.path, `const there = await open(); there.insertReceived('two', 'b2', [${other}])`)
+  expect([...t.store.writtenTo('u@im.wechat')].sort()).toEqual(['one', 'two'])
+  t.store.renameSession('one', 'three')
+  expect([...t.store.writtenTo('u@im.wechat')].sort()).toEqual(['three', 'two'])
+})
