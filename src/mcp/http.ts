@@ -8,7 +8,7 @@ import {
   isJsonContentType,
   isLegacyRequest,
   type McpHttpHandler,
-  type ServerContext,
+  type McpServer,
 } from '@modelcontextprotocol/server'
 import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
@@ -20,7 +20,7 @@ import { problemResponse } from '../server/errors.ts'
 import { Waiting } from '../server/http-call.ts'
 import { FailedTries } from '../server/tries.ts'
 import { toSvcError } from '../tools/index.ts'
-import type { McpCall } from './call.ts'
+import type { CallDoor } from './call.ts'
 import type { McpContext, McpShared } from './context.ts'
 import { Exchanges, watched } from './exchange.ts'
 import { Questions } from './questions.ts'
@@ -53,67 +53,104 @@ const maxBodyBytes = 24 * 1024 * 1024
 
 /** @throws Error when the address is open to others and there is no token */
 export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
-  const overSse = options.transport === 'sse'
-  const make = options.server ?? createMcpServer
   const guard = createGuard(options.config)
   const tries = new FailedTries({ log: options.log })
   const waiting = new Waiting()
-  const questions = new Questions()
   const exchanges = new Exchanges()
-  const deliver = (call: McpCall, ctx: ServerContext) => {
+  const servers = serversOf(options, waiting, exchanges)
+  const paths =
+    options.transport === 'sse' ? olderPaths(servers) : streamablePath(options, servers, exchanges)
+  return {
+    async fetch(request, peer) {
+      const refusal = guard.refusal(request, false) ?? waiting.stopped
+      if (refusal) return tries.answer(problemResponse(refusal), peer)
+      peer?.accept()
+      try {
+        return await paths.answer(request, peer?.remoteAddress ?? '')
+      } catch (error) {
+        return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
+      }
+    },
+    beginShutdown: () => waiting.stop(),
+    async close(graceMs) {
+      waiting.stop()
+      await exchanges.settled(graceMs)
+      await paths.close()
+    },
+  }
+}
+
+/** What one transport serves. */
+interface Paths {
+  /** @param caller an address */
+  answer(request: Request, caller: string): Promise<Response>
+  close(): Promise<void>
+}
+
+/** Makes the servers of connections, and of single requests. */
+type Servers = (
+  request: Request | undefined,
+  connection: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
+  deliver?: CallDoor['deliver'],
+) => McpServer
+
+const legacy = { era: 'legacy', lasting: true } as const
+
+function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchanges): Servers {
+  const make = options.server ?? createMcpServer
+  const questions = new Questions()
+  const settled: CallDoor['deliver'] = (call, ctx) => {
     const exchange = exchanges.of(ctx.http?.req)
     if (exchange) exchange.onDelivered(delivered => call.delivery.settle(delivered))
     else call.delivery.settle(false)
   }
-  const serverOf = (
-    request: Request | undefined,
-    { era, lasting, closed }: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
-    to = deliver,
-  ) => {
-    const structured = options.structured || asksForStructure(request?.url)
-    return make(
-      { ...options, structured, local: false, era, lasting, closed },
-      { local: false, era, waiting, questions, deliver: to },
+  return (request, { era, lasting, closed }, deliver = settled) =>
+    make(
+      {
+        ...{ ...options, local: false, era, lasting, closed },
+        structured: options.structured || asksForStructure(request?.url),
+      },
+      { local: false, era, waiting, questions, deliver },
     )
-  }
-  const legacy = { era: 'legacy', lasting: true } as const
+}
+
+/** Serves requests that stand for themselves: the modern era, and plain calls of the legacy one without a session. */
+const stateless = (
+  { changes, log }: McpHttpOptions,
+  servers: Servers,
+  responseMode: 'auto' | 'sse',
+): McpHttpHandler =>
+  createMcpHandler(
+    ({ era, requestInfo: request }) =>
+      servers(request, { era, lasting: false, closed: request?.signal ?? new AbortController().signal }),
+    {
+      responseMode,
+      maxRequestBodySize: maxBodyBytes,
+      onerror: error => log.debug('mcp', { error }),
+      bus: {
+        publish() {},
+        subscribe: listener =>
+          changes.subscribe(change =>
+            listener(
+              change.kind === 'updated'
+                ? { kind: 'resource_updated', uri: change.uri }
+                : { kind: 'resources_list_changed' },
+            ),
+          ),
+      },
+    },
+  )
+
+/** Streamable HTTP at /mcp, for both eras. */
+function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
   const sessions = new Sessions({
-    server: (closed, request) => serverOf(request, { ...legacy, closed }),
+    server: (closed, request) => servers(request, { ...legacy, closed }),
     ...{ exchanges, idleMs: options.idleMs },
   })
-  const sse = new SseSessions(
-    (closed, request, delivered) =>
-      serverOf(request, { ...legacy, closed }, (call, ctx) => delivered(ctx.mcpReq.id, call)),
-    '/messages',
-  )
-  const stateless = (responseMode: 'auto' | 'sse'): McpHttpHandler =>
-    createMcpHandler(
-      ({ era, requestInfo: request }) => {
-        const closed = request?.signal ?? neverAborts()
-        return serverOf(request, { era, lasting: false, closed })
-      },
-      {
-        responseMode,
-        maxRequestBodySize: maxBodyBytes,
-        onerror: error => options.log.debug('mcp', { error }),
-        bus: {
-          publish() {},
-          subscribe: listener =>
-            options.changes.subscribe(change =>
-              listener(
-                change.kind === 'updated'
-                  ? { kind: 'resource_updated', uri: change.uri }
-                  : { kind: 'resources_list_changed' },
-              ),
-            ),
-        },
-      },
-    )
-  const plain = stateless('auto')
+  const plain = stateless(options, servers, 'auto')
   // A call may wait for minutes: its stream begins at once and shows life, else something on the way cuts it.
-  const streaming = stateless('sse')
+  const streaming = stateless(options, servers, 'sse')
 
-  /** A request that stands for itself: the modern era, and plain calls of the legacy one without a session. */
   async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
     const method = (parsedBody as { method?: unknown } | undefined)?.method
     // Nobody waits for the end of a subscription.
@@ -128,79 +165,62 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
     })
   }
 
-  async function streamable(request: Request, caller: string): Promise<Response> {
-    const id = request.headers.get('mcp-session-id')
-    if (request.method !== 'POST') {
-      if (id === null) return alone(request)
-      return (await sessions.serve(id, request)) ?? rpcError(404, -32001, 'Session not found')
-    }
-    const body = await readJson(request)
-    if (body instanceof Response) return body
-    if (!(await isLegacyRequest(request, body.value))) return alone(request, body.value)
-    if (id !== null) {
-      return (await sessions.serve(id, request, body.value)) ?? rpcError(404, -32001, 'Session not found')
-    }
-    if (!isInitializeRequest(body.value)) return alone(request, body.value)
-    return (
-      (await sessions.open(request, body.value, caller)) ??
-      rpcError(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
-        'retry-after': '60',
-      })
-    )
+  return {
+    async answer(request, caller) {
+      if (new URL(request.url).pathname !== '/mcp') throw elsewhere('/mcp')
+      const id = request.headers.get('mcp-session-id')
+      const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
+      if (posted instanceof Response) return posted
+      const { value } = posted
+      const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
+      if (isAlone) return alone(request, value)
+      if (id !== null) return (await sessions.serve(id, request, value)) ?? noSession()
+      if (!isInitializeRequest(value)) return alone(request, value)
+      const tooMany = 'This caller has too many sessions open; end some with DELETE'
+      const opened = await sessions.open(request, value, caller)
+      return opened ?? rpcError(503, -32000, tooMany, { 'retry-after': '60' })
+    },
+    async close() {
+      await Promise.all([plain.close(), streaming.close(), sessions.close()])
+    },
   }
+}
 
+/** The transport of 2024: /sse opens a stream, and what is posted to /messages is answered there. */
+function olderPaths(servers: Servers): Paths {
+  const sse = new SseSessions(
+    (closed, request, delivered) =>
+      servers(request, { ...legacy, closed }, (call, ctx) => delivered(ctx.mcpReq.id, call)),
+    '/messages',
+  )
   async function posted(request: Request): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)
     if (body instanceof Response) return body
     const taken = sse.take(id, body.value, request)
     if (taken === undefined) return rpcError(400, -32600, 'The body is no JSON-RPC message')
-    return taken ? new Response('Accepted', { status: 202 }) : rpcError(404, -32001, 'Session not found')
+    return taken ? new Response('Accepted', { status: 202 }) : noSession()
   }
-
-  async function routed(request: Request, caller: string): Promise<Response> {
-    const { pathname } = new URL(request.url)
-    if (!overSse && pathname === '/mcp') return streamable(request, caller)
-    if (overSse && pathname === '/sse') {
-      if (request.method !== 'GET') return rpcError(405, -32000, 'Method not allowed', { allow: 'GET' })
-      return (
-        (await sse.open(request, caller)) ?? rpcError(503, -32000, 'This caller has too many streams open')
-      )
-    }
-    if (overSse && pathname === '/messages') {
-      if (request.method !== 'POST') return rpcError(405, -32000, 'Method not allowed', { allow: 'POST' })
-      return posted(request)
-    }
-    throw new SvcError('not_found', 'Nothing is served at this path', {
-      hint: `MCP is at ${overSse ? '/sse' : '/mcp'}.`,
-    })
-  }
-
   return {
-    async fetch(request, peer) {
-      const refusal = guard.refusal(request, false) ?? waiting.stopped
-      if (refusal) return tries.answer(problemResponse(refusal), peer)
-      peer?.accept()
-      try {
-        return await routed(request, peer?.remoteAddress ?? '')
-      } catch (error) {
-        return problemResponse(toSvcError(error, options.log, { signal: request.signal }))
-      }
+    async answer(request, caller) {
+      const { pathname } = new URL(request.url)
+      const allow = { '/sse': 'GET', '/messages': 'POST' }[pathname]
+      if (allow === undefined) throw elsewhere('/sse')
+      if (request.method !== allow) return rpcError(405, -32000, 'Method not allowed', { allow })
+      if (allow === 'POST') return posted(request)
+      const opened = await sse.open(request, caller)
+      return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
     },
-    beginShutdown: () => waiting.stop(),
-    async close(graceMs) {
-      waiting.stop()
-      await exchanges.settled(graceMs)
-      await Promise.all([plain.close(), streaming.close(), sessions.close(), sse.close()])
-    },
+    close: () => sse.close(),
   }
 }
+
+const elsewhere = (path: string) =>
+  new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })
 
 /** `/mcp?structured=1`: for this connection, where the service does not do it for all. */
 const asksForStructure = (url: string | undefined) =>
   url !== undefined && new URL(url).searchParams.get('structured') === '1'
-
-const neverAborts = () => new AbortController().signal
 
 async function readJson(request: Request): Promise<{ value: unknown } | Response> {
   if (!isJsonContentType(request.headers.get('content-type')))
@@ -213,6 +233,8 @@ async function readJson(request: Request): Promise<{ value: unknown } | Response
     return rpcError(400, -32700, 'The body is not valid JSON')
   }
 }
+
+const noSession = () => rpcError(404, -32001, 'Session not found')
 
 const rpcError = (status: number, code: number, message: string, headers: Record<string, string> = {}) =>
   Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status, headers })
