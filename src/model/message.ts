@@ -76,7 +76,7 @@ export const Message = Type.Object(
     ref_msg: optional(QuotedMessage),
     group_id: optional(Type.String()),
     reason: optional(text('Of a sent message that was refused, or is in doubt: why.')),
-    reason_code: optional(text('The error code of the reason; not_found when it was cancelled.')),
+    reason_code: optional(text('The error code of the reason; cancelled when it was taken back.')),
     sent_with: optional(
       text(
         'Of a queued text that went out joined to another one: the message_id of that one, which shows the whole text.',

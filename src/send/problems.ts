@@ -114,11 +114,12 @@ export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndR
 export const errorOf = ({ code, detail, field, hint, next, retry_after }: EndReason): SvcError =>
   new SvcError(code as ErrorCode, detail, { ...{ field, hint, next }, retryAfter: retry_after })
 
-/** Somebody took it back: no error of the send. */
-export const cancelled: EndReason = { code: 'not_found', detail: 'cancelled' }
+/** Somebody took it back: no error of the send, and so no code of the catalogue. */
+export const cancelled: EndReason = { code: 'cancelled', detail: 'cancelled' }
 
+/** Rows of version 0.1 say so by `not_found`. */
 export const wasCancelled = ({ code, detail }: EndReason): boolean =>
-  code === cancelled.code && detail === cancelled.detail
+  code === cancelled.code || (code === 'not_found' && detail === cancelled.detail)
 
 /** The call with this key was queued and then taken back. */
 export const cancelledBefore = () =>

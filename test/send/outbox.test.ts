@@ -4,6 +4,8 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Message, OutboxEntry, type SendResult } from '../../src/model/message.ts'
+import { partOf } from '../../src/send/result.ts'
+import type { EndReason, EntryPart } from '../../src/store/store.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -489,11 +491,19 @@ describe('the end of waiting', () => {
     await write(t)
     await nothingWaits(t)
     expect(await seen(t)).toEqual(['yes'])
-    expect((await sent(t)).map(({ status, reason }) => [status, reason])).toEqual([
+    expect((await sent(t)).map(({ status, reason_code }) => [status, reason_code])).toEqual([
       ['refused', 'cancelled'],
       ['refused', 'cancelled'],
       ['accepted', undefined],
     ])
+  })
+
+  test('a part that an older version cancelled is told so too, and one that was not found is an error', () => {
+    const part = { kind: 'text', status: 'refused', message_id: undefined } as const
+    const shown = (error: EndReason) => partOf({ ...part, error } as EntryPart)
+    expect(shown({ code: 'not_found', detail: 'cancelled' })).toMatchObject({ reason: 'cancelled' })
+    expect(shown({ code: 'not_found', detail: 'cancelled' })).not.toHaveProperty('error')
+    expect(shown({ code: 'not_found', detail: 'no upload' }).error).toMatchObject({ code: 'not_found' })
   })
 
   test('cancelled while the first of it is on its way: the rest is not sent', async () => {

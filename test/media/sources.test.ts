@@ -1,0 +1,483 @@
+/** Where media to send may come from: paths, uploads, data and URLs. */
+import { describe, expect, test } from 'bun:test'
+import { createHash, randomBytes } from 'node:crypto'
+import {
+  copyFile,
+  link,
+  mkdir,
+  mkdtemp,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { directCall } from '../../src/model/call.ts'
+import type { SvcError } from '../../src/model/error.ts'
+import type { MediaContent } from '../../src/model/message.ts'
+import { testClock } from '../support/clock.ts'
+import { failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { remote, seen, send, streamOf, used, withTalk } from '../support/talk.ts'
+
+const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
+
+describe('path', () => {
+  test('what lies outside the media root is forbidden for a remote caller, by whatever way', async () => {
+    await using t = await withTalk()
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await writeFile(join(outside, 'secret.txt'), 'secret')
+      await symlink(join(outside, 'secret.txt'), join(t.mediaRoot, 'in', 'link'))
+      await symlink(outside, join(t.mediaRoot, 'in', 'folder'))
+      const paths = ['../default/token.json', 'in/../../default/token.json', join(outside, 'secret.txt')]
+      for (const path of [...paths, '/etc/hostname', 'in/link', 'in/folder/secret.txt', 'in/a\0b']) {
+        expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'forbidden' })
+      }
+      expect(t.requests('getuploadurl')).toBe(0)
+      // The local user may name any file.
+      expect(
+        (await send(t, { kind: 'file', path: join(outside, 'secret.txt') }, { local: true })).success,
+      ).toBe(true)
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test("svc's own files go to nobody, whoever asks and by whatever way; what lies in the media root does", async () => {
+    const kind = 'file'
+    await using t = await withTalk()
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await writeFile(join(t.dir, 'api_token'), 'secret')
+      await symlink(join(t.dir, 'default', 'token.json'), join(outside, 'link'))
+      await symlink(join(t.dir, 'default', 'token.json'), join(t.mediaRoot, 'in', 'link'))
+      await symlink(t.dir, join(outside, 'folder'))
+      const own = ['default/token.json', 'default/contexts.json', 'messages.db', 'api_token', '.poll.lock']
+      const ways = [
+        ...own.map(name => join(t.dir, name)),
+        ...[join(outside, 'link'), join(outside, 'folder', 'api_token'), join(t.mediaRoot, 'in', 'link')],
+        ...[relative(process.cwd(), join(t.dir, 'api_token')), `/proc/self/root${t.dir}/api_token`],
+        // What is not there is not told from what is.
+        join(t.dir, 'none'),
+      ]
+      for (const path of ways) {
+        expect(await failure(send(t, { kind, path }, { local: true }))).toMatchObject({
+          code: 'forbidden',
+        })
+      }
+      expect(t.requests('getuploadurl')).toBe(0)
+      await writeFile(join(t.mediaRoot, 'in', 'mine'), 'mine')
+      for (const path of [join(t.mediaRoot, 'in', 'mine'), join(outside, 'folder', 'media', 'in', 'mine')])
+        expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async () => {
+    await using t = await withTalk()
+    const path = join(t.mediaRoot, 'in', 'hard')
+    await link(join(t.dir, 'default', 'token.json'), path)
+    expect(await failure(send(t, { kind: 'file', path: 'in/hard' }))).toMatchObject({ code: 'forbidden' })
+    expect(t.requests('getuploadurl')).toBe(0)
+    await copyFile(path, `${path}.copy`)
+    expect((await send(t, { kind: 'file', path: 'in/hard.copy' })).success).toBe(true)
+  })
+
+  test('a media root that holds the data directory does not open it', async () => {
+    const root = await realpath(await mkdtemp(join(tmpdir(), 'svc-root-')))
+    try {
+      await using t = await withGateway({ dir: join(root, 'data'), config: { mediaRoot: root } })
+      await t.sandbox.say('hi')
+      const { user_id } = t.bots.get('default')!
+      await t.until('context', async () => (await t.other.contexts.users('default')).get(user_id)?.token)
+      await writeFile(join(root, 'mine'), 'mine')
+      for (const call of [remote, { local: true }]) {
+        for (const path of ['default/token.json', 'messages.db'])
+          expect(
+            await failure(send(t, { kind: 'file', path: join(root, 'data', path) }, call)),
+          ).toMatchObject({
+            code: 'forbidden',
+          })
+        expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({
+          success: true,
+        })
+      }
+    } finally {
+      await rm(root, { recursive: true })
+    }
+  })
+
+  test('a link swapped in again and again never leads outside', async () => {
+    await using t = await withTalk({ sessions: ['default'] })
+    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
+    try {
+      await mkdir(join(t.mediaRoot, 'good'))
+      await writeFile(join(t.mediaRoot, 'good', 'f'), 'inside')
+      await writeFile(join(outside, 'f'), 'SECRET')
+      const here = join(t.mediaRoot, 'turn')
+      let going = true
+      const swap = (async () => {
+        for (let i = 0; going; i++) {
+          const next = join(t.mediaRoot, `next${i}`)
+          await symlink(i % 2 ? outside : join(t.mediaRoot, 'good'), next)
+          await rename(next, here)
+        }
+      })()
+      const said = new Set<string>()
+      for (let i = 0; i < 60; i++) {
+        // The session is not connected to anybody of that name: only bringing the file home is of interest.
+        await send(t, { kind: 'file', path: 'turn/f' }).catch(error => said.add(error.code))
+      }
+      going = false
+      await swap
+      for (const message of await t.sandbox.messages({ from: 'bot' })) {
+        const bytes = await t.sandbox.mediaBytes(message.items[0]!.media_id!)
+        expect(new TextDecoder().decode(bytes)).toBe('inside')
+      }
+      for (const code of said) expect(['forbidden', 'invalid_arguments', 'quota_exhausted']).toContain(code)
+    } finally {
+      await rm(outside, { recursive: true })
+    }
+  })
+
+  test('folders, pipes, devices, missing and empty files are refused at once', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    Bun.spawnSync(['mkfifo', join(t.mediaRoot, 'in', 'pipe')])
+    await writeFile(join(t.mediaRoot, 'in', 'empty'), '')
+    await writeFile(join(t.mediaRoot, 'in', 'large'), Buffer.alloc(1001))
+    using watch = stopwatch()
+    for (const path of ['in', 'in/pipe', 'in/none', 'in/empty', 'in/empty/x', '.', '']) {
+      expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'invalid_arguments' })
+    }
+    for (const path of ['/dev/zero', '/dev/stdin', '/proc/self/mem', join(t.mediaRoot, 'in', 'pipe')]) {
+      expect(await failure(send(t, { kind: 'file', path }, { local: true }))).toMatchObject({
+        code: 'invalid_arguments',
+      })
+    }
+    expect(await failure(send(t, { kind: 'file', path: 'in/large' }))).toMatchObject({
+      code: 'payload_too_large',
+    })
+    expect(watch.ms).toBeLessThan(8000)
+    expect(await used(t)).toBe(0)
+  })
+
+  test('a media root that is gone while svc runs is said to be so, wherever it is named', async () => {
+    await using t = await withTalk()
+    await rm(t.mediaRoot, { recursive: true })
+    await t.sandbox.media('image', randomBytes(100))
+    const received = await t.until('received', async () => {
+      const { messages } = await t.gateway.history.page({ msg_type: 'IMAGE', limit: 1, offset: 0 })
+      return messages[0]
+    })
+    const failures = [
+      send(t, { kind: 'file', path: 'f' }),
+      send(t, { kind: 'file', data: 'eA==' }),
+      t.gateway.media.download(
+        { message_id: received.message_id, item: 0, save_dir: 'new' },
+        directCall({ local: false }),
+      ),
+    ].map(failure)
+    for (const failed of failures) expect(await failed).toMatchObject({ code: 'store_unavailable' })
+  })
+
+  test('a file that changes between the look and the upload is not sent as something else', async () => {
+    const clock = testClock()
+    await using sandbox = await withSandbox({ clock })
+    await using t = await withTalk({ sandbox })
+    const path = join(t.mediaRoot, 'in', 'f')
+    /** Upstream says where to only when the file has changed. */
+    const sendWhile = async (change: () => Promise<unknown>) => {
+      await t.sandbox.fail('getuploadurl', 'slow', { delay_ms: 60_000 })
+      const asked = t.requests('getuploadurl')
+      let over = false
+      const sending = send(t, { kind: 'file', path: 'in/f' })
+        .catch(error => error)
+        .finally(() => {
+          over = true
+        })
+      await t.until('asked', () => t.requests('getuploadurl') > asked)
+      await change()
+      await t.until('answered', () => {
+        clock.advance(60_000)
+        return over
+      })
+      return sending
+    }
+    for (const change of [
+      () => writeFile(path, Buffer.alloc(5000, 2)),
+      () => truncate(path, 100),
+      async () => {
+        await truncate(path, 0)
+        await writeFile(path, Buffer.alloc(5000, 3))
+      },
+      // As a backup is put back.
+      async () => {
+        await writeFile(path, Buffer.alloc(5000, 4))
+        await utimes(path, 1, 1)
+      },
+    ]) {
+      await writeFile(path, Buffer.alloc(5000, 1))
+      await utimes(path, 1, 1)
+      expect(await sendWhile(change)).toMatchObject({
+        code: 'invalid_arguments',
+        field: expect.stringMatching(/^media/),
+      })
+    }
+    // Another file under the old name is another file: the first one goes out.
+    await writeFile(path, Buffer.alloc(5000, 1))
+    const result = await sendWhile(async () => {
+      await writeFile(`${path}2`, 'other')
+      await rename(`${path}2`, path)
+    })
+    expect(result.success).toBe(true)
+    expect(md5((await seen(t)).bytes)).toBe(md5(Buffer.alloc(5000, 1)))
+    expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
+    expect(await used(t)).toBe(1)
+  })
+})
+
+describe('upload_id, data, url', () => {
+  test('an upload is sent any number of times, until its day is over', async () => {
+    await using t = await withTalk()
+    const bytes = randomBytes(70_000)
+    const upload = await t.gateway.media.accept(
+      { body: streamOf(bytes), file_name: '../报告 2026.pdf', digest: 'sha256' },
+      new AbortController().signal,
+    )
+    expect(upload).toMatchObject({
+      size: 70_000,
+      sha256: createHash('sha256').update(bytes).digest('hex'),
+    })
+    expect(upload.expires_at - t.clock.now()).toBeGreaterThan(23.9 * 60 * 60_000)
+    for (let i = 0; i < 2; i++) {
+      await send(t, { kind: 'file', upload_id: upload.upload_id })
+      const item = await seen(t)
+      expect(item.file_name).toBe('报告 2026.pdf')
+      expect(md5(item.bytes)).toBe(md5(bytes))
+    }
+    t.clock.advance(24 * 60 * 60_000)
+    await t.sandbox.advance(24 * 60 * 60_000)
+    await t.sandbox.say('again')
+    await t.until('open', async () => (await used(t)) === 0)
+    expect(await failure(send(t, { kind: 'file', upload_id: upload.upload_id }))).toMatchObject({
+      code: 'not_found',
+    })
+  })
+
+  test('so many uploads wait, those of other processes too; those that were sent make room', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    const { signal } = new AbortController()
+    const accept = (size = 10) => t.gateway.media.accept({ body: streamOf(randomBytes(size)), size }, signal)
+    const { upload_id } = await accept()
+    const folder = join(t.mediaRoot, 'uploads')
+    for (let i = 0; i < 999; i++) await writeFile(join(folder, crypto.randomUUID()), 'x')
+    t.clock.advance(2000)
+    let read = false
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull() {
+          read = true
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    const refused = (await failure(t.gateway.media.accept({ body, size: 10 }, signal))) as SvcError
+    expect(refused).toMatchObject({ code: 'rate_limited' })
+    expect(refused.retryAfter).toBeWithin(10, 24 * 60 * 60 + 1)
+    expect([read, (await readdir(folder)).length]).toEqual([false, 1001])
+
+    await send(t, { kind: 'file', upload_id })
+    const next = await accept()
+    // The one that was sent has gone.
+    expect(await failure(send(t, { kind: 'file', upload_id }))).toMatchObject({ code: 'not_found' })
+    expect(await failure(accept())).toMatchObject({ code: 'rate_limited' })
+    expect((await send(t, { kind: 'file', upload_id: next.upload_id })).success).toBe(true)
+  })
+
+  test('all uploads that wait are at most four times as large as the largest allowed, while they come too', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 100_000 } })
+    const { signal } = new AbortController()
+    const all = await Promise.allSettled(
+      Array.from({ length: 40 }, () =>
+        t.gateway.media.accept({ body: streamOf(randomBytes(30_000)), size: 30_000 }, signal),
+      ),
+    )
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(13)
+    for (const one of all)
+      if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'rate_limited' })
+    // One that breaks off leaves its room to others, and one that does not say its size is as large as is allowed.
+    expect(await failure(t.gateway.media.accept({ body: streamOf(randomBytes(10)) }, signal))).toMatchObject({
+      code: 'rate_limited',
+    })
+    for (let i = 0; i < 3; i++)
+      expect(
+        await failure(t.gateway.media.accept({ body: streamOf(new Uint8Array()), size: 10_000 }, signal)),
+      ).toMatchObject({ code: 'invalid_arguments' })
+    await t.gateway.media.accept({ body: streamOf(randomBytes(10_000)), size: 10_000 }, signal)
+  })
+
+  test('where the disk would keep too little for messages, no file is taken, and messages go on', async () => {
+    await using t = await withTalk({ config: { keepFreeBytes: Number.MAX_SAFE_INTEGER } })
+    const { signal } = new AbortController()
+    const refused = { code: 'store_unavailable' }
+    expect(await t.gateway.health()).toMatchObject({ status: 'degraded', disk: 'low', store: 'ok' })
+    const body = streamOf(randomBytes(10))
+    expect(await failure(t.gateway.media.accept({ body }, signal))).toMatchObject(refused)
+    const data = randomBytes(10).toString('base64')
+    expect(await failure(send(t, { kind: 'file', data }))).toMatchObject(refused)
+    await t.sandbox.media('file', new Blob(['theirs']), { name: 'theirs.txt' })
+    const { message_id } = (await t.receive(2))[1]!
+    expect(await failure(t.gateway.media.download({ message_id, item: 0 }, directCall()))).toMatchObject(
+      refused,
+    )
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+    expect((await t.send({ text: 'still here' })).success).toBe(true)
+  })
+
+  test('unknown and path-like ids, and damaged uploads, are not_found', async () => {
+    await using t = await withTalk()
+    const { upload_id } = await t.gateway.media.accept(
+      { body: streamOf(randomBytes(10)) },
+      new AbortController().signal,
+    )
+    await writeFile(join(t.mediaRoot, 'uploads', `${upload_id}.json`), '{"size":')
+    const ids = [
+      upload_id,
+      crypto.randomUUID(),
+      '../../default/token.json',
+      '',
+      '-'.repeat(36),
+      `${upload_id}/`,
+    ]
+    for (const id of ids) {
+      expect(await failure(send(t, { kind: 'file', upload_id: id }))).toMatchObject({ code: 'not_found' })
+    }
+  })
+
+  test('an upload that is empty, too large or breaks off leaves nothing', async () => {
+    await using t = await withTalk({ config: { maxUploadBytes: 1000 } })
+    const accept = (body: ReadableStream<Uint8Array>, signal = new AbortController().signal) =>
+      t.gateway.media.accept({ body }, signal)
+    expect(await failure(accept(streamOf(new Uint8Array())))).toMatchObject({ code: 'invalid_arguments' })
+    expect(await failure(accept(streamOf(new Uint8Array(1001))))).toMatchObject({ code: 'payload_too_large' })
+    const breaking = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new Uint8Array(10))
+      },
+      pull: controller => controller.error(new Error('gone')),
+    })
+    expect((await failure(accept(breaking))).message).toContain('gone')
+    // A sender who has fallen silent is not waited for once the call is over.
+    const leaving = new AbortController()
+    let cancelled = false
+    const silent = new ReadableStream<Uint8Array>({
+      start: controller => controller.enqueue(new Uint8Array(10)),
+      cancel: () => {
+        cancelled = true
+      },
+    })
+    const accepting = accept(silent, leaving.signal)
+    await t.until('a file', async () => (await readdir(join(t.mediaRoot, 'uploads'))).length === 1)
+    leaving.abort()
+    await failure(accepting)
+    expect(cancelled).toBe(true)
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('base64 in its spellings; what is none, or too much, is refused', async () => {
+    await using t = await withTalk()
+    const bytes = Buffer.from([251, 255, 190, 1, 2])
+    for (const data of [
+      bytes.toString('base64'),
+      bytes.toString('base64url'),
+      `data:image/png;base64,${bytes.toString('base64')}`,
+      ` ${bytes.toString('base64').slice(0, 4)}\n${bytes.toString('base64').slice(4)} `,
+    ]) {
+      await send(t, { kind: 'image', data })
+      expect(Buffer.from((await seen(t)).bytes).equals(bytes)).toBe(true)
+    }
+    // Looked at more than once per character, the last one would take days.
+    const padding = `${'='.repeat(4_000_000)}A`
+    for (const data of ['not base64!', 'AAAAA', 'data:text/plain,hello', '你好', '', '====', padding]) {
+      expect(await failure(send(t, { kind: 'image', data }))).toMatchObject({ code: 'invalid_arguments' })
+    }
+    const large = Buffer.alloc(16 * 1024 * 1024 + 1).toString('base64')
+    expect(await failure(send(t, { kind: 'image', data: large }))).toMatchObject({
+      code: 'payload_too_large',
+    })
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async () => {
+    await using t = await withTalk()
+    using server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response('inside the house'),
+    })
+    for (const url of [
+      `http://127.0.0.1:${server.port}/x`,
+      'http://localhost/x',
+      'http://169.254.169.254/',
+    ]) {
+      expect(await failure(send(t, { kind: 'file', url }))).toMatchObject({ code: 'forbidden' })
+    }
+    for (const url of ['file:///etc/passwd', 'ftp://a/b', 'nonsense']) {
+      expect(await failure(send(t, { kind: 'file', url }))).toMatchObject({ code: 'invalid_arguments' })
+    }
+    const said = await t.sandbox.media('image', randomBytes(500), { name: 'p.png' })
+    await send(t, { kind: 'file', url: `${t.sandbox.url}/phone/media/${said.media_id}` })
+    expect((await seen(t)).size).toBe(500)
+    expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
+  })
+
+  test('exactly one source', async () => {
+    await using t = await withTalk()
+    for (const media of [{ kind: 'file' }, { kind: 'file', path: 'a', data: 'AAAA' }] as MediaContent[]) {
+      expect(await failure(send(t, media))).toMatchObject({ code: 'invalid_arguments' })
+    }
+  })
+})
+
+describe('a send that has to wait', () => {
+  // Never fetched: it would be refused as an address inside the house.
+  const elsewhere: MediaContent = { kind: 'file', url: 'http://127.0.0.1:9/' }
+  const wrong: [media: object, code: string, field?: string][] = [
+    [{ path: 'in/nope.png' }, 'invalid_arguments', 'media[1].path'],
+    [{ path: '/etc/passwd' }, 'forbidden'],
+    [{ upload_id: crypto.randomUUID() }, 'not_found', 'media[1].upload_id'],
+    [{ path: 'in/a.txt', data: 'AAAA' }, 'invalid_arguments', 'media[1]'],
+  ]
+  for (const why of ['rate_limited', 'window_closed']) {
+    test(`${why}: what lies here and can never be sent is told first, the rest is not looked for`, async () => {
+      await using t = await withTalk({
+        config: { pace: { perSecond: 1000, perWindow: 1, windowMs: 300_000 } },
+      })
+      await writeFile(join(t.mediaRoot, 'in', 'a.txt'), 'here')
+      await t.send({ text: 'the one that may go' })
+      // By the clock on the wall alone: a day that passes makes the house be kept, and files of this moment a day old.
+      if (why === 'window_closed') t.clock.step(24.5 * 60 * 60_000)
+      const upload = { body: streamOf(Buffer.from('here')) }
+      const { upload_id } = await t.gateway.media.accept(upload, new AbortController().signal)
+      for (const [media, code, field] of wrong) {
+        const error = await failure(send(t, [elsewhere, { kind: 'file', ...media }]))
+        expect(error).toMatchObject({ code, ...(field && { field }) })
+      }
+      const good: MediaContent[] = [
+        { kind: 'file', path: 'in/a.txt' },
+        { kind: 'file', upload_id },
+      ]
+      expect(await failure(send(t, [elsewhere, ...good]))).toMatchObject({ code: why })
+      expect(t.requests('getuploadurl')).toBe(0)
+    })
+  }
+})
