@@ -47,8 +47,14 @@ export const readable = (sessions: readonly Session[]): Session[] =>
 
 /** Registers every resource and template. Reading moves no position: who reads here takes nothing from recv. */
 export function addResources(server: McpServer, context: McpContext): void {
-  const { gateway } = context
+  addFixed(server, context)
+  addUsers(server, context)
+  addConversations(server, context)
+  addMedia(server, context)
+}
 
+/** Adds what has one address. */
+function addFixed(server: McpServer, { gateway }: McpContext): void {
   server.registerResource(
     'sessions',
     sessionsUri,
@@ -93,7 +99,10 @@ export function addResources(server: McpServer, context: McpContext): void {
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
   )
+}
 
+/** Adds the users of each session. */
+function addUsers(server: McpServer, { gateway }: McpContext): void {
   server.registerResource(
     'users',
     new ResourceTemplate(usersTemplate, {
@@ -118,7 +127,9 @@ export function addResources(server: McpServer, context: McpContext): void {
       return json(uri.href, { session, users: await gateway.accounts.users(session) })
     },
   )
+}
 
+function addConversations(server: McpServer, { gateway }: McpContext): void {
   server.registerResource(
     'conversation',
     new ResourceTemplate(conversationTemplate, {
@@ -146,7 +157,9 @@ export function addResources(server: McpServer, context: McpContext): void {
       return text(uri.href, conversationText(found))
     },
   )
+}
 
+function addMedia(server: McpServer, context: McpContext): void {
   server.registerResource(
     'media',
     new ResourceTemplate(mediaTemplate, { list: undefined }),

@@ -44,51 +44,48 @@ interface Waiting {
 const groupSize = 32
 
 export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }): State {
-  const { lock } = options
   const sessions = new Sessions(options)
   const contexts = new Contexts({ sessions, log: options.log })
   sessions.onNewBot = name => contexts.forget(name)
+  const grouped = inGroups(options.lock, batch => commit({ sessions, contexts }, batch))
+  return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
+}
 
-  /** Under the data lock. */
-  async function commit(batch: BatchCommit): Promise<'moved' | 'gone'> {
-    const { session, cursorFrom, cursorTo } = batch
-    const file = sessions.token(session)
-    if (file?.bot.token !== batch.token) return 'gone'
-    // A try that failed after the rename has moved it already.
-    const { cursor } = file.bot
-    if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-    const contextText = await contexts.merged(session, batch.inbound, batch.now)
-    const moved = { ...file.fields, ...file.bot, cursor: cursorTo }
-    const fields = marked(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
-    const files = [
-      { path: sessions.contextsPath(session), text: contextText },
-      { path: sessions.tokenPath(session), text: fields && serialized(fields) },
-    ]
-    try {
-      await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))
-    } finally {
-      sessions.written(session)
-      contexts.written(session)
-    }
-    contexts.back(
-      session,
-      batch.inbound.map(({ user_id }) => user_id),
-    )
-    return 'moved'
+/** Under the data lock. */
+async function commit(
+  { sessions, contexts }: Pick<State, 'sessions' | 'contexts'>,
+  batch: BatchCommit,
+): Promise<'moved' | 'gone'> {
+  const { session, cursorFrom, cursorTo } = batch
+  const file = sessions.token(session)
+  if (file?.bot.token !== batch.token) return 'gone'
+  // A try that failed after the rename has moved it already.
+  const { cursor } = file.bot
+  if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
+  const contextText = await contexts.merged(session, batch.inbound, batch.now)
+  const moved = { ...file.fields, ...file.bot, cursor: cursorTo }
+  const fields = marked(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
+  const files = [
+    { path: sessions.contextsPath(session), text: contextText },
+    { path: sessions.tokenPath(session), text: fields && serialized(fields) },
+  ]
+  try {
+    await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))
+  } finally {
+    sessions.written(session)
+    contexts.written(session)
   }
+  contexts.back(
+    session,
+    batch.inbound.map(({ user_id }) => user_id),
+  )
+  return 'moved'
+}
 
-  /** Those of one session one after the other, all others side by side: the disk takes many at once. */
-  async function commitAll(group: readonly Waiting[]): Promise<void> {
-    const bySession = Map.groupBy(group, ({ batch }) => batch.session)
-    const one = async (batches: readonly Waiting[]) => {
-      for (const { batch, done } of batches) await commit(batch).then(done.resolve, done.reject)
-    }
-    await Promise.all([...bySession.values()].map(one))
-  }
-
-  /** What waits for the lock goes with one hold of it. */
+/** What waits for the lock goes with one hold of it. */
+function inGroups(lock: Pick<FileLock, 'run'>, one: State['commitBatch']): State['commitBatch'] {
   let group: Waiting[] | undefined
-  const grouped = (batch: BatchCommit): Promise<'moved' | 'gone'> => {
+  return batch => {
     const done = Promise.withResolvers<'moved' | 'gone'>()
     if (group && group.length < groupSize) group.push({ batch, done })
     else {
@@ -100,7 +97,7 @@ export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; l
       lock
         .run(() => {
           closed()
-          return commitAll(mine)
+          return commitAll(mine, one)
         })
         .catch(error => {
           closed()
@@ -109,6 +106,12 @@ export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; l
     }
     return done.promise
   }
+}
 
-  return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
+/** Those of one session one after the other, all others side by side: the disk takes many at once. */
+async function commitAll(group: readonly Waiting[], one: State['commitBatch']): Promise<void> {
+  const inOrder = async (batches: readonly Waiting[]) => {
+    for (const { batch, done } of batches) await one(batch).then(done.resolve, done.reject)
+  }
+  await Promise.all([...Map.groupBy(group, ({ batch }) => batch.session).values()].map(inOrder))
 }

@@ -20,18 +20,25 @@ import {
   Success,
 } from './bodies.ts'
 
+interface MessageOptions {
+  maxUploadBytes: number
+  log: Log
+  /** Tells the open panels. */
+  onRead(mark: Static<typeof ReadBody>): void
+}
+
 /** Adds /api/conversations, /api/messages, /api/media, /api/outbox, /api/users and /api/stats. */
-export function addMessageRoutes(
-  app: Elysia,
-  context: PanelContext,
-  options: {
-    maxUploadBytes: number
-    log: Log
-    /** Tells the open panels. */
-    onRead(mark: Static<typeof ReadBody>): void
-  },
-): void {
-  const { gateway } = context
+export function addMessageRoutes(app: Elysia, context: PanelContext, options: MessageOptions): void {
+  addConversationRoutes(app, context, options)
+  addPageRoutes(app, context, options)
+  addOutboxRoutes(app, context, '/api')
+  addUserRoutes(app, context, '/api')
+  addMediaRoutes(app, context, options.maxUploadBytes, '/api')
+}
+
+/** Adds /api/conversations with all below it, and /api/stats. */
+function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: MessageOptions): void {
+  const { conversations } = context.gateway
   addJsonRoute(app, context, {
     method: 'get',
     path: '/api/conversations',
@@ -42,7 +49,7 @@ export function addMessageRoutes(
     tag: 'messages',
     answer: Conversations,
     errors: ['store_unavailable'],
-    run: async () => ({ conversations: await gateway.conversations.list() }),
+    run: async () => ({ conversations: await conversations.list() }),
   })
   addJsonRoute(app, context, {
     method: 'post',
@@ -55,11 +62,28 @@ export function addMessageRoutes(
     answer: Success,
     errors: ['store_unavailable'],
     run: async ({ body }) => {
-      await gateway.conversations.markRead(body.session, body.user_id, body.up_to)
-      options.onRead(body)
+      await conversations.markRead(body.session, body.user_id, body.up_to)
+      onRead(body)
       return { success: true }
     },
   })
+  addJsonRoute(app, context, {
+    method: 'get',
+    path: '/api/stats',
+    operationId: 'stats',
+    summary: 'Messages per hour',
+    description: 'Received and sent, hours without any included.',
+    tag: 'messages',
+    query: StatsQuery,
+    answer: Stats,
+    errors: ['store_unavailable'],
+    run: async ({ query }) => ({ hours: await conversations.hours(query.hours ?? 24) }),
+  })
+}
+
+/** Adds /api/messages. */
+function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptions): void {
+  const { gateway } = context
   addJsonRoute(app, context, {
     method: 'get',
     path: '/api/messages',
@@ -84,21 +108,6 @@ export function addMessageRoutes(
     answer: SendResult,
     errors: verbs.send.errors,
     run: ({ body, signal }) =>
-      invoke(verbs.send, gateway, body, { signal, local: false, onDelivered: () => {} }, options.log),
+      invoke(verbs.send, gateway, body, { signal, local: false, onDelivered: () => {} }, log),
   })
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/stats',
-    operationId: 'stats',
-    summary: 'Messages per hour',
-    description: 'Received and sent, hours without any included.',
-    tag: 'messages',
-    query: StatsQuery,
-    answer: Stats,
-    errors: ['store_unavailable'],
-    run: async ({ query }) => ({ hours: await gateway.conversations.hours(query.hours ?? 24) }),
-  })
-  addOutboxRoutes(app, context, '/api')
-  addUserRoutes(app, context, '/api')
-  addMediaRoutes(app, context, options.maxUploadBytes, '/api')
 }
