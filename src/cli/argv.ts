@@ -1,8 +1,17 @@
 /** The words of a command line before its options: which command they name, and what was meant by those that name none. */
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { optionTable } from '../config.ts'
 import { quiet } from './command.ts'
 import { isCommand } from './commands.ts'
+
+/** What newcomers type, and what they mean where the library would guess by the letters alone. */
+const meant: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...{ start: 'openapi', serve: 'openapi', server: 'openapi', run: 'openapi', version: '--version' },
+    ...{ 'sessions list': 'sessions', 'sessions rm': 'logout', 'sessions remove': 'logout' },
+    ...{ 'outbox list': 'outbox', 'outbox rm': 'outbox cancel', 'outbox remove': 'outbox cancel' },
+  }),
+)
 
 /**
  * The words that name the command.
@@ -16,6 +25,9 @@ export function namedBy(program: Command, args: readonly string[]): string[] {
     if (word.startsWith('-')) break
     const next = command.commands.find(one => one.name() === word)
     if (!next) {
+      const guess = meant.get([...path, word].join(' '))
+      if (guess)
+        throw new CommanderError(1, 'svc.meant', `unknown command '${word}' (Did you mean svc ${guess}?)`)
       // The library says what was meant, by its idea of what is similar.
       const probe = quiet(new Command()).helpCommand(false)
       for (const one of command.createHelp().visibleCommands(command)) probe.command(one.name())
@@ -29,9 +41,12 @@ export function namedBy(program: Command, args: readonly string[]): string[] {
   return path
 }
 
-/** `svc help send` as `svc send --help`. */
-export const asHelp = (args: readonly string[]): readonly string[] =>
-  args[0] === 'help' ? [...args.slice(1), '--help'] : args
+/** `svc help send` as `svc send --help`; `all`: with the options that commands share, for `--all`. */
+export function asHelp(typed: readonly string[]): { args: readonly string[]; all: boolean } {
+  const args = typed[0] === 'help' ? [...typed.slice(1), '--help'] : typed
+  const all = args.includes('--all') && args.some(word => word === '-h' || word === '--help')
+  return { args: all ? args.filter(word => word !== '--all') : args, all }
+}
 
 /**
  * The options before the first word, which belong behind the words of its command: `svc --sandbox users` is

@@ -7,7 +7,7 @@ import { adviceOf } from '../model/next-step.ts'
 import { version } from '../version.ts'
 import { forgottenSandbox, wordingOf } from './advice.ts'
 import { asHelp, leadingOptions, namedBy } from './argv.ts'
-import { addConfigOptions, type CommandLine, configFrom, quiet, toolUsual } from './command.ts'
+import { addConfigOptions, type CommandLine, configFrom, hideShared, quiet, toolUsual } from './command.ts'
 import { helpGroups, isCommand, needed } from './commands.ts'
 import { isBadUsage, printError, printProblem } from './print.ts'
 import { NobodyReads, terminal, writeOut } from './terminal.ts'
@@ -26,8 +26,9 @@ Then, in another terminal (with the simulated WeChat add --sandbox to each):
   svc send USER "Hello!"   answers one of them
 For programs: svc openapi serves all of it over HTTP (svc openapi --sandbox: simulated).
 
-svc <command> --help shows what a command takes, with examples. Every option of the
-service can also be set by an environment variable, as its help says.
+svc <command> --help shows what a command takes, with examples; with --all beside it
+the options that it shares with others too. Every option of the service can also be
+set by an environment variable, as its help says.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 /**
@@ -38,7 +39,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  */
 export async function runCli(typed: readonly string[]): Promise<number> {
   const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
-  let args = asHelp(rest)
+  const { args: asked, all } = asHelp(rest)
+  let args = asked
   // Help and version, to be written like every result: the library's own write fails where nobody reads any more.
   let told = ''
   const program = quiet(new Command('svc'))
@@ -63,6 +65,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     const more = command.commands.map(one => one.name()).join(', ')
     if (more) command.summary(`${command.summary()}; also ${more}`)
   }
+  if (!all) hideShared(program)
   program.hook('preAction', (_program, command) => {
     line.ran = command
   })
@@ -113,7 +116,9 @@ function addQuickStart(line: CommandLine): void {
 function inPlainWords({ code, message }: CommanderError): string {
   const choice = /'(.*)' is invalid for argument '(.+)'\. Allowed choices are (.+)\.$/.exec(message)
   if (choice) return `<${choice[2]}>: expected one of ${choice[3]}, got '${choice[1]}'`
-  return code === 'commander.excessArguments' && message.includes("for 'send'")
+  if (code !== 'commander.excessArguments') return message
+  if (message.includes("for 'users'")) return `${message.replace(/\.$/, '')} (Did you mean svc users name?)`
+  return message.includes("for 'send'")
     ? "too many arguments for 'send': put the text in quotes, as in svc send USER 'two words'"
     : message
 }

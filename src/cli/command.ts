@@ -43,6 +43,19 @@ export const quiet = (command: Command): Command =>
 /** What the help of one command says of an option in place of the table's words. */
 export type OwnWords = { readonly [Name in keyof Config]?: string }
 
+const sharedHeading = 'Shared options:'
+/** Those of them that newcomers need. */
+const alwaysShown = ['--base-path', '--sandbox', '--port']
+
+/** Leaves what commands share out of the help of this one and those below it, and says how to see it. */
+export function hideShared(command: Command): void {
+  for (const one of command.commands) hideShared(one)
+  for (const option of command.options.filter(({ helpGroupHeading }) => helpGroupHeading === sharedHeading))
+    if (alwaysShown.includes(option.long ?? ''))
+      option.helpGroup('Shared options (all of them: --help --all):')
+    else option.hideHelp()
+}
+
 /** Adds the options of `name` from the table in config. */
 export function addConfigOptions(command: Command, name: CommandName, own: OwnWords = {}): Command {
   for (const spec of optionTable) {
@@ -56,8 +69,8 @@ export function addConfigOptions(command: Command, name: CommandName, own: OwnWo
     const option = new Option(flags, `${help} [${spec.env}]`)
     if (spec.repeatable)
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
-    // The few that a tool's command shares with all others stand behind its own.
-    if (name === 'tool') option.helpGroup('Options of every such command:')
+    // What a command shares with others stands behind its own.
+    if (command.name() !== name) option.helpGroup(sharedHeading)
     command.addOption(option)
   }
   return command

@@ -50,6 +50,19 @@ test('a word behind them that is no command is told from the one that was meant'
   })
 })
 
+test('what newcomers guess leads to the command that they mean', async () => {
+  const guesses = {
+    start: 'openapi',
+    version: '--version',
+    'outbox rm 12': 'outbox cancel',
+    'users rename a b': 'users name',
+  }
+  for (const [typed, meant] of Object.entries(guesses)) {
+    const { status, stderr } = await svc(typed.split(' '), { home })
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`svc ${meant}?`) })
+  }
+})
+
 test('--sandbox is taken by svc sandbox too, where it says what is so already', async () => {
   const { status, stderr } = await svc(['sandbox', '--sandbox', '--port', '9'], { home })
   expect({ status, stderr }).toEqual({

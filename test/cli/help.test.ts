@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
+import { svc } from '../support/command.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
 let home = ''
@@ -67,6 +68,21 @@ describe('the help of every command', () => {
       expect(help).toMatch(/\nExit status: 0 done, /)
     }
   })
+})
+
+test("a command's help shows its own options first, and what it shares with others on request", async () => {
+  const help = async (...words: string[]) => (await svc(words, { home })).stdout
+  for (const words of [['recv'], ['doctor'], ['users', 'name']]) {
+    const short = await help(...words, '--help')
+    expect(short).not.toContain('--pace')
+    expect(short.indexOf('--help')).toBeLessThan(short.indexOf('--base-path'))
+    expect(short).toContain('--help --all')
+    const all = await help(...words, '--help', '--all')
+    expect(all).toContain('--pace')
+    expect(await help('help', ...words, '--all')).toBe(all)
+  }
+  expect(await help('openapi', '--help')).toContain('--pace')
+  expect((await svc(['recv', '--all'], { home })).status).toBe(2)
 })
 
 test('the help of login shows no call of a program', async () => {
