@@ -117,18 +117,43 @@ async function openHold(path: string) {
 }
 
 /** `fs` as proper-lockfile uses it, which says when it touched the folder, and asks before it removes one. */
-const fsThatTells = (touched: (at: number) => void, removes: () => boolean) => ({
-  ...fs,
-  utimes(folder: string, accessed: Date, modified: Date, done: (error: Error | null) => void) {
-    const now = performance.now()
-    fs.utimes(folder, accessed, modified, error => {
-      if (!error) touched(now)
-      done(error)
-    })
-  },
-  rmdir: (folder: string, done: (error: Error | null) => void) =>
-    removes() ? fs.rmdir(folder, done) : done(null),
-})
+function fsThatTells(touched: (at: number) => void, removes: () => boolean) {
+  /** Time of the folder by the last look. */
+  let seen: number | undefined
+  return {
+    ...fs,
+    mkdir(folder: string, done: fs.NoParamCallback) {
+      seen = undefined
+      fs.mkdir(folder, done)
+    },
+    stat(folder: string, done: (error: Error | null, info: fs.Stats) => void) {
+      fs.stat(folder, (error, info) => {
+        seen = error ? undefined : info.mtimeMs
+        done(error, info)
+      })
+    },
+    utimes(folder: string, accessed: Date, modified: Date, done: fs.NoParamCallback) {
+      const now = performance.now()
+      // Whoever slept between the look and this touch may have lost the folder, and would take it from the next one.
+      try {
+        if (seen !== undefined && fs.statSync(folder).mtimeMs !== seen) return done(lostMeanwhile())
+      } catch (error) {
+        return done(error as NodeJS.ErrnoException)
+      }
+      fs.utimes(folder, accessed, modified, error => {
+        if (!error) touched(now)
+        done(error)
+      })
+    },
+    rmdir(folder: string, done: fs.NoParamCallback) {
+      if (removes()) fs.rmdir(folder, done)
+      else done(null)
+    },
+  }
+}
+
+/** What proper-lockfile takes for the loss of a lock. */
+const lostMeanwhile = () => Object.assign(new Error('the lock folder is another’s'), { code: 'ENOENT' })
 
 /**
  * Whether a lock folder is nobody's; looks on for some seconds if it is old. Who slept between two looks looks once

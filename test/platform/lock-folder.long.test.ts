@@ -69,6 +69,21 @@ describe.concurrent('locks', () => {
     expect(existsSync(`${path}.lock`)).toBe(true)
   })
 
+  test('a lock folder that became another’s is not touched by a holder who wakes up and was about to', async () => {
+    const path = newPath()
+    const goOn = newPath()
+    const holder = worker(path, 'lockfile', 'block', goOn, 'touch')
+    expect(await holder.said()).toEqual({ taken: true })
+    await using lock = await opened(path)
+    expect(await takenAfter(lock.lock, 15_000)).toBeDefined()
+    writeFileSync(goOn, '')
+    expect(await holder.said()).toMatchObject({ atOnce: false, later: false })
+    await holder.child.exited
+    // The next look of the one who has it now.
+    await Bun.sleep(2500)
+    expect(lock.lock.sure).toBe(true)
+  })
+
   test('a lock folder that became another’s is not taken down by a holder who wakes up and gives it back', async () => {
     const path = newPath()
     const goOn = newPath()

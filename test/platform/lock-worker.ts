@@ -4,7 +4,8 @@
  * - count <file> <turns>: adds 1 to the number in the file that many times, each under the lock
  * - hold: takes the lock, says "held", and lives on (with a child of its own) until killed
  * - block <file>: takes the lock, does nothing at all until there is such a file, and says how it stands then and when
- *   it has made sure; with `unlock` it gives the lock back instead, and says whether it can take it again
+ *   it has made sure; with `unlock` it gives the lock back instead, and says whether it can take it again; with
+ *   `touch` it falls asleep between a look at the lock folder and the touch that follows
  * - stand still: tries for a lock folder whose holder, in this process too, touches it by the clock of yesterday; all
  *   stands still for 3 s just before the touch that comes next; says whether it was taken
  * - crowd <count> <file>: once there is such a file, tries for so many locks at nearly the same time, their files
@@ -43,8 +44,13 @@ if (job === 'count') {
   // The first time of a folder is the next full second: at the beginning of one that is furthest away.
   await until('a second begins', 30_000, () => Date.now() % 1000 < 50)
   console.log(JSON.stringify({ taken: await lock.tryLock() }))
-  const [goOn = '', unlock] = rest
+  const [goOn = '', more] = rest
   const never = new Int32Array(new SharedArrayBuffer(4))
+  if (more === 'touch') {
+    // Both timers are due when this one ends, the lock's first; what its look has found comes after the two.
+    setTimeout(() => Atomics.wait(never, 0, 0, 50), 1970)
+    await new Promise(resolve => setTimeout(resolve, 2000))
+  }
   for (let tries = 0; tries < 600 && !existsSync(goOn); tries++) Atomics.wait(never, 0, 0, 100)
   using watch = stopwatch()
   let lostAfterMs: number | undefined
@@ -52,10 +58,10 @@ if (job === 'count') {
     lostAfterMs = watch.ms
   })
   const atOnce = lock.sure
-  if (unlock) await lock.unlock()
+  if (more === 'unlock') await lock.unlock()
   else await until('how it stands is known', 30_000, () => lock.lost.aborted || lock.sure)
   await new Promise(resolve => setTimeout(resolve, 1000))
-  const again = unlock && (await lock.tryLock())
+  const again = more === 'unlock' ? await lock.tryLock() : undefined
   console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs, again }))
   await lock.close()
 } else if (job === 'crowd') {
