@@ -68,6 +68,10 @@ export function t(key: TextKey, params: Readonly<Record<string, string | number>
 /** A number as the language writes it. */
 export const number = (value: number): string => new Intl.NumberFormat(language.value).format(value)
 
+/** a, b, and c */
+export const listed = (words: readonly string[]): string =>
+  new Intl.ListFormat(language.value, { type: 'conjunction' }).format(words)
+
 /** Bytes, rounded to what a person wants to know. */
 export function bytes(size: number): string {
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const

@@ -96,12 +96,15 @@ export function relative(at: number): string {
 /** Of what is past: just now; 3 minutes ago. */
 export const ago = (at: number): string => (now.value - at < 60_000 ? t('time.just_now') : relative(at))
 
-/** 23 h 5 min; 5 min: what is left of a time. */
+/** So many hours are told without their minutes. */
+const manyHours = 10
+
+/** 23 h; 2 h 5 min; 5 min: what is left of a time. */
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>
     new Intl.NumberFormat(language.value, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value)
-  return minutes >= 60
-    ? `${of(Math.floor(minutes / 60), 'hour')} ${of(minutes % 60, 'minute')}`
-    : of(minutes, 'minute')
+  const hours = Math.floor(minutes / 60)
+  if (hours === 0) return of(minutes, 'minute')
+  return hours >= manyHours ? of(hours, 'hour') : `${of(hours, 'hour')} ${of(minutes % 60, 'minute')}`
 }

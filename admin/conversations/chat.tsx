@@ -93,14 +93,14 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
           <NameEdit session={session} userId={userId}>
             <Heading ref={heading} tabIndex={-1}>
               <Who session={session} id={userId} />
-              {(sessions.value?.length ?? 0) > 1 && (
-                <span class="session-tag cut" title={t('chat.session', { session })}>
-                  {session}
-                </span>
-              )}
             </Heading>
           </NameEdit>
           <div class="chat-state">
+            {(sessions.value?.length ?? 0) > 1 && (
+              <span class="session-tag cut" title={t('chat.session', { session })}>
+                {session}
+              </span>
+            )}
             {/* Of an account that cannot send, its state says it all. */}
             {!isNothing && right.kind !== 'expired' && right.kind !== 'damaged' && (
               <RightBadge right={right} full />

@@ -6,6 +6,7 @@ import { api, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { short, whole } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Film, Picture, Plain } from './media.tsx'
 import { hrefOf, type Place } from './place.ts'
@@ -67,8 +68,13 @@ export function Gallery({ place }: { place: Place }) {
             {t(text)}
           </Link>
         ))}
-        <Link class="button" href={hrefOf({ ...place, media: '' })}>
-          {t('gallery.back')}
+        <Link
+          class="button plain icon-only"
+          href={hrefOf({ ...place, media: '' })}
+          aria-label={t('gallery.back')}
+          title={t('gallery.back')}
+        >
+          <Icon name="close" />
         </Link>
       </nav>
       {found.value?.length === 0 && <p class="soft">{t('gallery.none')}</p>}

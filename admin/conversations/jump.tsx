@@ -56,6 +56,7 @@ export function Jump({ thread, place, onClose }: { thread: Thread; place: Place;
           type="date"
           id={id}
           ref={field}
+          data-autofocus
           defaultValue={dateOf(thread.messages.value[0]?.timestamp ?? now.value)}
           max={dateOf(now.value)}
           aria-describedby={`${id} problem`}

@@ -55,6 +55,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
               <Account
                 session={session}
                 health={health(session)}
+                brief={many && health(session) === 'well'}
                 follows={status.role === 'watcher'}
                 unread={unread.get(session.name) ?? 0}
                 queued={queued.get(session.name) ?? 0}
@@ -81,13 +82,15 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
 interface AccountProps {
   session: SessionWithUsers
   health: Health
+  /** That it is well says enough. */
+  brief: boolean
   /** Another process polls, and knows when. */
   follows: boolean
   unread: number
   queued: number
 }
 
-function Account({ session, health, follows, unread, queued }: AccountProps) {
+function Account({ session, health, brief, follows, unread, queued }: AccountProps) {
   const { name, is_default, last_poll_at, user_count, connected } = session
   const { tone, text } = looks[health]
   return (
@@ -108,10 +111,10 @@ function Account({ session, health, follows, unread, queued }: AccountProps) {
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>
       <p class="soft small facts">
-        {connected && last_poll_at !== undefined && (
+        {connected && !brief && last_poll_at !== undefined && (
           <span title={whole(last_poll_at)}>{t('overview.polled', { when: ago(last_poll_at) })}</span>
         )}
-        {connected && last_poll_at === undefined && (
+        {connected && !brief && last_poll_at === undefined && (
           <span>{t(follows ? 'overview.polled_elsewhere' : 'overview.polled_never')}</span>
         )}
         <span>{t('overview.users', { count: user_count })}</span>

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
-import { t } from '../i18n.ts'
+import { listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
@@ -121,7 +121,7 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
             </button>
           }
         >
-          <p class="soft cut">{sessions.map(isolated).join(', ')}</p>
+          <p class="soft cut">{listed(sessions.map(isolated))}</p>
         </Row>
       )
     }

@@ -43,11 +43,7 @@ export function Sessions() {
       <header>
         <div>
           <h1>{t('nav.sessions')}</h1>
-          {all && !none && (
-            <p class="soft">
-              {t('sessions.count', { count: all.length })} · {t('sessions.about')}
-            </p>
-          )}
+          {all && !none && <p class="soft">{t('sessions.count', { count: all.length })}</p>}
         </div>
         {all && !none && (
           <Link class="button primary" href="/sessions/add">

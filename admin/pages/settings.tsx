@@ -25,28 +25,27 @@ export function Settings() {
       <header>
         <h1 tabIndex={-1}>{t('settings.title')}</h1>
       </header>
-      <section class="card" aria-labelledby="looks">
-        <h2 id="looks">{t('settings.looks')}</h2>
-        <LanguageChoice />
-        <ThemeChoice />
-        <p class="soft small">{t('settings.looks_about')}</p>
-      </section>
-      <Notifications />
-      {/* All of it at once: what comes piece by piece makes the rest jump. */}
-      {status.value && (
-        <>
-          <Retention />
-          <Service />
-          <Links />
-        </>
-      )}
-      {status.value?.token_required && (
-        <section class="card" aria-labelledby="sign-in">
-          <h2 id="sign-in">{t('settings.access')}</h2>
-          <p class="soft">{t('settings.access_about')}</p>
-          <SignOut />
+      <div class="stack">
+        <section class="card" aria-labelledby="looks">
+          <h2 id="looks">{t('settings.looks')}</h2>
+          <LanguageChoice />
+          <ThemeChoice />
+          <p class="soft small">{t('settings.looks_about')}</p>
         </section>
-      )}
+        <Notifications />
+        <Retention />
+        {status.value?.token_required && (
+          <section class="card" aria-labelledby="sign-in">
+            <h2 id="sign-in">{t('settings.access')}</h2>
+            <p class="soft">{t('settings.access_about')}</p>
+            <SignOut />
+          </section>
+        )}
+      </div>
+      <div class="stack">
+        <Service />
+        <Links />
+      </div>
     </div>
   )
 }
@@ -125,56 +124,47 @@ const ThemeChoice = () => (
 /** How long messages are kept, in words, and how that is changed. */
 function Retention() {
   const state = status.value
-  const days = state?.store_max_age_days ?? 0
-  const count = state?.store_max_count ?? 0
+  if (!state) return null
+  const { store_max_age_days: days, store_max_count: count } = state
   return (
     <section class="card" aria-labelledby="retention">
       <h2 id="retention">{t('settings.retention')}</h2>
-      {state ? (
-        <>
-          <div>
-            <p>{days > 0 ? t('settings.kept_days', { count: days }) : t('settings.kept_always')}</p>
-            <p>{count > 0 ? t('settings.kept_count', { count }) : t('settings.kept_all')}</p>
-          </div>
-          <p class="soft">{t('settings.retention_about')}</p>
-          <Copyable
-            text={`--store-max-age-days ${days} --store-max-count ${count}`}
-            what={t('settings.options')}
-          />
-        </>
-      ) : (
-        <p class="skeleton line" />
-      )}
+      <div>
+        <p>{days > 0 ? t('settings.kept_days', { count: days }) : t('settings.kept_always')}</p>
+        <p>{count > 0 ? t('settings.kept_count', { count }) : t('settings.kept_all')}</p>
+      </div>
+      <p class="soft">{t('settings.retention_about')}</p>
+      <Copyable
+        text={`--store-max-age-days ${days} --store-max-count ${count}`}
+        what={t('settings.options')}
+      />
     </section>
   )
 }
 
 function Service() {
   const state = status.value
+  if (!state) return null
   return (
     <section class="card" aria-labelledby="service">
       <h2 id="service">{t('settings.service')}</h2>
-      {state ? (
-        <dl class="facts">
-          <Fact name={t('settings.version')}>{state.version}</Fact>
-          <Fact name={t('settings.started')}>
-            <time dateTime={new Date(state.started_at).toISOString()}>{whole(state.started_at)}</time>
-            <span class="soft"> ({ago(state.started_at)})</span>
-          </Fact>
-          <Fact name={t('settings.role')}>
-            {t(state.role === 'poller' ? 'settings.role_poller' : 'settings.role_watcher')}
-          </Fact>
-          <Fact name={t('settings.directory')}>
-            <Copyable text={state.base_path} what={t('settings.directory')} />
-          </Fact>
-          <Fact name={t('settings.media_root')}>
-            <Copyable text={state.media_root} what={t('settings.media_root')} />
-            <p class="soft small">{t('settings.media_root_about')}</p>
-          </Fact>
-        </dl>
-      ) : (
-        <p class="skeleton line" />
-      )}
+      <dl class="facts">
+        <Fact name={t('settings.version')}>{state.version}</Fact>
+        <Fact name={t('settings.started')}>
+          <time dateTime={new Date(state.started_at).toISOString()}>{whole(state.started_at)}</time>
+          <span class="soft small block">{ago(state.started_at)}</span>
+        </Fact>
+        <Fact name={t('settings.role')}>
+          {t(state.role === 'poller' ? 'settings.role_poller' : 'settings.role_watcher')}
+        </Fact>
+        <Fact name={t('settings.directory')}>
+          <Copyable text={state.base_path} what={t('settings.directory')} />
+        </Fact>
+        <Fact name={t('settings.media_root')}>
+          <Copyable text={state.media_root} what={t('settings.media_root')} />
+          <p class="soft small">{t('settings.media_root_about')}</p>
+        </Fact>
+      </dl>
     </section>
   )
 }
@@ -187,7 +177,9 @@ const Fact = ({ name, children }: { name: string; children: ComponentChildren })
 )
 
 function Links() {
-  const { rest_url, sandbox_phone } = status.value ?? {}
+  const state = status.value
+  if (!state) return null
+  const { rest_url, sandbox_phone } = state
   const rest = rest_url && elsewhere(rest_url)
   return (
     <section class="card" aria-labelledby="links">

@@ -6,14 +6,14 @@ export function Code({
   state,
   text,
   svg,
-  notice,
+  isNews,
 }: {
-  state: 'starting' | 'waiting' | 'scaned'
-  /** What is waited for. */
+  /** ready: a code is fetched when somebody asks for it. */
+  state: 'ready' | 'starting' | 'waiting' | 'scaned'
+  /** What is waited for, or why the picture is another one now. */
   text: string
   svg?: string
-  /** Why the picture is another one now. */
-  notice?: string
+  isNews?: boolean
 }) {
   return (
     <div class="login-code">
@@ -27,6 +27,7 @@ export function Code({
             height={264}
           />
         )}
+        {state === 'ready' && <Icon name="phone" size={48} />}
         {state === 'starting' && <span class="spinner" />}
         {state === 'scaned' && (
           <span class="over">
@@ -34,10 +35,9 @@ export function Code({
           </span>
         )}
       </div>
-      <div role="status">
-        {notice !== undefined && <p class="notice warn">{notice}</p>}
-        <p class="login-state">{text}</p>
-      </div>
+      <p class={`login-state${isNews ? ' news' : ''}`} role="status">
+        {text}
+      </p>
     </div>
   )
 }

@@ -26,10 +26,10 @@ export function LoginDialog({
   onClose(): void
 }) {
   const { progress, begin, giveCode } = useLogin(name, atOnce)
-  const shown = progress.step === 'following' ? progress.login : undefined
-  const confirmed = shown?.status === 'confirmed'
+  const login = progress.step === 'following' ? progress.login : undefined
+  const confirmed = login?.status === 'confirmed'
   const next = comingLogins.value[0]
-  const again = (force: boolean, text: TextKey = 'login.show_code') => (
+  const again = (force: boolean, text: TextKey) => (
     <>
       <button class="button" type="button" onClick={onClose}>
         {t('action.close')}
@@ -37,101 +37,100 @@ export function LoginDialog({
       <Primary onClick={() => begin(force)}>{t(text)}</Primary>
     </>
   )
-  const title = t(confirmed ? 'login.confirmed' : 'login.title', { name: isolated(shown?.session ?? name) })
-  switch (progress.step) {
-    case 'starting':
-      return (
-        <Dialog title={title} onClose={onClose}>
-          <Code state="starting" text={t('login.starting')} />
-        </Dialog>
-      )
-    case 'ready':
-      return (
-        <Dialog title={title} onClose={onClose} footer={again(false)}>
-          <p>{t('login.ready')}</p>
-        </Dialog>
-      )
-    case 'connected':
-      return (
-        <Dialog title={title} onClose={onClose} footer={again(true, 'sessions.login_again')}>
-          <p>{t('login.connected_already', { name: isolated(name) })}</p>
-        </Dialog>
-      )
-    case 'failed': {
-      const { text, reason } = nameProblem(progress.error)
-      return (
-        <Dialog title={title} onClose={onClose} footer={again(false, 'login.again')}>
-          <Ended text={text} about={reason} />
-        </Dialog>
-      )
-    }
-    case 'following': {
-      const { login } = progress
-      if (isOpen(login)) {
-        return (
-          <Dialog title={title} onClose={onClose} {...(next !== undefined && { footer: <Next skips /> })}>
-            <Under login={login} giveCode={giveCode} />
-          </Dialog>
-        )
+  const under = (
+    <>
+      <button class="button" type="button" onClick={onClose}>
+        {t('action.cancel')}
+      </button>
+      {next !== undefined && <Next skips />}
+    </>
+  )
+  const shown = (): [content: ComponentChildren, footer: ComponentChildren] => {
+    switch (progress.step) {
+      case 'starting':
+        return [<Before key="before" state="starting" text={t('login.starting')} />, under]
+      case 'ready': {
+        const footer = again(false, 'login.show_code')
+        return [<Before key="before" state="ready" text={t('login.ready')} />, footer]
       }
-      if (confirmed) {
-        return (
-          <Dialog
-            title={title}
-            onClose={onClose}
-            footer={next === undefined ? <Onward onClose={onClose} /> : <Next />}
-          >
-            <div class="login-end good" role="status">
-              <Bot awake />
-              <p>{t('login.confirmed_about')}</p>
-              <Sandbox />
-            </div>
-          </Dialog>
-        )
+      case 'connected': {
+        const text = t('login.connected_already', { name: isolated(name) })
+        return [<Code key="works" state="ready" text={text} />, again(true, 'sessions.login_again')]
       }
-      const [text, about] = endOf(login)
-      return (
-        <Dialog
-          title={title}
-          onClose={onClose}
-          footer={again(login.status === 'already_bound', 'login.again')}
-        >
-          <Ended text={t(text)} about={t(about)} />
-        </Dialog>
-      )
+      case 'failed': {
+        const { text, reason } = nameProblem(progress.error)
+        return [<Ended key="end" text={text} about={reason} />, again(false, 'login.again')]
+      }
+      case 'following':
+        return ofLogin(progress.login)
     }
   }
+  const ofLogin = (one: Login): [ComponentChildren, ComponentChildren] => {
+    if (isOpen(one)) return [<Under key="under" login={one} giveCode={giveCode} />, under]
+    if (confirmed) return [<Awake key="end" />, next === undefined ? <Onward onClose={onClose} /> : <Next />]
+    const [text, about] = endOf(one)
+    const footer = again(one.status === 'already_bound', 'login.again')
+    return [<Ended key="end" text={t(text)} about={t(about)} />, footer]
+  }
+  const [content, footer] = shown()
+  const title = t(confirmed ? 'login.confirmed' : 'login.title', { name: isolated(login?.session ?? name) })
+  return (
+    <Dialog title={title} onClose={onClose} footer={footer}>
+      <div class="login-stage">{content}</div>
+      <Sandbox />
+    </Dialog>
+  )
 }
+
+const Before = ({ state, text }: { state: 'ready' | 'starting'; text: string }) => (
+  <>
+    <Code {...{ state, text }} />
+    <How />
+  </>
+)
+
+const How = () => (
+  <ol class="login-how">
+    <li>{t('login.how_1')}</li>
+    <li>{t('login.how_2')}</li>
+    <li>{t('login.how_3')}</li>
+  </ol>
+)
 
 /** While the person is at it. */
 function Under({ login, giveCode }: { login: Login; giveCode(code: string): Promise<void> }) {
   const { notice, qr_svg, qr_url = '', revision, status: state } = login
-  const isNotice = notice === 'renewed' || notice === 'renewed_after_wrong_codes'
+  const news = state === 'waiting' && notice !== undefined ? renewals[notice] : undefined
+  if (state === 'need_verifycode')
+    return <Digits key={revision} wrong={notice === 'wrong_code'} give={giveCode} />
   return (
     <>
-      {state === 'need_verifycode' ? (
-        <Digits key={revision} wrong={notice === 'wrong_code'} give={giveCode} />
-      ) : (
-        <Code
-          state={state === 'scaned' ? 'scaned' : state === 'waiting' ? 'waiting' : 'starting'}
-          text={t(textOf(state))}
-          {...(qr_svg !== undefined && { svg: qr_svg })}
-          {...(state === 'waiting' && isNotice && { notice: t(`login.${notice}`) })}
-        />
-      )}
+      <Code
+        state={state === 'scaned' || state === 'waiting' ? state : 'starting'}
+        text={t(news ?? textOf(state))}
+        isNews={news !== undefined}
+        {...(qr_svg !== undefined && { svg: qr_svg })}
+      />
       {state === 'waiting' && (
         <>
-          <ol class="login-how">
-            <li>{t('login.how_1')}</li>
-            <li>{t('login.how_2')}</li>
-            <li>{t('login.how_3')}</li>
-          </ol>
+          <How />
           <OnThisPhone link={qr_url} />
         </>
       )}
-      <Sandbox />
     </>
   )
+}
+
+const Awake = () => (
+  <div class="login-end good" role="status">
+    <Bot awake />
+    <p>{t('login.confirmed_about')}</p>
+  </div>
+)
+
+const renewals: Readonly<Record<string, TextKey>> = {
+  renewed: 'login.renewed',
+  renewed_after_wrong_codes: 'login.renewed_after_wrong_codes',
 }
 
 const textOf = (state: Login['status']): TextKey =>

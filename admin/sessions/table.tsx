@@ -47,7 +47,9 @@ export function AccountTable({ all, onRename, onLogout }: TableProps) {
           onClick={() => names.length > 0 && logInOneByOne(names)}
         >
           <Icon name="renew" />
-          {t('sessions.login_chosen', { count: names.length })}
+          {names.length === 0
+            ? t('sessions.login_again')
+            : t('sessions.login_chosen', { count: names.length })}
         </button>
       </header>
       <p class="visually-hidden" role="status">

@@ -1,6 +1,7 @@
 /** Who has written to an account, and what is left of the right to answer each. */
 import { useSignal } from '@preact/signals'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
+import { Who } from '../conversations/avatar.tsx'
 import { NameEdit } from '../conversations/name-edit.tsx'
 import { t } from '../i18n.ts'
 import { left, now, relative, whole } from '../times.ts'
@@ -44,12 +45,8 @@ function User({ session, user }: { session: string; user: SessionUser }) {
   return (
     <li>
       <NameEdit session={session} userId={user_id}>
-        <Link
-          class="foreign"
-          title={user_id}
-          href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}
-        >
-          {user.name ?? user_id}
+        <Link href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}>
+          <Who session={session} id={user_id} />
         </Link>
       </NameEdit>
       <p class="soft small">

@@ -2,10 +2,14 @@ import { expect, test } from 'bun:test'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
-const mostBytes = 120_000
-
-for (const path of ['/', '/conversations', '/sessions', '/settings']) {
-  test.skipIf(!hasBrowser)(`the first view of ${path} takes less than 120 kB over the line`, async () => {
+for (const [path, mostKilobytes] of [
+  ['/', 80],
+  ['/conversations', 120],
+  ['/sessions', 120],
+  ['/settings', 120],
+] as const) {
+  const named = `the first view of ${path} takes less than ${mostKilobytes} kB over the line`
+  test.skipIf(!hasBrowser)(named, async () => {
     await using panel = await withPanel()
     await panel.sandbox.bulk(100, 'Message {n} of a usual length, as people write them. 第 {n} 条消息')
     await panel.receive(100)
@@ -17,12 +21,18 @@ for (const path of ['/', '/conversations', '/sessions', '/settings']) {
     cdp.on('Network.loadingFinished', ({ encodedDataLength }) => {
       bytes += encodedDataLength
     })
+    // What is loaded ahead, some time later, is no part of it, however slow the machine is.
+    await page.addInitScript(() => {
+      const real = setTimeout
+      const sooner = (then: () => void, ms = 0, ...rest: []) => (ms < 1000 ? real(then, ms, ...rest) : 0)
+      globalThis.setTimeout = sooner as typeof setTimeout
+    })
     await page.goto(`${panel.url}${path}`, { waitUntil: 'load' })
     await page.getByRole('heading', { level: 1 }).waitFor()
     // Nothing that an icon or a text of the page still waits for.
     await page.evaluate(() => new Promise(resolve => requestIdleCallback(resolve)))
     await panel.until('it has come', () => bytes > 20_000)
-    expect(bytes).toBeLessThan(mostBytes)
+    expect(bytes).toBeLessThan(mostKilobytes * 1000)
   })
 }
 

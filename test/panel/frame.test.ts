@@ -149,20 +149,4 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
   })
-
-  test('the first view is small', async () => {
-    await using panel = await withPanel()
-    const page = await panel.open({ path: '/nowhere' })
-    let bytes = 0
-    const session = await page.context().newCDPSession(page)
-    await session.send('Network.enable')
-    await session.send('Network.setCacheDisabled', { cacheDisabled: true })
-    session.on('Network.loadingFinished', ({ encodedDataLength }) => {
-      bytes += encodedDataLength
-    })
-    await page.goto(`${panel.url}/`)
-    await page.locator('.sentence', { hasText: 'Your account is well' }).waitFor()
-    await panel.until('it has come', () => bytes > 30_000)
-    expect(bytes).toBeLessThan(80_000)
-  })
 })

@@ -82,6 +82,11 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
       await page.getByRole('menuitem', { name: entry }).click()
     }
     const looked = page.locator('article.looked')
+    await choose('Go to a day')
+    await page.getByLabel('Day', { exact: true }).and(page.locator(':focus')).waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
     const go = async (day: number) => {
       await choose('Go to a day')
       await page.getByLabel('Day', { exact: true }).fill(new Date(day).toLocaleDateString('sv'))

@@ -27,10 +27,12 @@ const shifts = (page: Page) =>
     return all
   })
 
-for (const viewport of [
+const sizes = [
   { width: 1440, height: 900 },
   { width: 390, height: 844 },
-]) {
+]
+
+for (const viewport of sizes) {
   test.skipIf(!hasBrowser)(`nothing jumps while a page comes, ${viewport.width} wide`, async () => {
     await using panel = await withPanel({ sessions: ['default', 'second'] })
     await panel.sandbox.bulk(80, 'message {n} as people write them')
@@ -51,3 +53,46 @@ for (const viewport of [
     expect(found.filter(([, sum]) => sum > mostShift)).toEqual([])
   })
 }
+
+test.skipIf(!hasBrowser)('a login keeps its place and its size until it ends', async () => {
+  await using panel = await withPanel({ switches: { verify_code: 'on' } })
+  const page = await panel.open({ path: '/sessions/new/login' })
+  const dialog = page.locator('[role=dialog]')
+  const onward = dialog.locator('footer .primary')
+  const digits = dialog.locator('.login-digits input')
+  const found: [string, unknown][] = []
+  const at = async (step: string, sign: string) => {
+    await dialog.locator(sign).waitFor()
+    const boxes = []
+    for (const viewport of sizes) {
+      await page.setViewportSize(viewport)
+      boxes.push(await dialog.boundingBox())
+    }
+    found.push([step, boxes])
+  }
+  await at('ready', 'footer .primary')
+  await onward.click()
+  await at('waiting', '.login-link')
+  await panel.sandbox.phone('POST', 'expire')
+  await at('another code', '.login-state.news')
+  const user = await panel.sandbox.addUser('another')
+  const { verify_code: first } = await panel.sandbox.scan({ user, confirm: true })
+  await at('digits', '.login-digits')
+  await digits.fill('1')
+  await page.keyboard.press('Enter')
+  await at('wrong digits', '[aria-invalid=true]')
+  await digits.fill(first!)
+  await page.keyboard.press('Enter')
+  await at('done', '.login-end.good')
+  await page.reload()
+  await at('works already', 'footer .primary')
+  await onward.click()
+  await dialog.locator('.login-link').waitFor()
+  // Of a person who is here under another name.
+  const { user_id: known } = panel.bots.get('default')!
+  const { verify_code: second } = await panel.sandbox.scan({ user: known, confirm: true })
+  await digits.fill(second!)
+  await page.keyboard.press('Enter')
+  await at('refused', '.login-end:not(.good)')
+  expect(found.filter(([, boxes]) => !Bun.deepEquals(boxes, found[0]?.[1]))).toEqual([])
+})
