@@ -95,7 +95,8 @@ export function wrongIn(call: Call, { status, text, left }: Answer): string | un
   const secret = leakIn(text)
   if (secret !== undefined) return `a planted secret is in the answer: ${around(text, secret)}`
   // One white space: of a run of them each would be begun at.
-  const trace = /\sat .{0,200}:\d+:\d+|node_modules|\/src\/[a-z-]+\/[a-z-]+\.ts/.exec(text)
+  // A time of day is no place in a file.
+  const trace = /\sat .{0,200}(?<!T\d\d):\d+:\d+|node_modules|\/src\/[a-z-]+\/[a-z-]+\.ts/.exec(text)
   if (trace) return `the answer shows the program's inside: ${around(text, trace[0])}`
   if (/"code":-32603/.test(text)) return `an internal error: ${text.slice(0, 800)}`
   if (status === 0) return left ? undefined : 'no answer came'
