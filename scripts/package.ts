@@ -1,16 +1,35 @@
 /**
  * Makes what `npm pack` puts into the package beside the sources: `lib`, which is `src` as JavaScript with types and the
- * files of the docs page, and the panel.
+ * files of the docs page, and the panel. Two files there are for Node: what a program imports, and what npx starts.
  *
  * JavaScript, since runtimes other than Bun take no TypeScript from a package. One file for each source, so that stack
  * traces lead to something readable; from the types, maps lead to the sources themselves.
  */
-import { cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import process from 'node:process'
+import { engines } from '../package.json' with { type: 'json' }
 import { buildPanel } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
+/** What npx starts, by Node: svc itself runs on Bun. */
+const program = `#!/usr/bin/env node
+if (process.versions.bun || globalThis.Deno) await import('./main.js')
+else {
+  const { spawn } = await import('node:child_process')
+  const { fileURLToPath } = await import('node:url')
+  const main = fileURLToPath(new URL('./main.js', import.meta.url))
+  const child = spawn('bun', [main, ...process.argv.slice(2)], { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('error', () => {
+    console.error('error: svc runs on Bun, and there is none here. Install it with: npm install bun')
+    process.exitCode = 1
+  })
+  child.on('exit', code => {
+    process.exitCode = code ?? 1
+  })
+}
+`
 const library = join(root, 'lib')
 
 await buildPanel()
@@ -26,6 +45,9 @@ try {
   const isRead = (path: string) => !['.ts', '.md'].includes(extname(path))
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
   await copyDocs(join(workshop, 'docs'))
+  await writeFile(join(workshop, 'on-node.js'), await onNode())
+  await writeFile(join(workshop, 'svc.js'), program)
+  await chmod(join(workshop, 'svc.js'), 0o755)
   await rm(library, { recursive: true, force: true })
   await rename(workshop, library)
 } catch (error) {
@@ -49,4 +71,14 @@ async function copyDocs(folder: string): Promise<void> {
     'NOTICE',
   ])
     await cp(join(swagger, name), join(folder, name))
+}
+
+/** What `import 'svc'` is under Node. An older one could not even read the rest, so its version is looked at first. */
+async function onNode(): Promise<string> {
+  const names = Object.keys(await import('../src/index.ts'))
+  const least = Number(/\d+/.exec(engines.node)![0])
+  return `if (Number(process.versions.node.split('.')[0]) < ${least})
+  throw new Error(\`svc needs Node ${least} or later, Bun or Deno; this is Node \${process.versions.node}.\`)
+export const { ${names.join(', ')} } = await import('./index.js')
+`
 }

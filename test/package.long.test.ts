@@ -1,20 +1,27 @@
 /** The package: what is in it, and that in somebody's project it does what the README says. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import process from 'node:process'
 import ours from '../package.json' with { type: 'json' }
 import { smoke } from '../scripts/smoke.ts'
 import { Svc } from '../src/index.ts'
+import { installed } from './support/agents.ts'
 import { ended } from './support/ended.ts'
 import { filesOf, pack, projectWith } from './support/package.ts'
+import { withSandbox } from './support/sandbox.ts'
 import { until } from './support/until.ts'
 
 const root = join(import.meta.dirname, '..')
 const page = await readFile(join(root, 'src/library/README.md'), 'utf8')
 const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
 const [echo, handlers, look] = examples
+
+/** Node as npm has it, in a folder of its own, or why it cannot be had. */
+const node24 = Bun.which('npm') ? await installed('node@24') : { why: 'there is no npm' }
+const node = Bun.which('node')
+const nodeVersion = node ? Number((await Bun.$`${node} -p process.versions.node`.text()).split('.')[0]) : 0
 
 let folder: string
 let tarball: string
@@ -45,7 +52,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(besides).toEqual([
       ...['LICENSE', 'NOTICE', 'favicon-32x32.png', 'swagger-ui-bundle.js'].map(name => `lib/docs/${name}`),
       ...['swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css'].map(name => `lib/docs/${name}`),
+      'lib/on-node.js',
       ...['phone.css', 'phone.html', 'phone.js'].map(name => `lib/sandbox/page/${name}`),
+      'lib/svc.js',
     ])
     for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])
       expect(files.some(path => path.startsWith(`dist/panel/${name}`))).toBe(true)
@@ -146,7 +155,74 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(await program.exited).toBe(0)
     expect(program.output()).toContain('and here?')
   })
+
+  describe('under Node', () => {
+    /** Where there is Node, and a Bun if it is given. */
+    async function box(more: Record<string, string> = {}): Promise<Record<string, string>> {
+      const path = await mkdtemp(join(folder, 'box-'))
+      for (const [name, program] of Object.entries({ node: node!, sh: Bun.which('sh')!, ...more }))
+        await symlink(program, join(path, name))
+      return { PATH: path, HOME: project }
+    }
+
+    test.skipIf(nodeVersion === 0 || nodeVersion >= 24)(
+      'an older one says so in one sentence (skipped without one)',
+      async () => {
+        await writeFile(join(project, 'on-node.mjs'), "import { Svc } from 'svc'\nawait Svc.open()\n")
+        const { status, stderr } = await inProject([node!, 'on-node.mjs'])
+        expect([status, stderr]).toEqual([1, expect.stringMatching(/^Error: svc needs Node 24 .*$/m)])
+        expect(stderr).not.toContain('SyntaxError')
+      },
+    )
+
+    test.skipIf(!node)(
+      'npx runs the program on Bun, or says what to install (skipped without node)',
+      async () => {
+        const npx = [node!, join(dirname(node!), 'npx'), '--no-install', 'svc', '--version']
+        const none = await ended(npx, { cwd: project, env: await box(), withinMs: 60_000 })
+        expect([none.status, none.stdout]).toEqual([1, ''])
+        expect(none.stderr).toMatch(/^error: .*npm install bun\n/)
+        const env = await box({ bun: process.execPath })
+        expect((await ended(npx, { cwd: project, env, withinMs: 60_000 })).stdout).toBe(`${ours.version}\n`)
+      },
+    )
+
+    test.skipIf('why' in node24)(`Node 24 reads and answers (skipped where it cannot be had)`, async () => {
+      if ('why' in node24) return
+      await using sandbox = await withSandbox()
+      await writeFile(join(project, 'answers.mjs'), answers)
+      const bin = join(node24.folder, 'node_modules/.bin/node')
+      const bot = Bun.spawn([bin, 'answers.mjs', sandbox.url, join(folder, 'node')], {
+        ...{ cwd: project, env: environment(), stdout: 'pipe', stderr: 'inherit' },
+      })
+      try {
+        await sandbox.scanAndConfirm()
+        const polled = () => (sandbox.world.core.stats.requests.getupdates ?? 0) > 0
+        await until('it polls', 30_000, polled)
+        await sandbox.say('你好')
+        expect(await new Response(bot.stdout).text()).toBe('sandbox: invalid_arguments\naccepted\n1\n')
+        expect(await bot.exited).toBe(0)
+      } finally {
+        bot.kill('SIGKILL')
+      }
+    })
+  })
 })
+
+/** Logs in, answers one message with text and a file, and searches. */
+const answers = `import { Svc } from 'svc'
+const [, , sandboxUrl, basePath] = process.argv
+await Svc.open({ sandbox: true, basePath }).catch(error => console.log('sandbox:', error.code))
+await using svc = await Svc.open({ sandboxUrl, basePath, store: true })
+const messages = svc.messages({ consumer: 'default' })
+while ((await svc.login({ timeout: 30 })).status !== 'confirmed');
+for await (const { from_user: to, text } of messages) {
+  const media = [{ kind: 'file', data: btoa('abc'), file_name: 'a.txt' }]
+  console.log((await svc.send({ to, text: 'You said: ' + text, media })).status)
+  break
+}
+console.log((await svc.history({ text_contains: 'You said' })).total)
+`
 
 const misuse = `import { Svc, type Message, type SendResult } from 'svc'
 const svc = await Svc.open()

@@ -12,7 +12,7 @@ import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import { invoke } from '../tools/index.ts'
@@ -365,6 +365,10 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
   if (!config.sandbox) return undefined
   spareLoopbackTheProxy()
   if (sandboxUrl !== undefined) return { url: sandboxUrl }
+  if (isNode)
+    throw badArgument('sandbox', 'the simulated WeChat runs on Bun or Deno, and this is Node', {
+      hint: 'Run svc sandbox, and open with the address that it prints as sandboxUrl.',
+    })
   // Loaded on use: whoever talks to the real WeChat starts without it.
   const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
   const dir = join(config.basePath, dataFiles.sandbox)

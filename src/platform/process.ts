@@ -17,6 +17,9 @@ export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isS
 /** The arguments after the program's name, run or compiled. */
 export const commandArguments = (): string[] => process.argv.slice(2)
 
+/** Neither Bun nor Deno, which both say that they are a Node too. */
+export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
+
 /** How to start this program again from anywhere: the program and its first arguments, with absolute paths. */
 export function ownCommand(): string[] {
   if (isCompiled) return [process.execPath]
