@@ -5,7 +5,7 @@ import type { HistoryPage } from '../gateway/history.ts'
 import type { Call } from '../model/call.ts'
 import type { Downloaded } from '../model/media.ts'
 import type { Message } from '../model/message.ts'
-import type { LoginStatus } from '../model/session.ts'
+import type { LoginStatus, SilentSession } from '../model/session.ts'
 import { seen } from '../platform/escape-controls.ts'
 import type { Tool } from '../tools/index.ts'
 import { textLength, type UntrustedOptions, untrustedText } from '../tools/untrusted.ts'
@@ -21,6 +21,8 @@ export const inlineMediaBytes = 1024 * 1024
 export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
 /** Messages that wait are counted up to here. */
 export const mostCounted = 1000
+/** Silent sessions that an answer names. */
+const mostNamed = 5
 
 export interface ContentOptions {
   /** As the caller gave it. */
@@ -31,6 +33,8 @@ export interface ContentOptions {
   readonly reading?: Reading
   /** Whether any session can receive; asked where nothing came. */
   loggedIn?(): Promise<boolean>
+  /** Sessions that bring no messages, or may bring none. */
+  silent?(): Promise<readonly SilentSession[]>
   /** How many messages wait after the last one that recv gave. */
   waiting?(last: Message): Promise<number>
 }
@@ -65,14 +69,21 @@ const fieldLines = (value: object) =>
 
 async function received(messages: readonly Message[], options: ContentOptions): Promise<string> {
   const last = messages.at(-1)
-  if (!last) return nothingCame(options)
+  const silent = ((await options.silent?.()) ?? []).slice(0, mostNamed).map(silence)
+  if (!last) return [await nothingCame(options), ...silent].join('\n')
   const left = (await options.waiting?.(last)) ?? 0
   const count = left >= mostCounted ? `${mostCounted} or more` : left
   return [
     untrustedText(messages, lookOf(options)),
     ...(left > 0 ? [`${count} more wait: call recv again.`] : []),
+    ...silent,
   ].join('\n')
 }
+
+const silence = ({ name, status }: SilentSession) =>
+  status === 'expired'
+    ? `Session ${name} is expired and brings no messages: a person has to log in again, with login.`
+    : `Session ${name} is lapsed: WeChat answers and may bring no messages. A login mends it.`
 
 /** How the messages of an answer are shown. */
 function lookOf({ reading }: ContentOptions): UntrustedOptions {

@@ -102,6 +102,8 @@ async function callTool(
       content: await contentOf(tool, value, {
         ...{ input: own, reading, local: context.local },
         loggedIn: () => loggedIn(context),
+        // What fails here is told elsewhere; messages are not held back for it.
+        silent: () => context.gateway.accounts.silent((own as RecvRequest).session).catch(() => []),
         waiting: last => waiting(context, tool, own, last),
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),

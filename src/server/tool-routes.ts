@@ -10,7 +10,7 @@ import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } fr
 const sessionTools = new Set(['sessions', 'login', 'logout', 'rename_session', 'set_default'])
 const bodyErrors: readonly ErrorCode[] = ['bad_json', 'payload_too_large', 'unsupported_media_type']
 
-/** `default=expired, work=lapsed`; names are percent-encoded. */
+/** `default=expired, work=lapsed`; names are percent-encoded. `*=disconnected`: nobody is logged in. */
 const silentHeader = 'svc-silent-sessions'
 
 /** Where a tool is called. */
@@ -22,7 +22,8 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
   try {
     const input = await readJson(request, tool.maxBodyBytes)
     const text = JSON.stringify(await invoke(tool, context.gateway, input, call, context.log))
-    const headers = { ...jsonAnswer.headers, ...(tool.name === 'recv' && (await silence(context, input))) }
+    const told = tool.name === 'recv' && (await silence(context, input, text === '[]'))
+    const headers = { ...jsonAnswer.headers, ...told }
     if (!call.delivery.awaited) return new Response(text, { headers })
     return new Response(await settlingBody(text, call), { headers })
   } catch (error) {
@@ -34,11 +35,18 @@ async function callTool(tool: Tool, request: Request, context: RouteContext): Pr
 }
 
 /** Of recv: the sessions that bring no messages, so that an empty answer is not taken for quiet. */
-async function silence({ gateway }: RouteContext, input: unknown): Promise<Record<string, string>> {
+async function silence(
+  { gateway: { accounts } }: RouteContext,
+  input: unknown,
+  isEmpty: boolean,
+): Promise<Record<string, string>> {
   const { session } = input as { session?: string }
   // What fails here is told elsewhere; messages are not held back for it.
-  const silent = await gateway.accounts.silent(session).catch(() => [])
-  if (silent.length === 0) return {}
+  const silent = await accounts.silent(session).catch(() => [])
+  if (silent.length === 0) {
+    const nobody = isEmpty && (await accounts.list().catch(() => undefined))?.every(one => !one.connected)
+    return nobody ? { [silentHeader]: '*=disconnected' } : {}
+  }
   return {
     [silentHeader]: silent
       .slice(0, 20)

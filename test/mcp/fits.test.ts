@@ -162,3 +162,14 @@ test('who may be answered is a resource: by the name that people gave, else an a
   await pair.t.sandbox.say('again')
   expect(await call(pair, 'recv', { timeout: 30, after: hello!.id })).toContain('] "Mum" ')
 })
+
+test('recv names the sessions that bring no messages, whether others came or not', async () => {
+  await using pair = await withMcpPair({ ...plain, sessions: ['default', 'work'], start: false })
+  const { t } = pair
+  expect(await call(pair, 'recv', { timeout: 0 })).not.toMatch(/default|work/)
+  const { token } = t.bots.get('work')!
+  await t.other.sessions.mark('work', token, { expired_at: 5 })
+  const named = /^Session work is expired/m
+  await t.until('it is known', async () => named.test(await call(pair, 'recv', { timeout: 0 })))
+  expect(await call(pair, 'recv', { timeout: 0, session: 'default' })).not.toMatch(named)
+})

@@ -100,6 +100,7 @@ test('recv says beside its messages which sessions are silent', async () => {
       user_count: 0,
     })
   }
+  expect(await header({})).toBe('*=disconnected')
   session('default', 'connected')
   expect(await header({})).toBeNull()
   session('客服', 'expired')
