@@ -91,8 +91,16 @@ export function derivedId(message: WeixinMessage): string {
   return `derived:${hash.digest('hex').slice(0, 32)}`
 }
 
-/** A user id becomes part of addresses and of files, which hold no lone surrogates. */
-const userOf = (value: unknown) => filledOf(value)?.toWellFormed()
+/** As the tools have it for their arguments; ids have about 30 characters. */
+const longestUserId = 512
+/**
+ * A user id becomes part of addresses and of files, which hold no lone surrogates, and of every list of users: one so long
+ * that nobody could be answered by it would make each list megabytes.
+ */
+const userOf = (value: unknown) => {
+  const id = filledOf(value)?.toWellFormed()
+  return id !== undefined && id.length <= longestUserId ? id : undefined
+}
 
 /** What is no text and no number may be nested deeper than the stack. */
 const plain = (value: unknown) => (typeof value === 'object' ? null : value)

@@ -276,6 +276,18 @@ describe('summary', () => {
     test(`message_id ${JSON.stringify(given)} is ${expected}`, () =>
       expect(summary(wire({ message_id: given }), 1).message_id).toBe(expected))
 
+  test('a user id that no call takes is none, and the message is told all the same', () => {
+    const of = (from_user_id: string) => wire({ from_user_id, item_list: [textItem('hi')] })
+    const longest = 'u'.repeat(512)
+    for (const [given, from_user] of [
+      [longest, longest],
+      [`${longest}u`, ''],
+    ] as const) {
+      expect(summary(of(given), 5)).toMatchObject({ from_user, text: 'hi' })
+      expect(decodeMessage(of(given), context)).toMatchObject({ from_user, text: 'hi' })
+    }
+  })
+
   test('a user id is one text for the store, for readers and in addresses', () => {
     const message = wire({ message_id: '9', from_user_id: 'a\ud800', item_list: [] })
     const { from_user } = summary(message, 1)
