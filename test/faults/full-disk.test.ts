@@ -40,7 +40,8 @@ test.skipIf(!canMount)(
     undo.push(disk.unmount)
     await using site = await openSite({ dir: disk.dir, switches: { batch: 20 } })
     const service = await site.start()
-    const people = [site.user, ...Array.from({ length: 11 }, (_, i) => `person${i}@im.wechat`)]
+    const people = [site.user]
+    for (let i = 0; i < 11; i++) people.push(await site.sandbox.addUser(`person ${i}`))
     for (const from of people) await site.sandbox.say('first', { from, to: site.bot })
     await site.stored(people.length)
     const free = fill(disk.dir, 2_000_000)
