@@ -2,6 +2,27 @@ import { botId, post, startBenchService, startUpstream, temporaryFolder, writeSe
 import { type Benchmark, percentile, type Row, spread } from './report.ts'
 
 const session = 'shop'
+let said = 0
+
+/** ms from the order to the upstream at `from` to answer a poll with a message until `wait` has read it. */
+export async function oneDelivery(
+  from: string,
+  bot: string,
+  wait: () => Promise<unknown[]>,
+): Promise<number> {
+  const got = wait().then(messages => {
+    if (messages.length !== 1) throw new Error(`${messages.length} messages`)
+    return performance.now()
+  })
+  await post(`${from}/control/parked`, { count: 1, session: bot })
+  // The reader's own request has to be there too.
+  await Bun.sleep(2)
+  const at = performance.now()
+  const order = post(`${from}/control/say`, { run: 1, n: ++said, to: botId(bot), session: bot })
+  const took = (await got) - at
+  await order
+  return took
+}
 
 export const delivery: Benchmark = {
   name: 'delivery',
@@ -15,31 +36,14 @@ export const delivery: Benchmark = {
     await using other = await startUpstream()
     writeSession(folder.path, session, upstream.ready)
     await using service = await startBenchService(folder.path, upstream.ready)
-    let sent = 0
 
-    const one = async (from: string, wait: () => Promise<number>): Promise<number> => {
-      const got = wait()
-      await post(`${from}/control/parked`, { count: 1 })
-      // The reader's own request has to be there too.
-      await Bun.sleep(2)
-      const at = performance.now()
-      const order = post(`${from}/control/say`, { run: 1, n: ++sent, to: botId(session) })
-      const took = (await got) - at
-      await order
-      return took
-    }
     const bare = () =>
-      one(other.ready, async () => {
+      oneDelivery(other.ready, '', async () => {
         const reply = await post(`${other.ready}/ilink/bot/getupdates`, { get_updates_buf: '' })
-        if (reply.msgs.length !== 1) throw new Error('no message')
-        return performance.now()
+        return reply.msgs
       })
     const ours = () =>
-      one(upstream.ready, async () => {
-        const messages = await post(`${service.url}/tools/default/recv`, { timeout: 30 })
-        if (messages.length !== 1) throw new Error(`${messages.length} messages`)
-        return performance.now()
-      })
+      oneDelivery(upstream.ready, session, () => post(`${service.url}/tools/default/recv`, { timeout: 30 }))
     for (let i = 0; i < 50; i++) {
       await bare()
       await ours()

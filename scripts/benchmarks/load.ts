@@ -1,5 +1,5 @@
 /**
- * Load from a process of its own: `load.ts <url> <path> <json body> <connections> <seconds>` over plain sockets, one
+ * Load from a process of its own: `load.ts <url> <path> <json body, or '' for a GET> <connections> <seconds>` over plain sockets, one
  * request at a time on each connection, `%n` in the body being its number. Ends with a line
  * `{requests, seconds, p50, p99}`, the last two in ms. Sockets, because a `fetch` client
  * costs several times what the servers measured here cost.
@@ -10,7 +10,9 @@ const [url = '', path = '/', body = '{}', connections = '32', seconds = '3'] = p
 const { hostname, port, host } = new URL(url)
 const requestOf = (text: string) =>
   Buffer.from(
-    `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+    text === ''
+      ? `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`
+      : `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   )
 const took: number[] = []
 let requests = 0

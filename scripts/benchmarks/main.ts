@@ -10,6 +10,7 @@ import { history } from './history.ts'
 import { idle } from './idle.ts'
 import { ingest } from './ingest.ts'
 import { ingestLarge } from './ingest-large.ts'
+import { many } from './many.ts'
 import { media } from './media.ts'
 import { panel } from './panel.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
@@ -19,6 +20,7 @@ import { send } from './send.ts'
 const all: readonly Benchmark[] = [
   rest,
   send,
+  many,
   ingest,
   delivery,
   media,

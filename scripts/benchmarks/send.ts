@@ -14,7 +14,7 @@ interface Taken {
 }
 
 /** A session whose users have all written; the answers to them never end. */
-function writeTalk(dir: string, name: string, upstream: string, users: number): void {
+export function writeTalk(dir: string, name: string, upstream: string, users: number): void {
   writeSession(dir, name, upstream)
   const context = {
     token: 'A'.repeat(120),
@@ -28,9 +28,15 @@ function writeTalk(dir: string, name: string, upstream: string, users: number): 
   })
 }
 
-async function load(url: string, connections: number, seconds: number): Promise<Taken> {
-  const body = JSON.stringify({ to: 'user%n@im.wechat', text: 'an answer' })
-  await using child = await startChild('load.ts', [url, path, body, String(connections), String(seconds)])
+const answer = JSON.stringify({ to: 'user%n@im.wechat', text: 'an answer' })
+
+export async function load(
+  url: string,
+  connections: number,
+  seconds: number,
+  [at, body] = [path, answer],
+): Promise<Taken> {
+  await using child = await startChild('load.ts', [url, at, body, String(connections), String(seconds)])
   if ((await child.exited) !== 0) throw new Error('the load process failed')
   return JSON.parse((await child.output()).trim().split('\n').at(-1) ?? '') as Taken
 }
@@ -50,21 +56,10 @@ async function bare(upstream: string, connections: number, seconds: number): Pro
   return requests / took
 }
 
-/** ms of a send at p50 by one caller, with so many users, or accounts. */
-async function alone(users: number, accounts: number, seconds: number): Promise<number> {
-  using folder = temporaryFolder()
-  await using upstream = await startUpstream()
-  writeTalk(folder.path, 'shop', upstream.ready, users)
-  for (let nth = 1; nth < accounts; nth++) writeTalk(folder.path, `other${nth}`, upstream.ready, 0)
-  await using service = await startBenchService(folder.path, upstream.ready)
-  await load(service.url, 1, 1)
-  return (await load(service.url, 1, seconds)).p50
-}
-
 export const send: Benchmark = {
   name: 'send',
   compares:
-    'sends/s of POST /tools/default/send to 16 users, pace off, against a bare loop of as many callers: a durable row of intent, the POST, a durable result. p99 against p50 with 16 callers. And ms of a send at p50, by one caller, by how many users a session knows and how many accounts there are.',
+    'sends/s of POST /tools/default/send to 16 users, pace off, against a bare loop of as many callers: a durable row of intent, the POST, a durable result. p99 against p50 with 16 callers.',
   async run({ quick, rounds }) {
     const seconds = quick ? 1 : 3
     const rows: Row[] = []
@@ -99,28 +94,6 @@ export const send: Benchmark = {
         spread: spread(ratios),
       })
     }
-    const against = async (what: string, few: [number, number], many: [number, number]) => {
-      const found = await inTurns(
-        Math.min(rounds, 3),
-        () => alone(...few, seconds),
-        () => alone(...many, seconds),
-      )
-      const ratio = median(found.ours) / median(found.baseline)
-      rows.push({
-        ...{ name: 'send', what },
-        ours: `${number(median(found.ours), 2)} ms`,
-        baseline: `${number(median(found.baseline), 2)} ms`,
-        result: ratio.toFixed(2),
-        goal: '≤ 1.5',
-        met: ratio <= 1.5,
-        spread: spread(
-          found.ours.map((ms, nth) => ms / (found.baseline[nth] ?? Number.NaN)),
-          2,
-        ),
-      })
-    }
-    await against('20,000 users against 10', [10, 1], [20_000, 1])
-    await against('1,500 accounts against 1', [callers, 1], [callers, 1500])
     return rows
   },
 }

@@ -34,6 +34,8 @@ let sent = Date.now()
 const json = { headers: { 'content-type': 'application/json' } }
 const empty = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
 
+const parkedOf = (name?: string) => [...parked].filter(({ session }) => !name || session.endsWith(`:${name}`))
+
 /** Answers when somebody says something, or with nothing after the hold. */
 function hold(session: string, request: Request): Promise<Response> {
   return new Promise(resolve => {
@@ -113,13 +115,13 @@ async function control(path: string, body: any): Promise<Response> {
     /** Milliseconds from the first poll to the poll that says that all is committed. */
     case 'took':
       return Response.json({ ms: await backlog?.took.promise })
-    /** Resolves once so many polls are held. */
+    /** Resolves once so many polls are held, of one session if it is named. */
     case 'parked':
-      while (parked.size < body.count) await onParked.promise
+      while (parkedOf(body.session).length < body.count) await onParked.promise
       return Response.json({ count: parked.size, polls })
     /** Answers one held poll with one message. */
     case 'say': {
-      const [entry] = [...parked].filter(({ session }) => !body.session || session.includes(body.session))
+      const [entry] = parkedOf(body.session)
       const message: string =
         body.message ?? wireText(writtenAt(body.run, body.n, body.to, 1, random(body.run + body.n)))
       entry?.answer(`{"ret":0,"msgs":[${message}],"get_updates_buf":"${body.run}-${body.n}"}`)

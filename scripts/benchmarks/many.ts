@@ -1,0 +1,104 @@
+import { oneDelivery } from './delivery.ts'
+import { memoryOf, post, startBenchService, startUpstream, temporaryFolder } from './process.ts'
+import { type Benchmark, median, mib, number, type Row, spread } from './report.ts'
+import { load, writeTalk } from './send.ts'
+
+type Size = readonly [users: number, accounts: number]
+
+const few: Size = [10, 1]
+const sizes: readonly { what: string; size: Size }[] = [
+  { what: '1,000 users', size: [1000, 1] },
+  { what: '20,000 users', size: [20_000, 1] },
+  { what: '1,500 accounts', size: [10, 1500] },
+  { what: '5,000 accounts', size: [10, 5000] },
+]
+
+interface Found {
+  send: number
+  delivery: number
+  healthz: number
+  sessions: number
+  mib: number
+}
+
+/** ms at p50, by one caller, beside so many users or accounts; and the memory of the service afterwards. */
+async function look([users, accounts]: Size, seconds: number): Promise<Found> {
+  using folder = temporaryFolder()
+  await using upstream = await startUpstream(['--hold-ms', '300000'])
+  writeTalk(folder.path, 'shop', upstream.ready, users)
+  for (let nth = 1; nth < accounts; nth++) writeTalk(folder.path, `other${nth}`, upstream.ready, 0)
+  await using service = await startBenchService(folder.path, upstream.ready)
+  await post(`${upstream.ready}/control/parked`, { count: accounts })
+  const timed = async (call: [path: string, body: string]) => {
+    await load(service.url, 1, 1, call)
+    return (await load(service.url, 1, seconds, call)).p50
+  }
+  const deliveries: number[] = []
+  for (let nth = 0; nth < 60; nth++)
+    deliveries.push(
+      await oneDelivery(upstream.ready, 'shop', () =>
+        post(`${service.url}/tools/default/recv`, { timeout: 30 }),
+      ),
+    )
+  const send = await timed([
+    '/tools/default/send',
+    JSON.stringify({ to: 'user0@im.wechat', text: 'an answer' }),
+  ])
+  const healthz = await timed(['/healthz', ''])
+  const sessions = await timed(['/tools/default/sessions', '{}'])
+  return {
+    ...{ send, healthz, sessions },
+    delivery: median(deliveries.slice(20)),
+    mib: mib(memoryOf(service.pid).rss),
+  }
+}
+
+export const many: Benchmark = {
+  name: 'many',
+  compares:
+    'ms at p50, by one caller, of a send, a delivery and GET /healthz, by how many users a session knows and how many accounts there are, against a service with 10 users and one account; and what `sessions` takes with many accounts. 5,000 accounts need some 11,000 open files (ulimit -n).',
+  async run({ quick, rounds }) {
+    const seconds = quick ? 1 : 2
+    const turns = Math.min(rounds, 2)
+    const chosen = sizes.filter(({ size }) => !quick || size[1] <= 1500)
+    const bare: Found[] = []
+    const found = new Map(chosen.map(({ what }) => [what, [] as Found[]]))
+    for (let turn = 0; turn < turns; turn++) {
+      bare.push(await look(few, seconds))
+      for (const { what, size } of chosen) found.get(what)!.push(await look(size, seconds))
+    }
+    const of = (all: readonly Found[], key: keyof Found) => all.map(one => one[key])
+    return chosen.flatMap(({ what, size }) => {
+      const ours = found.get(what)!
+      const against = (key: 'send' | 'delivery' | 'healthz'): Row => {
+        const [took, alone] = [median(of(ours, key)), median(of(bare, key))]
+        return {
+          ...{ name: 'many', what: `${what}: ${key}` },
+          ...{ ours: `${number(took, 2)} ms`, baseline: `${number(alone, 2)} ms` },
+          ...{ result: (took / alone).toFixed(2), goal: '≤ 1.5', met: took / alone <= 1.5 },
+          spread: spread(of(ours, key), 2),
+        }
+      }
+      const [sessions, grown] = [
+        median(of(ours, 'sessions')),
+        median(of(ours, 'mib')) - median(of(bare, 'mib')),
+      ]
+      const rest: Row =
+        size[1] === 1
+          ? {
+              ...{ name: 'many', what: `${what}: memory`, ours: `${number(median(of(ours, 'mib')))} MiB` },
+              ...{ baseline: `${number(median(of(bare, 'mib')))} MiB`, result: `+ ${number(grown)} MiB` },
+              ...{ goal: '≤ + 40 MiB', met: grown <= 40, spread: spread(of(ours, 'mib'), 0) },
+            }
+          : {
+              ...{ name: 'many', what: `${what}: sessions`, ours: `${number(sessions, 2)} ms` },
+              ...{ baseline: `${number(median(of(bare, 'sessions')), 2)} ms` },
+              ...{ result: `${number(sessions, 2)} ms`, goal: size[1] > 1500 ? '–' : '≤ 8 ms' },
+              ...{ met: size[1] > 1500 || sessions <= 8, spread: spread(of(ours, 'sessions'), 2) },
+            }
+      const keys =
+        size[1] === 1 ? (['send', 'delivery'] as const) : (['send', 'delivery', 'healthz'] as const)
+      return [...keys.map(against), rest]
+    })
+  },
+}
