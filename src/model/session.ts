@@ -219,7 +219,7 @@ export function sessionName(input: string): string {
   if (name === '') return defaultSessionName
   const bad = (why: string) =>
     new SvcError('invalid_arguments', `the session name ${why}`, {
-      hint: 'Use 1 to 64 letters (any script), digits, ".", "_" or "-", not starting with a dot.',
+      hint: 'Use 1 to 64 letters (any script), digits, ".", "_" or "-", not starting or ending with a dot.',
     })
   if ([...name].length > 64) throw bad('is longer than 64 characters')
   if (new TextEncoder().encode(name).length > 200) throw bad('is longer than 200 bytes')

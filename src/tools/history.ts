@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
 import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
@@ -104,6 +104,9 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     },
   ],
   async run(gateway, { limit = 50, offset = 0, ...filters }, { signal, room }) {
+    const { since, until } = filters
+    if (since !== undefined && until !== undefined && since > until)
+      throw badArgument('until', 'expected a time after since; there is nothing between them')
     const page = await gateway.history.page({ ...filters, limit, offset }, signal, room?.())
     if (page.total === 0 && filters.session !== undefined) await expectKnown(gateway, filters.session)
     return page

@@ -218,6 +218,12 @@ describe('what reaches the gateway', () => {
     expect(fieldsOf(await failure('history', { offset: 50_000 }))).toEqual(['offset'])
   })
 
+  test('history refuses times in the wrong order, and both at once may be the same', async () => {
+    const [earlier, later] = ['2026-01-01', '2026-01-02']
+    expect(fieldsOf(await failure('history', { since: later, until: earlier }))).toEqual(['until'])
+    expect(await handedDown('history', { since: later, until: later })).toBeDefined()
+  })
+
   test('history has its defaults, and times become milliseconds', async () => {
     expect(await handedDown('history', {})).toEqual({ limit: 50, offset: 0 })
     expect(

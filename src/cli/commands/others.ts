@@ -274,7 +274,7 @@ const specs: readonly CommandSpec[] = [
     words: 'token',
     summary: 'print the token that callers of the service send',
     about:
-      'Print the token that callers of the service on this data directory send: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that was made for it. Changes nothing.',
+      'Print the token that callers of the service on this data directory send: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that was made for it. A token that the service was given with --token is not kept, so it is not known here. Changes nothing.',
     config: 'tool',
     examples: [
       [
