@@ -1,6 +1,7 @@
 /** The pages, each loaded when it is opened; and where the focus goes then. */
 import { ChatPage } from './conversations/chat-page.tsx'
 import { later } from './ui/lazy-page.tsx'
+import { loadToasts } from './ui/toasts.tsx'
 
 /**
  * The focus follows the person to the heading of another page, so that the keyboard goes on from there and a screen
@@ -29,6 +30,7 @@ export const pages = {
 export function loadOthers(): void {
   setTimeout(() => {
     for (const page of [...Object.values(pages), ChatPage]) void page.load()
+    void loadToasts()
   }, 2000)
 }
 

@@ -1,57 +1,27 @@
-/** Short words about what was just done; @zag-js/toast reads them out and keeps them while they are looked at. */
-import { normalizeProps, useMachine } from '@zag-js/preact'
-import * as toast from '@zag-js/toast'
-import { useId } from 'preact/hooks'
+/** Short words about what was just done. What shows them is loaded after the first view, or with the first of them. */
+import { signal } from '@preact/signals'
 import { errorText } from '../errors.ts'
-import { t } from '../i18n.ts'
-import { Icon } from './icon.tsx'
-import { Portal } from './portal.tsx'
 
-/** Above what people use at the lower edge: the places of a phone, and where one writes. */
-const offsets = { top: '16px', right: '16px', bottom: '88px', left: '16px' }
-const store = toast.createStore({ placement: 'bottom-end', offsets, overlap: false, gap: 8, duration: 5000 })
+const view = signal<typeof import('./toasts-view.tsx') | undefined>(undefined)
 
-export const tell = (title: string): void => void store.create({ title, type: 'success' })
+/** Never throws: over a broken line they are loaded with the next words. */
+export async function loadToasts(): Promise<void> {
+  view.value ??= await import('./toasts-view.tsx').catch(() => undefined)
+}
+
+export const tell = (title: string): void => show({ title, type: 'success' })
 
 /** What went wrong, and what to do. */
 export function tellError(error: unknown): void {
   const { title, hint } = errorText(error)
-  store.create({ title, type: 'error', duration: 10_000, ...(hint !== '' && { description: hint }) })
+  show({ title, type: 'error', duration: 10_000, ...(hint !== '' && { description: hint }) })
+}
+
+function show(words: { title: string; type: string; duration?: number; description?: string }): void {
+  void loadToasts().then(() => view.value?.store.create(words))
 }
 
 export function Toasts() {
-  const service = useMachine(toast.group.machine, { id: useId(), store })
-  const parts = toast.group.connect(service, normalizeProps)
-  return (
-    <Portal>
-      <div {...parts.getGroupProps()} class="toasts">
-        {parts.getToasts().map((one, index) => (
-          <Toast key={one.id} one={one} index={index} parent={service} />
-        ))}
-      </div>
-    </Portal>
-  )
-}
-
-function Toast({ one, index, parent }: { one: toast.Options; index: number; parent: toast.GroupService }) {
-  const service = useMachine(toast.machine, { ...one, parent, index } as toast.Props)
-  const parts = toast.connect(service, normalizeProps)
-  return (
-    <div {...parts.getRootProps()} class="toast">
-      <Icon name={one.type === 'error' ? 'warn' : 'check'} />
-      <div>
-        <div {...parts.getTitleProps()} class="foreign">
-          {parts.title}
-        </div>
-        {parts.description && (
-          <div {...parts.getDescriptionProps()} class="soft small foreign">
-            {parts.description}
-          </div>
-        )}
-      </div>
-      <button {...parts.getCloseTriggerProps()} class="button plain icon-only" aria-label={t('action.close')}>
-        <Icon name="close" size={16} />
-      </button>
-    </div>
-  )
+  const View = view.value?.ToastsView
+  return View ? <View /> : null
 }

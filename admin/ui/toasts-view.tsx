@@ -1,0 +1,54 @@
+/** Shows the short words of `toasts.tsx`; @zag-js/toast reads them out and keeps them while they are looked at. */
+import { normalizeProps, useMachine } from '@zag-js/preact'
+import * as toast from '@zag-js/toast'
+import { useId } from 'preact/hooks'
+import { t } from '../i18n.ts'
+import { Icon } from './icon.tsx'
+import { Portal } from './portal.tsx'
+
+/** Above what people use at the lower edge: the places of a phone, and where one writes. */
+const offsets = { top: '16px', right: '16px', bottom: '88px', left: '16px' }
+export const store = toast.createStore({
+  placement: 'bottom-end',
+  offsets,
+  overlap: false,
+  gap: 8,
+  duration: 5000,
+})
+
+export function ToastsView() {
+  const service = useMachine(toast.group.machine, { id: useId(), store })
+  const parts = toast.group.connect(service, normalizeProps)
+  return (
+    <Portal>
+      <div {...parts.getGroupProps()} class="toasts">
+        {parts.getToasts().map((one, index) => (
+          <Toast key={one.id} one={one} index={index} parent={service} />
+        ))}
+      </div>
+    </Portal>
+  )
+}
+
+function Toast({ one, index, parent }: { one: toast.Options; index: number; parent: toast.GroupService }) {
+  const service = useMachine(toast.machine, { ...one, parent, index } as toast.Props)
+  const parts = toast.connect(service, normalizeProps)
+  return (
+    <div {...parts.getRootProps()} class="toast">
+      <Icon name={one.type === 'error' ? 'warn' : 'check'} />
+      <div>
+        <div {...parts.getTitleProps()} class="foreign">
+          {parts.title}
+        </div>
+        {parts.description && (
+          <div {...parts.getDescriptionProps()} class="soft small foreign">
+            {parts.description}
+          </div>
+        )}
+      </div>
+      <button {...parts.getCloseTriggerProps()} class="button plain icon-only" aria-label={t('action.close')}>
+        <Icon name="close" size={16} />
+      </button>
+    </div>
+  )
+}
