@@ -14,7 +14,7 @@ export interface RunOptions {
   env: Record<string, string>
   /** What comes on stdin; nothing otherwise. */
   stdin?: string
-  /** One that goes on longer, 30 s, is killed, with all that it started, and counts as failed. */
+  /** One that goes on longer, 120 s, is killed, with all that it started, and counts as failed. */
   withinMs?: number
 }
 
@@ -28,7 +28,7 @@ export async function ended(command: readonly string[], options: RunOptions): Pr
   })
   using watch = stopwatch()
   const timer = setInterval(() => {
-    if (watch.ms > (options.withinMs ?? 30_000)) for (const pid of family(child.pid)) end(pid, 'SIGKILL')
+    if (watch.ms > (options.withinMs ?? 120_000)) for (const pid of family(child.pid)) end(pid, 'SIGKILL')
   }, 100)
   const [stdout, stderr, status] = await Promise.all([
     new Response(child.stdout).text(),
