@@ -147,7 +147,7 @@ async function uploadOnce(line: Line, url: string, method: Method, upload: CdnUp
   const { cipherSize, signal } = upload
   using _slot = await line.slots?.take(signal)
   const allowedMs = line.idleMs + Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
-  const watch = watchIdle(allowedMs, line.clock, signal)
+  const watch = watchIdle(allowedMs, signal)
   const source: { failed?: unknown } = {}
   const body = exactly(upload.body(), cipherSize, watch, source)
   try {
@@ -182,7 +182,7 @@ async function openDownload(
   const url = downloadUrl(media, cdnUrl)
   const open = line.trusted(url) || url.host === new URL(cdnUrl).host ? openDirect : openGuarded
   const slot = await line.slots?.take(signal)
-  const watch = watchIdle(line.idleMs, line.clock, signal)
+  const watch = watchIdle(line.idleMs, signal)
   const stop = () => {
     watch.stop()
     slot?.[Symbol.dispose]()

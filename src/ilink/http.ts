@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
-import { afterAwake } from '../platform/clock.ts'
+import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
@@ -153,9 +153,9 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   const ended = new AbortController()
   const leave = signal && following(signal, ended)
   const late = new DOMException('The deadline passed', 'TimeoutError')
-  let timer: ReturnType<typeof afterAwake> | undefined
+  let timer: AwakeTimer | undefined
   const within = (ms: number) => {
-    clearInterval(timer)
+    timer?.stop()
     // A process that slept, or was too busy to listen, first reads what lies in its socket.
     timer = afterAwake(ms, () => ended.abort(late))
   }
@@ -187,7 +187,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
     }
     throw networkError(error)
   } finally {
-    clearInterval(timer)
+    timer?.stop()
     leave?.()
   }
 }

@@ -1,6 +1,7 @@
 /** Streams that notice when the other side falls silent, and when bytes are missing. */
 import { badArgument, SvcError } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
+import { afterAwake } from '../platform/clock.ts'
+import { following } from '../platform/signals.ts'
 import type { ByteSource } from './crypto.ts'
 import { ILinkError, networkError } from './http.ts'
 
@@ -15,29 +16,25 @@ export interface IdleWatch {
   stop(): void
 }
 
-export function watchIdle(idleMs: number, clock: Clock, caller?: AbortSignal): IdleWatch {
+export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
   const ended = new AbortController()
-  const follow = () => ended.abort(caller?.reason)
-  let since = clock.monotonic()
+  const leave = caller && following(caller, ended)
   let waiting = true
-  // One timer, re-armed when it rings: per chunk only the time is noted.
-  const look = () => {
-    const leftMs = waiting ? idleMs - (clock.monotonic() - since) : idleMs
-    if (leftMs <= 0) ended.abort(new DOMException('The other side fell silent', 'TimeoutError'))
-    else timer = setTimeout(look, leftMs)
-  }
-  let timer = setTimeout(look, idleMs)
+  const look = () =>
+    afterAwake(idleMs, () => {
+      if (waiting) ended.abort(new DOMException('The other side fell silent', 'TimeoutError'))
+      else timer = look()
+    })
+  let timer = look()
   const stop = () => {
-    clearTimeout(timer)
-    caller?.removeEventListener('abort', follow)
+    timer.stop()
+    leave?.()
   }
-  if (caller?.aborted) follow()
-  else caller?.addEventListener('abort', follow, { once: true })
   return {
     signal: ended.signal,
     progress(nowWaiting) {
       waiting = nowWaiting
-      since = clock.monotonic()
+      timer.restart()
     },
     translated(error, what) {
       if (caller?.aborted) return caller.reason

@@ -4,7 +4,7 @@
  */
 
 import type { Message } from '../model/message.ts'
-import { backoffMs, type Clock } from '../platform/clock.ts'
+import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Reading } from '../receive/inbox.ts'
 
@@ -80,10 +80,8 @@ export class Handlers {
   async stop(graceMs: number): Promise<void> {
     this.#waiting.clear()
     for (const { stop } of this.#running.keys()) stop.abort()
-    const over = new AbortController()
     const all = Promise.all(this.#running.values())
-    await Promise.race([all, this.#ports.clock.sleep(graceMs, over.signal)])
-    over.abort()
+    await endsWithin(graceMs, all)
     this.#patience.abort()
     await all
   }

@@ -10,7 +10,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
-import { systemClock } from '../platform/clock.ts'
+import { endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
@@ -303,13 +303,11 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   async #close(): Promise<void> {
     this.#stop.abort()
-    const over = new AbortController()
     await Promise.all([
       this.#handlers.stop(graceMs),
-      Promise.race([Promise.all(this.#iterating), systemClock.sleep(graceMs, over.signal)]),
+      endsWithin(graceMs, Promise.all(this.#iterating)),
       this.#background?.catch(() => undefined),
     ])
-    over.abort()
     this.#closed = true
     try {
       await this.#gateway.close()

@@ -8,7 +8,7 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
-import { afterAwake } from '../platform/clock.ts'
+import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
@@ -76,11 +76,11 @@ class Bridge {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await this.#client.answered(graceMs)
-      const { promise: late, resolve } = Promise.withResolvers<void>()
-      const timer = afterAwake(graceMs, resolve)
       // A service that is gone has no session left to end.
-      await Promise.race([this.#service.terminateSession().catch(() => {}), late])
-      clearInterval(timer)
+      await endsWithin(
+        graceMs,
+        this.#service.terminateSession().catch(() => {}),
+      )
       await this.#service.close()
       await this.#client.close()
     })()

@@ -3,7 +3,7 @@
  * the client is gone.
  */
 import { Delivery } from '../model/call.ts'
-import { afterAwake } from '../platform/clock.ts'
+import { endsWithin } from '../platform/clock.ts'
 import { piecesOf } from '../platform/serve.ts'
 
 /**
@@ -39,9 +39,7 @@ export class Exchanges {
     if (this.#open === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#none = resolve
-    const timer = afterAwake(withinMs, resolve)
-    await promise
-    clearInterval(timer)
+    await endsWithin(withinMs, promise)
   }
 }
 

@@ -10,7 +10,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
-import { afterAwake } from '../platform/clock.ts'
+import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
 import { Events, streamOf } from './events.ts'
 import { type Exchanges, watched } from './exchange.ts'
 
@@ -53,7 +53,7 @@ interface Session {
 interface Broken {
   readonly exchange: Delivery
   readonly giveUp: () => void
-  readonly timer: ReturnType<typeof afterAwake>
+  readonly timer: AwakeTimer
 }
 
 export class Sessions {
@@ -101,7 +101,7 @@ export class Sessions {
       closed.abort()
       if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
       for (const { giveUp, timer } of session.broken.values()) {
-        clearInterval(timer)
+        timer.stop()
         giveUp()
       }
       session.broken.clear()
@@ -152,7 +152,7 @@ export class Sessions {
     this.#forgetCancelled(session, parsedBody)
     let stream = lastEvent === null ? undefined : streamOf(lastEvent)
     if (back && stream !== undefined && response.ok) {
-      clearInterval(back.timer)
+      back.timer.stop()
       broken.delete(stream)
     }
     const isAnswer = request.method === 'POST' || back !== undefined

@@ -12,7 +12,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import { afterAwake } from '../platform/clock.ts'
+import { endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Waiting } from '../server/http-call.ts'
 import type { McpCall } from './call.ts'
@@ -134,9 +134,7 @@ export class LineTransport implements Transport {
     if (this.#unanswered.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#allAnswered = resolve
-    const timer = afterAwake(withinMs, resolve)
-    await promise
-    clearInterval(timer)
+    await endsWithin(withinMs, promise)
   }
 
   async close(): Promise<void> {

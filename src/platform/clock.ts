@@ -73,18 +73,37 @@ export class AwakeTime {
 /** What is over when the process wakes up is one of these steps. */
 const awakeSteps = 10
 
+export interface AwakeTimer {
+  /** Counts anew. Cheap: a stream may do it with each of its pieces. */
+  restart(): void
+  /** It is not waited for any more. */
+  stop(): void
+  unref(): void
+}
+
 /**
  * Calls `over` once after `ms` that this process lived. One that stood still until then goes on for a while first, and
  * reads what came meanwhile.
- *
- * @returns to be cleared when it is not waited for any more
  */
-export function afterAwake(ms: number, over: () => void): ReturnType<typeof setInterval> {
+export function afterAwake(ms: number, over: () => void): AwakeTimer {
   let left = awakeSteps
   const timer = setInterval(() => {
     if (--left > 0) return
     clearInterval(timer)
     over()
   }, ms / awakeSteps)
-  return timer
+  return {
+    restart() {
+      left = awakeSteps
+    },
+    stop: () => clearInterval(timer),
+    unref: () => void timer.unref(),
+  }
+}
+
+/** Waits for `work`, for `ms` at most that this process lived. @returns whether it has ended */
+export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
+  const { promise: late, resolve } = Promise.withResolvers<boolean>()
+  const timer = afterAwake(ms, () => resolve(false))
+  return Promise.race([work.then(() => true), late]).finally(timer.stop)
 }

@@ -9,7 +9,9 @@ import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
+import { afterAwake } from './clock.ts'
 import { errorCodeOf } from './files.ts'
+import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
 /** An address that a name leads to. */
@@ -53,15 +55,12 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   const { signal, maxBytes } = options
   signal?.throwIfAborted()
   const end = new AbortController()
-  const follow = () => end.abort(signal?.reason)
-  signal?.addEventListener('abort', follow, { once: true })
-  const timer = setTimeout(
-    () => end.abort(unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)),
-    options.timeoutMs,
-  )
+  const leave = signal && following(signal, end)
+  const late = unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)
+  const timer = afterAwake(options.timeoutMs, () => end.abort(late))
   const release = () => {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', follow)
+    timer.stop()
+    leave?.()
   }
   try {
     let target = parsedUrl(url)
@@ -161,14 +160,14 @@ async function get(url: URL, options: FetchPublicOptions, signal: AbortSignal): 
       },
       resolve,
     )
-    const idle = setTimeout(() => request.destroy(silent()), options.idleMs ?? 30_000)
+    const idle = afterAwake(options.idleMs ?? 30_000, () => request.destroy(silent()))
     const abort = () => request.destroy(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
     // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
     request.on('error', reject)
-    request.once('response', () => clearTimeout(idle))
+    request.once('response', idle.stop)
     request.once('close', () => {
-      clearTimeout(idle)
+      idle.stop()
       signal.removeEventListener('abort', abort)
       reject(unfetchable('the connection was closed'))
     })
@@ -255,7 +254,7 @@ function capped(
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const idle = setTimeout(() => end.abort(silent()), idleMs)
+        const idle = afterAwake(idleMs, () => end.abort(silent()))
         try {
           const next = await unlessAborted(chunks.next(), end.signal)
           if (next.done) {
@@ -271,7 +270,7 @@ function capped(
           done()
           controller.error(end.signal.aborted ? end.signal.reason : meant(error))
         } finally {
-          clearTimeout(idle)
+          idle.stop()
         }
       },
       cancel: done,

@@ -13,7 +13,7 @@
  * Deno 2.9.6 has no such deadlines, and no way to close a connection: put a proxy in front of it where strangers may come.
  */
 import process from 'node:process'
-import { systemClock } from './clock.ts'
+import { endsWithin } from './clock.ts'
 import { clearSocket, ownSocket, privately } from './socket-file.ts'
 
 export interface ServeOptions {
@@ -132,14 +132,8 @@ const cutMs = 1000
 
 /** A stop that ends, whatever the runtime waits for, and that may be asked for again. */
 function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
-  const within = async (work: Promise<void>, ms: number) => {
-    const waiting = new AbortController()
-    const ended = await Promise.race([work.then(() => true), systemClock.sleep(ms, waiting.signal)])
-    waiting.abort()
-    return ended === true
-  }
   const stop = async (graceMs: number) => {
-    if (!(await within(finish(), graceMs))) await within(cut(), cutMs)
+    if (!(await endsWithin(graceMs, finish()))) await endsWithin(cutMs, cut())
   }
   let stopped: Promise<void> | undefined
   return graceMs => {

@@ -2,7 +2,7 @@
  * Looks after waits that have deadlines of their own, for the day on which a deadline does not keep its word: a
  * suspended machine, a timer that never fires, a request that ends neither by itself nor when it is cut off.
  */
-import type { Clock } from '../platform/clock.ts'
+import { AwakeTime, type Clock } from '../platform/clock.ts'
 
 /** What a loop waits for. */
 export interface Wait {
@@ -19,23 +19,20 @@ const readMs = 5000
 /** Tells which waits are overdue; asked every second or so. */
 export class Watchdog {
   readonly #clock: Clock
-  #now: number
-  #monotonic: number
+  readonly #looks: readonly AwakeTime[]
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#now = clock.now()
-    this.#monotonic = clock.monotonic()
+    // Linux stops the monotonic clock while the machine is suspended. The other one shows it, and steps at times: then
+    // a poll is cut off for nothing, and asked again.
+    this.#looks = [clock, { monotonic: () => clock.now() }].map(one => new AwakeTime(one, gapMs))
   }
 
   /** Looks once. @returns those that should be over by now */
   overdue<T extends { wait?: Wait }>(waiting: Iterable<T>): T[] {
-    const { now, monotonic } = { now: this.#clock.now(), monotonic: this.#clock.monotonic() }
-    // Linux stops the monotonic clock while the machine is suspended. The other one shows it, and steps at times: then
-    // a poll is cut off for nothing, and asked again.
-    const slept = Math.max(now - this.#now, monotonic - this.#monotonic) > gapMs
-    this.#now = now
-    this.#monotonic = monotonic
+    const monotonic = this.#clock.monotonic()
+    for (const one of this.#looks) one.look()
+    const slept = this.#looks.some(one => one.slept)
     return [...waiting].filter(({ wait }) => {
       if (!wait) return false
       if (slept) {
