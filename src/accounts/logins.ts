@@ -6,7 +6,6 @@ import type { Upstream } from '../ilink/api.ts'
 import type { Credentials } from '../ilink/login.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import {
-  type BotInfo,
   defaultSessionName,
   type LoginFlow,
   type LoginRequest,
@@ -14,10 +13,10 @@ import {
   sessionKey,
   sessionName,
 } from '../model/session.ts'
-import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { SessionRecord, Sessions } from '../state/sessions.ts'
+import type { Sessions } from '../state/sessions.ts'
 import { LoginDriver } from './login-driver.ts'
+import { checkRoom, type Room, tokensOf } from './login-room.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 
 /** The last state of a login stays readable this long, and until somebody looks for old ones. */
@@ -30,7 +29,7 @@ export interface LoginPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
   sessions: Pick<Sessions, 'get' | 'list' | 'save'>
   /** What this process has room for: logins under way, and sessions with one. */
-  most(): { pending: number; sessions: number }
+  most(): Room
 }
 
 interface Entry {
@@ -258,7 +257,7 @@ export class Logins {
       await this.#begun(other)
       return other
     }
-    this.#checkRoom(name, records, most())
+    checkRoom(this.pending().size, name, records, most())
     const entry: Entry = {
       driver,
       started: driver.start(),
@@ -300,23 +299,6 @@ export class Logins {
     })
   }
 
-  /** @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions */
-  #checkRoom(name: string, records: readonly SessionRecord[], most: ReturnType<LoginPorts['most']>): void {
-    const pending = this.pending().size
-    if (pending >= most.pending) {
-      throw new SvcError('rate_limited', `${pending} logins are under way, as many as there may be`, {
-        hint: 'Finish one of them on the phone, or log it out. Then log in again.',
-        retryAfter: 60,
-      })
-    }
-    const others = records.filter(record => record.bot && record.name !== name).length
-    if (others + pending >= most.sessions) {
-      throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
-        hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
-      })
-    }
-  }
-
   #forgetOld(): void {
     const now = this.#runtime.clock.monotonic()
     if (now - this.#forgotAt < forgetEveryMs) return
@@ -325,15 +307,6 @@ export class Logins {
       if (driver.finishedAt !== undefined && now - driver.finishedAt > keptMs) this.#entries.delete(key)
     }
   }
-}
-
-/** Bot tokens of the sessions but one: those of the newest. */
-function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
-  const bots: BotInfo[] = []
-  for (const { name, bot } of records)
-    if (bot && bot.expired_at === undefined && name !== except) bots.push(bot)
-  const newest = bots.sort((a, b) => b.created_at - a.created_at).slice(0, 10)
-  return newest.map(bot => bot.token)
 }
 
 const marksOf = ({ driver: { id, revision } }: Entry) => ({ login_id: id, revision })

@@ -5,8 +5,8 @@ import { SvcError } from '../model/error.ts'
 import { type BotInfo, sessionName, type UserContext } from '../model/session.ts'
 import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
-import { serialized, unmarked } from './sessions.ts'
 import type { State } from './state.ts'
+import { serialized, unmarked } from './token-file.ts'
 
 export interface Adoption {
   name: string

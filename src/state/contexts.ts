@@ -7,8 +7,9 @@ import { clockSkewMs, hasWritten, type UserContext } from '../model/session.ts'
 import { setAside, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
-import { type Sessions, serialized } from './sessions.ts'
+import type { Sessions } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
+import { serialized } from './token-file.ts'
 
 /** One inbound message's effect: the user wrote, and this token answers. */
 export interface Inbound {

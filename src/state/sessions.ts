@@ -7,7 +7,7 @@ import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
-import { type BotInfo, type Marks, markedTimes, marks, sessionKey, sessionName } from '../model/session.ts'
+import { type BotInfo, type Marks, sessionKey, sessionName } from '../model/session.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -19,21 +19,16 @@ import {
 } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { type Found, folderNames, JsonFiles, type JsonObject, smallFile, told } from './json-file.ts'
+import { type Found, folderNames, JsonFiles, smallFile, told } from './json-file.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
+import { marked, parseToken, serialized, type TokenFile, unmarked } from './token-file.ts'
 
 export interface SessionRecord {
   name: string
   /** Absent when the credentials are damaged. */
   bot?: BotInfo
   damaged?: true
-}
-
-/** A token.json as it stands, unknown fields included: they survive a rewrite. */
-export interface TokenFile {
-  bot: BotInfo
-  fields: JsonObject
 }
 
 /** Of so many the files are looked at with every look; of more now and then. */
@@ -388,45 +383,4 @@ function isName(folder: string): boolean {
   } catch {
     return false
   }
-}
-
-/** The fields of a token file with these marks, of which what is undefined is not written; undefined when they stand there. */
-export function marked(fields: JsonObject, wanted: Marks): JsonObject | undefined {
-  const changes = Object.entries(wanted).filter(([mark, value]) =>
-    typeof value === 'string'
-      ? fields[mark] !== value
-      : (fields[mark] === undefined) !== (value === undefined),
-  )
-  return changes.length === 0 ? undefined : { ...fields, ...Object.fromEntries(changes) }
-}
-
-/** What a new login takes over of a token file. */
-export const unmarked = (fields: JsonObject): JsonObject =>
-  Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
-
-export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
-
-/** Files may have been written by hand: only bot id and token must be there. */
-function parseToken(fields: JsonObject): TokenFile | undefined {
-  const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
-  const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
-  const bot_id = text('bot_id')
-  const token = text('token')
-  if (!bot_id || !token) return undefined
-  const bot: BotInfo = {
-    bot_id,
-    token,
-    base_url: text('base_url') ?? '',
-    cursor: text('cursor') ?? '',
-    created_at: time('created_at') ?? 0,
-  }
-  const user_id = text('user_id')
-  if (user_id !== undefined) bot.user_id = user_id
-  for (const mark of markedTimes) {
-    const at = time(mark)
-    if (at !== undefined) bot[mark] = at
-  }
-  const poll_error = text('poll_error')
-  if (poll_error !== undefined) bot.poll_error = poll_error
-  return { bot, fields }
 }

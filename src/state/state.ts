@@ -5,7 +5,8 @@ import type { FileLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Contexts, type Inbound } from './contexts.ts'
 import { told } from './json-file.ts'
-import { marked, Sessions, serialized } from './sessions.ts'
+import { Sessions } from './sessions.ts'
+import { marked, serialized } from './token-file.ts'
 
 /** A batch whose messages are stored. */
 export interface BatchCommit {

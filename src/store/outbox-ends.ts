@@ -7,19 +7,9 @@
 import type { Clock } from '../platform/clock.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
 import type { ClockTrust } from './clock-trust.ts'
-import {
-  callLifeMs,
-  type EndReason,
-  type Entries,
-  type Entry,
-  type EntryPart,
-  filesOf,
-  type PartRow,
-  partOf,
-  type SendMode,
-} from './entries.ts'
+import { callLifeMs, type Entries, filesOf, type PartRow, partOf } from './entries.ts'
 import type { Messages } from './messages.ts'
-import type { EndedEntry } from './outbox-model.ts'
+import type { EndedEntry, EndReason, Entry, EntryPart, SendMode } from './outbox-model.ts'
 import type { Owner } from './owner.ts'
 
 /** A key is known for this long after its call. */

@@ -1,8 +1,91 @@
 /** What senders and the outbox say to each other. */
 import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'
-import type { SentStatus } from '../model/message.ts'
+import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
+import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
-import type { EndReason, Entry, KeptFile } from './entries.ts'
+import type { SentMessage } from './messages.ts'
+
+/** A file of ours that a part is sent from. */
+export interface KeptFile {
+  /** Its name in the folder of kept files. */
+  name: string
+  file_name: string
+  size: number
+  /** Lower-case hex. */
+  md5: string
+}
+
+/** `fail`: to be sent by the process whose caller waits, or not at all. `queue`: may wait for the user. */
+export type SendMode = 'fail' | 'queue'
+
+/** Why a part was not sent, or is in doubt: an error's fields. */
+export interface EndReason {
+  code: string
+  detail: string
+  /** As the error was made: the field it is about, and what to do next. */
+  field?: string
+  hint?: string
+  next?: Next
+  retry_after?: number
+}
+
+export interface EntryPart {
+  id: number
+  entry: number
+  lane: number
+  kind: 'text' | MediaKind
+  msg_type: MessageKind
+  status: SentStatus
+  /** How often upstream has refused it. */
+  tries: number
+  /** Row id in the log; absent before a part of mode `fail` is on its way. */
+  message?: number
+  message_id?: string
+  error?: EndReason
+  /** When it may go by the pace (Unix ms). */
+  slot?: number
+  text: string
+  file?: KeptFile
+  raw: string
+}
+
+export interface Entry {
+  id: number
+  session: string
+  user: string
+  mode: SendMode
+  /** What is sent, as the caller of `enqueue` put it. */
+  content: string
+  /** It answers for a key. */
+  keyed?: true
+  /** Unix ms. */
+  created_at: number
+  expires_at: number
+  /** No part waits or is on its way. */
+  ended: boolean
+  /** The count of answers when it ended. */
+  counter?: Counter
+  /** The result of a call of version 0.1, as JSON. */
+  answer?: string
+  parts: EntryPart[]
+}
+
+export interface NewEntry {
+  session: string
+  bot_id: string
+  user: string
+  mode: SendMode
+  key?: string
+  content?: string
+  parts: readonly NewPart[]
+}
+
+/** One message of a new entry. */
+export interface NewPart {
+  kind: EntryPart['kind']
+  /** Of one that may wait: all that its sender, whoever that is, needs. */
+  waiting?: { file?: KeptFile; message: SentMessage }
+}
 
 /** The right to answer a user as its sender knows it, and the rules it keeps. */
 export interface Terms {

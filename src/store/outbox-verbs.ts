@@ -3,8 +3,8 @@
  * writes of others.
  */
 import type { Counter } from '../model/session.ts'
-import type { Entry } from './entries.ts'
 import type { Outbox, OutboxParts } from './outbox.ts'
+import type { Entry } from './outbox-model.ts'
 
 interface Doing {
   read<T>(work: () => T): T

@@ -13,11 +13,20 @@ import { SvcError } from '../model/error.ts'
 import { type Counter, countNow } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/sqlite.ts'
-import { type Entries, type EntryPart, filesOf, type NewEntry } from './entries.ts'
+import { type Entries, filesOf } from './entries.ts'
 import type { Lane, Lanes } from './lanes.ts'
 import type { Messages, SentMessage } from './messages.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
-import type { Began, Begun, Enqueued, Settled, Settlement, Terms } from './outbox-model.ts'
+import type {
+  Began,
+  Begun,
+  Enqueued,
+  EntryPart,
+  NewEntry,
+  Settled,
+  Settlement,
+  Terms,
+} from './outbox-model.ts'
 import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 

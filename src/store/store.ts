@@ -34,12 +34,22 @@ import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
 
 export type { Claim } from './consumers.ts'
-export type { EndReason, Entry, EntryPart, KeptFile, NewPart, SendMode } from './entries.ts'
 export type { HistoryFilter, HistoryRows } from './history.ts'
 export type { PastMessage } from './imported-messages.ts'
 export type { Lane } from './lanes.ts'
 export { type ReceivedMessage, type SentMessage, type StoredMessage, within } from './messages.ts'
-export type { Begun, Enqueued, Settlement, Terms } from './outbox-model.ts'
+export type {
+  Begun,
+  EndReason,
+  Enqueued,
+  Entry,
+  EntryPart,
+  KeptFile,
+  NewPart,
+  SendMode,
+  Settlement,
+  Terms,
+} from './outbox-model.ts'
 export type { OutboxVerbs } from './outbox-verbs.ts'
 
 /** The path of a log that only this process has, gone with it. */
