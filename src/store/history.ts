@@ -20,6 +20,8 @@ export interface HistoryFilter {
   bot_id?: string
   session?: string
   msg_type?: MessageKind
+  /** Of any item; `msg_type` is the kind of the first. */
+  has_kind?: MessageKind
   direction?: Direction
   /** Unix ms, inclusive. */
   since?: number
@@ -160,6 +162,11 @@ export class History {
     if (filter.direction !== undefined) match.push(filter.direction === 'sent' ? 'm.sent = 1' : 'm.sent <> 1')
     if (filter.bot_id !== undefined) add('m.bot_id = ?', filter.bot_id)
     if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
+    if (filter.has_kind !== undefined) {
+      const payload = `${filter.has_kind.toLowerCase()}_item`
+      match.push(hasKind)
+      matchParams.push(filter.has_kind, `"${payload}"`, payload)
+    }
     if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)
     if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
     const needle = searchable(filter.text_contains ?? '')
@@ -311,6 +318,10 @@ export class History {
     }
   }
 }
+
+/** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
+const hasKind = `CASE WHEN m.msg_type = ? THEN 1 WHEN instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
+  (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
 
 const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
 

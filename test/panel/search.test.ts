@@ -68,7 +68,19 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     ).screenshot()
     await sandbox.media('image', new Uint8Array(png))
     await sandbox.media('file', 'x', { name: 'minutes.txt' })
-    await panel.receive(2)
+    const { bot_id: to, user_id: from } = panel.bots.get('default')!
+    await sandbox.raw(
+      {
+        ...{ message_id: 7, from_user_id: from, to_user_id: to, message_type: 1, message_state: 2 },
+        ...{ create_time_ms: Date.now(), context_token: 'c' },
+        item_list: [
+          { type: 1, text_item: { text: 'a note before' } },
+          { type: 4, file_item: { file_name: 'annex.txt', len: '1' } },
+        ],
+      },
+      to,
+    )
+    await panel.receive(3)
     await panel.clock.advance(3 * dayMs)
     await sandbox.advance(3 * dayMs)
     await sandbox.bulk(150, 'late {n}')
@@ -108,8 +120,14 @@ describe.skipIf(!hasBrowser)('what was said is found again', () => {
     await page.getByText('There are none here').waitFor()
     await page.getByRole('link', { name: 'Files' }).click()
     await page.getByText('minutes.txt').waitFor()
+    // Not the first item of its message.
+    await page.getByText('annex.txt').waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
-    await page.getByRole('link', { name: /^Show in the conversation/ }).click()
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: 'minutes.txt' })
+      .getByRole('link', { name: /^Show in the conversation/ })
+      .click()
     await looked.getByText('minutes.txt').waitFor()
 
     await choose('Search here')

@@ -385,3 +385,26 @@ test('a search ends with the reason of its signal, or because the store closes',
   t.store.close()
   expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
 })
+
+test('a kind is found in any item of a message, not in what it says or quotes, whatever its JSON', async () => {
+  await using one = await openStore()
+  const text = (text: string, more: object = {}) => ({ type: 1, text_item: { text }, ...more })
+  const picture = { type: 2, image_item: {} }
+  const rows: [string, MessageKind, string][] = [
+    ['alone', 'IMAGE', JSON.stringify({ item_list: [picture] })],
+    ['after a text', 'TEXT', JSON.stringify({ item_list: [text('see'), picture] })],
+    ['said', 'TEXT', JSON.stringify({ item_list: [text('"image_item"'), 'image_item'] })],
+    ['quoted', 'TEXT', JSON.stringify({ item_list: [text('', { ref_msg: { message_item: picture } })] })],
+    ['broken', 'TEXT', '{"item_list":[{"image_item":{}'],
+    ['no list', 'TEXT', '{"item_list":{"image_item":7},"image_item":{}}'],
+  ]
+  one.store.insertReceived(
+    'a',
+    'b',
+    rows.map(([name, msg_type, raw]) => message(name, { msg_type, raw })),
+  )
+  expect(await texts(one.store, { has_kind: 'IMAGE' })).toEqual(['after a text', 'alone'])
+  expect(await texts(one.store, { has_kind: 'IMAGE', user_id: 'u@im.wechat' })).toHaveLength(2)
+  expect(await texts(one.store, { msg_type: 'IMAGE' })).toEqual(['alone'])
+  expect(await texts(one.store, { has_kind: 'VIDEO' })).toEqual([])
+})

@@ -4,7 +4,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
 import { Direction, MediaKind, MessageKind } from '../../model/message.ts'
 import { LoginStatus, Session, SessionUser } from '../../model/session.ts'
-import { bounded, closed, flag, integer, oneOf, optional, seconds, text } from '../../model/shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
 import { HistoryPage } from '../../tools/history.ts'
 import { RowId, Time } from '../../tools/schema.ts'
 
@@ -93,7 +93,7 @@ export const MessagesQuery = closed({
       description: 'A part of the text, of a file’s name or of a voice’s transcript.',
     }),
   ),
-  msg_type: optional(MessageKind),
+  msg_type: optional(told(MessageKind, 'With an item of this kind.')),
   direction: optional(Direction),
   since: optional(Time('From then on.')),
   until: optional(Time('Before then.')),

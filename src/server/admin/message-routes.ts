@@ -94,8 +94,8 @@ function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptio
     query: MessagesQuery,
     answer: Messages,
     errors: ['store_unavailable'],
-    run: ({ query, signal }) =>
-      gateway.history.page({ ...query, limit: query.limit ?? 50, offset: 0 }, signal),
+    run: ({ query: { msg_type: has_kind, limit = 50, ...query }, signal }) =>
+      gateway.history.page({ ...query, has_kind, limit, offset: 0 }, signal),
   })
   addJsonRoute(app, context, {
     method: 'post',
