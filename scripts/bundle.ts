@@ -3,7 +3,6 @@
  * else is installed: `deno run -A svc.mjs`. Panel, languages, docs page and the simulated phone are inside.
  */
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
@@ -88,13 +87,12 @@ const packing = (files: Record<string, string>): Bun.BunPlugin => ({
       contents: `export const packedFiles = ${JSON.stringify(files)}`,
       loader: 'js',
     }))
-    build.onLoad({ filter: /[\\/]swagger-ui-dist[\\/]/ }, () => ({ contents: '', loader: 'js' }))
+    build.onLoad({ filter: /\.br$/ }, () => ({ contents: '', loader: 'js' }))
   },
 })
 
 /** The names by which the program asks for them. */
 async function packed(panel: string): Promise<Record<string, string>> {
-  const docs = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   const names = (await readdir(panel, { recursive: true, withFileTypes: true }))
     .filter(entry => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
     .map(entry =>
@@ -103,19 +101,14 @@ async function packed(panel: string): Promise<Record<string, string>> {
         .replaceAll('\\', '/'),
     )
     .sort()
-  const paths = [
-    ...names.map(name => [`panel/${name}`, join(panel, name)] as const),
-    ...['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].map(
-      name => [`docs/${name}`, join(docs, name)] as const,
-    ),
-  ]
   // The best takes 5 s more, for 2 % of the file.
   const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
-  const texts = paths.map(async ([name, path]) => {
-    const content = await promisify(brotliCompress)(await readFile(path), quality)
-    return [name, content.toString('base64')] as const
+  const texts = names.map(async name => {
+    const content = await promisify(brotliCompress)(await readFile(join(panel, name)), quality)
+    return [`panel/${name}`, content.toString('base64')] as const
   })
-  return Object.fromEntries(await Promise.all(texts))
+  const scalar = await readFile(join(root, 'src/server/docs/scalar.js.br'))
+  return Object.fromEntries([...(await Promise.all(texts)), ['docs/scalar.js', scalar.toString('base64')]])
 }
 
 if (import.meta.main) {

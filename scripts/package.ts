@@ -1,11 +1,11 @@
 /**
- * Makes what `npm pack` puts into the package beside the sources: `lib`, which is `src` as JavaScript with types and the
- * files of the docs page, and the panel. Two files there are for Node: what a program imports, and what npx starts.
+ * Makes what `npm pack` puts into the package beside the sources: `lib`, which is `src` as JavaScript with types, and
+ * the panel. Two files there are for Node: what a program imports, and what npx starts.
  *
  * JavaScript, since runtimes other than Bun take no TypeScript from a package. One file for each source, so that stack
  * traces lead to something readable; from the types, maps lead to the sources themselves.
  */
-import { chmod, cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { engines } from '../package.json' with { type: 'json' }
@@ -44,7 +44,6 @@ try {
   // What is imported as text. The rest of src is compiled by now, or to be read beside the sources.
   const isRead = (path: string) => !['.ts', '.md'].includes(extname(path))
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
-  await copyDocs(join(workshop, 'docs'))
   await writeFile(join(workshop, 'on-node.js'), await onNode())
   await writeFile(join(workshop, 'svc.js'), program)
   await chmod(join(workshop, 'svc.js'), 0o755)
@@ -55,22 +54,6 @@ try {
   process.exitCode = 1
 } finally {
   await rm(workshop, { recursive: true, force: true })
-}
-
-/** Swagger UI with its terms. The package that it comes in would report to its makers whenever svc is installed. */
-async function copyDocs(folder: string): Promise<void> {
-  const swagger = join(root, 'node_modules/swagger-ui-dist')
-  const script = 'swagger-ui-bundle.js'
-  await mkdir(folder)
-  for (const name of [
-    script,
-    `${script}.LICENSE.txt`,
-    'swagger-ui.css',
-    'favicon-32x32.png',
-    'LICENSE',
-    'NOTICE',
-  ])
-    await cp(join(swagger, name), join(folder, name))
 }
 
 /** What `import 'svc'` is under Node. An older one could not even read the rest, so its version is looked at first. */

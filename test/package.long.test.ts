@@ -50,10 +50,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     const besides = files.filter(path => path.startsWith('lib/') && !made.includes(path))
     expect(made.filter(path => !files.includes(path))).toEqual([])
     expect(besides).toEqual([
-      ...['LICENSE', 'NOTICE', 'favicon-32x32.png', 'swagger-ui-bundle.js'].map(name => `lib/docs/${name}`),
-      ...['swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css'].map(name => `lib/docs/${name}`),
       'lib/on-node.js',
       ...['phone.css', 'phone.html', 'phone.js'].map(name => `lib/sandbox/page/${name}`),
+      ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
       'lib/svc.js',
     ])
     for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])

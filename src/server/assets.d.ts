@@ -1,13 +1,5 @@
-/** Files that the bundler embeds: imported `with { type: 'file' }`, they are the path of a copy. */
-declare module '*.css' {
-  const path: string
-  export default path
-}
-declare module '*/swagger-ui-bundle.js' {
-  const path: string
-  export default path
-}
-declare module '*.png' {
+/** A file that the bundler embeds: imported `with { type: 'file' }`, it is the path of a copy. */
+declare module '*.br' {
   const path: string
   export default path
 }

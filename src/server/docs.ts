@@ -1,15 +1,14 @@
 /**
- * The documentation page: Swagger UI from the pinned package, embedded, so that it loads nothing from elsewhere.
+ * The documentation page: Scalar, a copy of its one file, so that it loads nothing from elsewhere.
  *
- * The page's one script and style are served by us and allowed by the CSP; nothing inline runs. Files are read and
- * compressed at the first visit and then kept: 0.5 MB, of which a service that nobody reads about has none.
+ * The page's scripts are served by us and allowed by the CSP; nothing inline runs. The file is read and unpacked at the
+ * first visit and then kept: 6 MB, of which a service that nobody reads about has none.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readPacked } from '../platform/packed.ts'
-
-const title = 'svc: WeChat bot tools'
+import { packedBrotli } from '../platform/packed.ts'
+import pageJs from './docs/page.js' with { type: 'text' }
 
 const page = `<!doctype html>
 <html lang="en">
@@ -17,35 +16,20 @@ const page = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>${title}</title>
-<link rel="icon" type="image/png" href="/docs/favicon.png">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
+<title>svc: WeChat bot tools</title>
+<link rel="icon" href="data:,">
 </head>
 <body>
 <noscript>This page needs JavaScript. The schema itself is at <a href="/openapi.json">/openapi.json</a>.</noscript>
-<div id="swagger-ui"></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script src="/docs/start.js"></script>
+<div id="app"></div>
+<aside id="code" popover="manual" aria-label="QR code"><img alt="QR code of the login"><p></p><button type="button">Close</button></aside>
+<script src="/docs/scalar.js"></script>
+<script src="/docs/page.js"></script>
 </body>
 </html>
 `
 
-const start = `window.ui = SwaggerUIBundle({
-  url: '/openapi.json',
-  dom_id: '#swagger-ui',
-  presets: [SwaggerUIBundle.presets.apis],
-  deepLinking: true,
-  tryItOutEnabled: true,
-  displayRequestDuration: true,
-  displayOperationId: false,
-  docExpansion: 'list',
-  defaultModelsExpandDepth: 0,
-  requestSnippetsEnabled: true,
-  validatorUrl: null,
-})
-`
-
-// Swagger UI sets style attributes and draws icons from data: URLs.
+// Scalar makes its style sheets itself, and draws icons from data: URLs.
 const pagePolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -58,53 +42,27 @@ const pagePolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-interface Asset {
-  readonly type: string
-  read(): Promise<Uint8Array>
+const encoded = (text: string) => new TextEncoder().encode(text)
+const javascript = 'text/javascript; charset=utf-8'
+
+const assets: Record<string, () => Promise<Prepared>> = {
+  '/docs': () => prepare(encoded(page), 'text/html; charset=utf-8'),
+  '/docs/page.js': () => prepare(encoded(pageJs), javascript),
+  '/docs/scalar.js': async () => {
+    const br = await scalar()
+    const { brotliDecompressSync } = await import('node:zlib')
+    return prepare(brotliDecompressSync(br), javascript, br)
+  },
 }
 
-const text = (type: string, content: string): Asset => ({
-  type,
-  read: async () => new TextEncoder().encode(content),
-})
-
-// The package brings these files along: theirs reports to its makers whenever it is installed.
-const besideModules = join(import.meta.dirname, '../docs')
-
-/** A file of Swagger UI: inside the bundle, beside the modules of svc's own package, or a copy inside the binary. */
-const file = (type: string, name: string, embedded: () => Promise<object>): Asset => ({
-  type,
-  read: async () =>
-    (await readPacked(`docs/${name}`)) ??
-    (await readFile(join(besideModules, name)).catch(() => undefined)) ??
-    (await readFile(await pathOf(name, embedded))),
-})
-
-async function pathOf(name: string, embedded: () => Promise<object>): Promise<string> {
-  const found = await embedded().catch(() => ({}))
-  if ('default' in found && typeof found.default === 'string') return found.default
-  const { createRequire } = await import('node:module')
-  return createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`)
-}
-
-const assets: Record<string, Asset> = {
-  '/docs': text('text/html; charset=utf-8', page),
-  '/docs/start.js': text('text/javascript; charset=utf-8', start),
-  '/docs/swagger-ui-bundle.js': file(
-    'text/javascript; charset=utf-8',
-    'swagger-ui-bundle.js',
-    () => import('swagger-ui-dist/swagger-ui-bundle.js', { with: { type: 'file' } }),
-  ),
-  '/docs/swagger-ui.css': file(
-    'text/css; charset=utf-8',
-    'swagger-ui.css',
-    () => import('swagger-ui-dist/swagger-ui.css', { with: { type: 'file' } }),
-  ),
-  '/docs/favicon.png': file(
-    'image/png',
-    'favicon-32x32.png',
-    () => import('swagger-ui-dist/favicon-32x32.png', { with: { type: 'file' } }),
-  ),
+/** Scalar in its brotli form: inside the bundle, beside this module, or inside the binary. See `scripts/scalar.ts`. */
+async function scalar(): Promise<Uint8Array> {
+  const packed = packedBrotli('docs/scalar.js')
+  if (packed) return packed
+  const beside = await readFile(join(import.meta.dirname, 'docs/scalar.js.br')).catch(() => undefined)
+  if (beside) return beside
+  const embedded = await import('./docs/scalar.js.br', { with: { type: 'file' } })
+  return await readFile(embedded.default)
 }
 
 /** The paths of the page and what it loads. */
@@ -118,7 +76,7 @@ export function createDocs(): (request: Request, path: string) => Promise<Respon
     if (!asset) throw new Error(`no docs asset ${path}`)
     let prepared = kept.get(path)
     if (!prepared) {
-      prepared = asset.read().then(bytes => prepare(bytes, asset.type))
+      prepared = asset()
       // A file that could not be read may be there the next time.
       prepared.catch(() => kept.delete(path))
       kept.set(path, prepared)
@@ -134,14 +92,13 @@ export interface Prepared {
   readonly forms: ReadonlyMap<'br' | 'gzip' | 'identity', Uint8Array>
 }
 
-/** Compresses what compresses. */
-export async function prepare(bytes: Uint8Array, type: string): Promise<Prepared> {
-  if (type.startsWith('image/') || bytes.length <= 1000) return prepareForms(type, bytes, {})
+/** Compresses it, unless `br` is what that gives. */
+export async function prepare(bytes: Uint8Array, type: string, br?: Uint8Array): Promise<Prepared> {
+  if (bytes.length <= 1000) return prepareForms(type, bytes, {})
   // Loaded on use: 3 ms of a start.
   const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
-  // Quality 5: 60 ms for the script instead of 3 s, and 12 % larger.
   const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 }
-  const br = await promisify(zlib.brotliCompress)(bytes, { params })
+  br ??= await promisify(zlib.brotliCompress)(bytes, { params })
   return prepareForms(type, bytes, { br, gzip: await promisify(zlib.gzip)(bytes) })
 }
 

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { toString as drawn } from 'qrcode'
+import { violations } from '../support/axe.ts'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { type Rest, startRest } from '../support/rest.ts'
+
+const title = 'Log a session in by QR code'
+const token = 'a-token-that-nobody-guesses-4711'
+
+describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
+  const complaints: string[] = []
+  let rest: Rest
+  let browser: Browser
+  let page: Page
+  beforeAll(async () => {
+    rest = await startRest({ token })
+    const qr_text = await drawn('https://example.org/?a=1', { type: 'utf8' })
+    const status = { status: 'waiting' as const, session: 'default', message: 'Scan it.', qr_text }
+    Object.assign(rest.gateway.logins, { login: async () => status })
+    browser = await launchBrowser()
+    page = await browser.newPage({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
+    watch(page, rest.url, complaints)
+    await page.goto(`${rest.url}/docs#tag/sessions/POST/tools/default/login`)
+    await page.getByRole('heading', { name: title }).waitFor()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await rest?.[Symbol.asyncDispose]()
+    expect(complaints).toEqual([])
+  })
+
+  /** In both themes of the system, which the page follows. */
+  async function checked(): Promise<void> {
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await page.locator(`body.${colorScheme}-mode`).waitFor()
+      // Colours that are on their way are not those of the theme.
+      await page.waitForFunction(() =>
+        document
+          .getAnimations()
+          .every(one => one.playState !== 'running' || one.effect?.getComputedTiming().endTime === Infinity),
+      )
+      expect([colorScheme, await violations(page)]).toEqual([colorScheme, []])
+    }
+  }
+
+  test('examples in three languages, of the errors one at a time, nothing that keeps anybody out', async () => {
+    const operation = page.locator('section', { has: page.getByRole('heading', { name: title }) }).last()
+    await operation.getByRole('button', { name: /curl/i }).first().click()
+    const offered = await page.getByRole('option').allTextContents()
+    expect(offered.map(text => text.trim()).sort()).toEqual(['Curl', 'Fetch', 'Requests'])
+    await page.keyboard.press('Escape')
+    await checked()
+  })
+
+  test('a call can be tried with the token, and the QR code of a login is a picture', async () => {
+    const button = page.getByRole('button', { name: /Test Request.*\/login/ })
+    await button.click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('textbox', { name: /Bearer Token/ }).fill(token)
+    await page.getByRole('button', { name: /^Send/ }).first().click()
+    const code = page.getByRole('img', { name: 'QR code of the login' })
+    await code.waitFor()
+    await checked()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    await code.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'Close Client' }).click()
+    // In reach again.
+    await button.click()
+    await dialog.waitFor()
+  })
+})
