@@ -158,6 +158,7 @@ export const phoneRoutes: PhoneRoute[] = [
     'The conversations as the users see them, oldest first',
     {
       user: 'of this user alone',
+      bot: 'with this bot alone',
       from: 'bot | user',
       after: 'seq to start after',
       before: 'seq to end before',
@@ -168,7 +169,8 @@ export const phoneRoutes: PhoneRoute[] = [
       const [after, before] = [args.count('after'), args.count('before')]
       const user = args.text('user')
       if (user !== undefined) world.people.named(user, 'user')
-      const messages = seenMessages(world, { user, after, before, limit: newest(args) })
+      const which = { user, bot: args.text('bot'), after, before, limit: newest(args) }
+      const messages = seenMessages(world, which)
       return { messages: from ? messages.filter(message => message.from === from) : messages }
     },
   ),

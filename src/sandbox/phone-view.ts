@@ -37,15 +37,16 @@ export interface SeenMessage {
 
 const itemKinds: Record<number, MediaKind> = { 2: 'image', 3: 'voice', 4: 'file', 5: 'video' }
 
-/** Oldest first: the newest `limit` messages after `after`, of this user when one is named. */
+/** Oldest first: the newest `limit` messages after `after`, of this user and this bot where they are named. */
 export function seenMessages(
   world: World,
-  options: { user?: string; after?: number; before?: number; limit: number },
+  options: { user?: string; bot?: string; after?: number; before?: number; limit: number },
 ): SeenMessage[] {
   const rows = world.core.db.all(
-    `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'} AND seq > ? AND seq < ?
-       ORDER BY seq DESC LIMIT ?`,
+    `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'}
+       AND ${options.bot ? 'bot_id = ?' : '? IS NULL'} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
     options.user ?? null,
+    options.bot ?? null,
     options.after ?? 0,
     options.before ?? Number.MAX_SAFE_INTEGER,
     options.limit,
@@ -136,6 +137,7 @@ export function seenState(world: World) {
   const bots = people.bots()
   return {
     now,
+    ahead_ms: core.aheadMs,
     users: people.users().map(user => ({
       id: user.id,
       name: user.name,

@@ -6,6 +6,7 @@ import type { Piece } from './media.ts'
 import pageCss from './page/phone.css' with { type: 'text' }
 import pageHtml from './page/phone.html' with { type: 'text' }
 import pageJs from './page/phone.js' with { type: 'text' }
+import texts from './page/texts.json' with { type: 'json' }
 import { readPhoneArgs } from './phone-args.ts'
 import { phoneRoutes } from './phone-routes.ts'
 import type { World } from './world.ts'
@@ -31,6 +32,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
     ['/phone', page(htmlText, 'text/html')],
     ['/phone/phone.css', page(pageCss, 'text/css')],
     ['/phone/phone.js', page(pageJs, 'text/javascript')],
+    ['/phone/texts.json', () => json(texts)],
     ['/phone/events', request => events(world, request.signal)],
     ['/phone/api', () => json({ calls: phoneRoutes.map(({ run: _run, ...route }) => route) })],
   ])

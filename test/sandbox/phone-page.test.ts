@@ -1,41 +1,73 @@
 import { expect, test } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { chromium } from 'playwright-core'
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Page } from 'playwright-core'
+import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
+import { switchTable } from '../../src/sandbox/switches.ts'
+import { violations } from '../support/axe.ts'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
-const chromiumPath = '/usr/bin/chromium'
-const here = existsSync(chromiumPath)
-if (!here) console.warn(`skipped: the phone's page, since ${chromiumPath} is missing`)
+const root = resolve(import.meta.dirname, '../..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-test.skipIf(!here)(
+test('every text of the page is there in each language, and so is a sentence for every switch', () => {
+  const { en, zh } = texts as Record<string, Record<string, string>>
+  const isOwn = (key: string) => /^(switch|error)\./.test(key)
+  const keys = (table: object) => Object.keys(table).filter(key => !isOwn(key))
+  expect(keys(zh!)).toEqual(keys(en!))
+  // The sandbox says these in English itself.
+  const switches = Object.keys(zh!).filter(key => key.startsWith('switch.'))
+  expect(switches).toEqual(
+    Object.keys(switchTable)
+      .map(name => `switch.${name}`)
+      .sort(),
+  )
+  const [page, script] = [read('src/sandbox/page/phone.html'), read('src/sandbox/page/phone.js')]
+  for (const [, key, text] of page.matchAll(/data-t="([^"]+)"[^>]*>([^<]*)</g))
+    expect([key, text]).toEqual([key, en![key!]])
+  const asked = [
+    ...page.matchAll(/data-t(?:-\w+)?="([^"]+)"/g),
+    ...script.matchAll(/'((?:bot|chat|codes|people|quote|clock)\.[a-z_]+)'/g),
+  ].map(([, key]) => key!)
+  expect(asked.filter(key => !(key in en!))).toEqual([])
+  for (const table of [en!, zh!])
+    for (const [key, text] of Object.entries(table)) expect([key, text]).toEqual([key, text.trim() || '?'])
+  const placeholders = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort()
+  for (const key of keys(en!)) expect([key, placeholders(zh![key]!)]).toEqual([key, placeholders(en![key]!)])
+})
+
+test('the README names buttons as the page does', () => {
+  const named = [...read('README.md').matchAll(/press "([^"]+)" on the phone/g)].map(([, name]) => name!)
+  expect(named.length).toBeGreaterThan(0)
+  expect(named.filter(name => !Object.values(texts.en).includes(name))).toEqual([])
+})
+
+/** In both themes. */
+async function checked(page: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    expect([colorScheme, await violations(page)]).toEqual([colorScheme, []])
+  }
+}
+
+test.skipIf(!hasBrowser)(
   'a person scans, confirms, writes, sends a picture and sees the answers, with nothing from elsewhere',
   async () => {
     await using sandbox = await withSandbox({ switches: { typing_ms: 60_000 } })
     await using stack = new AsyncDisposableStack()
-    const browser = await chromium.launch({
-      executablePath: chromiumPath,
-      args: [
-        ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-        ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-      ],
-    })
+    const browser = await launchBrowser()
     stack.defer(() => browser.close())
-    const page = await browser.newPage({ viewport: { width: 360, height: 740 } })
-    page.setDefaultTimeout(30_000)
+    const page = await browser.newPage({ viewport: { width: 360, height: 740 }, locale: 'en' })
     const complaints: string[] = []
-    page.on('pageerror', error => complaints.push(String(error)))
-    page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
-    page.on('request', request => {
-      if (!/^data:|^blob:/.test(request.url()) && !request.url().startsWith(sandbox.url))
-        complaints.push(request.url())
-    })
+    watch(page, sandbox.url, complaints)
     await page.goto(`${sandbox.url}/phone`)
     await page.getByText('live', { exact: true }).waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
     // What a switch is set to can be read, however narrow the column.
-    await page.getByText('Time and behaviour').click()
+    await page.getByText('Behaviour', { exact: true }).click()
     await page.locator('.switches select').first().waitFor()
     for (const width of [360, 600, 920, 1280]) {
       await page.setViewportSize({ width, height: 740 })
@@ -52,15 +84,17 @@ test.skipIf(!here)(
       expect(cut).toEqual([])
     }
     await page.setViewportSize({ width: 360, height: 740 })
-    await page.getByText('Time and behaviour').click()
+    await page.getByText('Behaviour', { exact: true }).click()
 
     const client = ilink(sandbox.url)
     const { qrcode } = await client.post('get_bot_qrcode?bot_type=3', {})
-    await page.getByRole('button', { name: /^Scan as/ }).click()
+    await page.getByRole('button', { name: 'Scan only' }).click()
     await page.getByRole('button', { name: 'Agree', exact: true }).click()
     const login = await client.get(`get_qrcode_status?qrcode=${qrcode}`)
     const done = login.bot_token ? login : await client.get(`get_qrcode_status?qrcode=${qrcode}`)
     const bot = ilink(sandbox.url, done.bot_token)
+    // What is over leaves the page.
+    await page.getByRole('img', { name: 'QR code' }).waitFor({ state: 'hidden' })
 
     await page.getByLabel('Message to the bot').fill('hello <b>bot</b> 你好')
     await page.keyboard.press('Enter')
@@ -78,9 +112,9 @@ test.skipIf(!here)(
     const user = done.ilink_user_id
     const { typing_ticket } = await bot.post('getconfig', { ilink_user_id: user })
     await bot.post('sendtyping', { ilink_user_id: user, typing_ticket, status: 1 })
-    await page.getByLabel('The bot is typing').waitFor()
+    await page.getByText('The bot is typing').waitFor({ state: 'attached' })
     await bot.send(user, 'an answer')
-    await page.getByText('an answer').waitFor()
+    await page.getByText('an answer', { exact: true }).waitFor()
     const { media } = await bot.upload(user, 1, png)
     await bot.send(user, '', '', { item_list: [{ type: 2, image_item: { media } }] })
     const picture = page.locator('.bot img')
@@ -110,7 +144,32 @@ test.skipIf(!here)(
     await page.getByRole('button', { name: 'Let it expire' }).click()
     expect((await client.get(`get_qrcode_status?qrcode=${third.qrcode}`)).status).toBe('expired')
 
-    for (const width of [360, 768, 1280]) {
+    // The new bot has a chat of its own; that of the one before can still be read.
+    await page.getByText('A user must write first').waitFor()
+    expect(await page.getByText('an answer', { exact: true }).count()).toBe(0)
+    await page.getByRole('button', { name: /^Bot \(logged out\)/ }).click()
+    await page.getByText('an answer', { exact: true }).first().waitFor()
+    expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
+
+    await page.getByLabel('Days').fill('1')
+    await page.getByLabel('Hours').fill('2')
+    await page.getByRole('button', { name: 'Move on' }).click()
+    await page.getByText('1 day and 2 hours ahead').waitFor()
+    expect(sandbox.world.core.aheadMs).toBe(26 * 3_600_000)
+
+    await client.post('get_bot_qrcode?bot_type=3', {})
+    await page.getByText('Behaviour', { exact: true }).click()
+    await page.getByText('An empty cursor brings').waitFor()
+    await checked(page)
+    await page.getByRole('button', { name: '中文' }).click()
+    await page.getByRole('button', { name: '扫码并同意' }).waitFor()
+    await page.getByText('光标为空时').waitFor()
+    expect(await page.locator('html').getAttribute('lang')).toBe('zh')
+    await checked(page)
+    expect(await (await page.reload())?.ok()).toBe(true)
+    await page.getByRole('button', { name: '扫码并同意' }).waitFor()
+
+    for (const width of [320, 768, 1280]) {
       await page.setViewportSize({ width, height: 800 })
       expect(
         await page.evaluate(() => document.documentElement.scrollWidth - innerWidth),

@@ -10,32 +10,63 @@ const element = (tag, className, text) => {
 }
 
 let state
-let selected = location.hash.slice(1)
+/** Whose phone it is, and the bot of the chat that is open; without one, the first of that user's chats. */
+let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).split('/')
 let quoted
 let drawnSeqs = ''
-const open = new Set(['wait', 'scaned', 'need_verifycode'])
-const words = {
-  wait: 'waits to be scanned',
-  scaned: 'scanned: waits for your agreement',
-  need_verifycode: 'type these digits where you log in',
-  verify_code_blocked: 'blocked after three wrong codes',
-  expired: 'expired',
-  confirmed: 'logged in',
-  binded_redirect: 'was logged in already',
+
+const texts = await (await fetch('/phone/texts.json')).json()
+const chosenAt = 'svc.language'
+const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages].map(one =>
+  one.split('-')[0].toLowerCase(),
+)
+let language = wished.find(one => one in texts) ?? 'en'
+
+/** The text of a key, `{name}` replaced by the parameter of that name. */
+const t = (key, params = {}) =>
+  (texts[language][key] ?? key).replace(/\{(\w+)\}/g, (all, name) => String(params[name] ?? all))
+
+function drawTexts() {
+  document.documentElement.lang = language
+  document.title = `${t('title')} · svc sandbox`
+  for (const one of document.querySelectorAll('[data-t]')) one.textContent = t(one.dataset.t)
+  for (const one of document.querySelectorAll('[data-t-label]'))
+    one.setAttribute('aria-label', t(one.dataset.tLabel))
+  for (const one of document.querySelectorAll('[data-t-placeholder]'))
+    one.placeholder = t(one.dataset.tPlaceholder)
+  const other = Object.keys(texts).find(one => one !== language)
+  $('language').textContent = texts[other]['language.name']
+  $('language').lang = other
+  $('language').onclick = () => {
+    language = other
+    localStorage.setItem(chosenAt, other)
+    drawTexts()
+    void refresh()
+  }
+  for (const drawn of document.querySelectorAll('[data-key]')) delete drawn.dataset.key
+  line(lineState)
+}
+
+let lineState = 'connecting'
+function line(how) {
+  lineState = how
+  $('line').textContent = t(`line.${how}`)
+  $('line').classList.toggle('live', how === 'live')
 }
 
 async function call(method, path, args, body) {
-  const query = args && (body !== undefined || method !== 'POST') ? `?${new URLSearchParams(args)}` : ''
+  const given = Object.entries(args ?? {}).filter(([, value]) => value !== undefined)
+  const query = body !== undefined || method !== 'POST' ? `?${new URLSearchParams(given)}` : ''
   const response = await fetch(`/phone/${path}${query}`, {
     method,
     body: body ?? (method === 'POST' ? JSON.stringify(args ?? {}) : undefined),
   })
   const answer = await response.json()
-  if (!response.ok) {
-    const said = [answer.detail, answer.hint].filter(Boolean).join('. ')
-    throw new Error(said[0].toUpperCase() + said.slice(1))
-  }
-  return answer
+  if (response.ok) return answer
+  // The sandbox's own words are English.
+  const own = texts[language][`error.${answer.code}`]
+  const said = own ?? [answer.detail, answer.hint].filter(Boolean).join('. ')
+  throw new Error(said ? said[0].toUpperCase() + said.slice(1) : t('error.other', answer))
 }
 
 /** Does it, and says at the writing box when it could not be done. */
@@ -66,28 +97,49 @@ async function refresh() {
       again = false
       state = await call('GET', 'state')
       if (!state.users.some(user => user.id === selected)) selected = state.users[0]?.id ?? ''
-      const { messages } = await call('GET', 'messages', { user: selected, limit: 200 })
+      const bot = botId()
+      const { messages } = bot
+        ? await call('GET', 'messages', { user: selected, bot, limit: 200 })
+        : { messages: [] }
       drawPeople()
+      drawClock()
       drawCodes()
       drawChat(messages)
       drawSwitches()
     } while (again)
   } catch {
-    $('line').textContent = 'not reachable'
-    $('line').classList.remove('live')
+    line('lost')
   } finally {
     refreshing = false
   }
 }
 
 const me = () => state.users.find(user => user.id === selected)
-const peer = () => {
-  const { peers, bot_id } = me()
-  return peers.find(one => one.bot_id === bot_id) ?? peers.find(one => one.live)
-}
-const botId = () => {
+
+/** The bots that a user has a chat with: the own one, those of before, without an own one all that are logged in. */
+function chatsOf(user) {
   const live = state.bots.filter(bot => bot.live)
-  return me()?.bot_id ?? peer()?.bot_id ?? (live.length === 1 ? live[0].id : undefined)
+  const known = user.peers.map(peer => peer.bot_id)
+  const ids = new Set([user.bot_id, ...known, ...(user.bot_id ? [] : live.map(bot => bot.id))])
+  const bots = [...ids].map(id => state.bots.find(bot => bot.id === id)).filter(Boolean)
+  return bots.sort((a, b) => b.live - a.live || (b.id === user.bot_id) - (a.id === user.bot_id))
+}
+/** The bot of the chat that is open. */
+function botId() {
+  const chats = me() ? chatsOf(me()) : []
+  return (chats.find(bot => bot.id === chosen) ?? chats[0])?.id
+}
+function botName(bot) {
+  if (!bot.live) return t('bot.gone')
+  const owner = state.users.find(user => user.id === bot.user_id)
+  return owner && owner.id !== selected ? t('bot.of', { name: owner.name }) : t('bot')
+}
+function show(user, bot = '') {
+  selected = user
+  chosen = bot
+  location.replace(`#${encodeURIComponent(bot ? `${user}/${bot}` : user)}`)
+  quote(undefined)
+  void refresh()
 }
 
 /** Replaces the children only when they would look different, so that focus and clicks survive the news. */
@@ -101,8 +153,9 @@ function put(parent, key, children) {
 }
 
 function drawPeople() {
-  const key = JSON.stringify([selected, state.users.map(user => [user.id, user.name, user.bot_id])])
-  put($('people'), key, () =>
+  const chats = chatsOf(me())
+  const users = state.users.map(user => [user.id, user.name, user.bot_id])
+  put($('people'), JSON.stringify([selected, botId(), users, chats]), () =>
     state.users.map(user => {
       const item = template('person')
       const button = item.firstElementChild
@@ -110,101 +163,112 @@ function drawPeople() {
       button.setAttribute('aria-current', String(user.id === selected))
       item.querySelector('.face').textContent = [...user.name][0] ?? '?'
       item.querySelector('b').textContent = user.name
-      item.querySelector('small').textContent = user.bot_id ? 'has a bot' : 'no bot yet'
+      item.querySelector('small').textContent = t(user.bot_id ? 'people.bot' : 'people.none')
       button.title = user.id
-      button.onclick = () => {
-        selected = user.id
-        location.replace(`#${user.id}`)
-        quote(undefined)
-        void refresh()
-      }
+      button.onclick = () => show(user.id)
+      if (user.id === selected && chats.length > 1) item.append(drawChats(chats))
       return item
     }),
   )
 }
 
+function drawChats(chats) {
+  const list = element('ul', 'chats')
+  for (const bot of chats) {
+    const button = element('button', '', botName(bot))
+    button.type = 'button'
+    button.dataset.name = bot.id
+    button.append(element('small', '', bot.id))
+    button.setAttribute('aria-current', String(bot.id === botId()))
+    button.onclick = () => show(selected, bot.id)
+    const item = element('li')
+    item.append(button)
+    list.append(item)
+  }
+  return list
+}
+
+/** WeChat's time goes on as the computer's does. */
+let aheadMs = 0
+function drawClock() {
+  aheadMs = state.ahead_ms
+  const format = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' })
+  const now = new Date(Date.now() + aheadMs)
+  $('clock').dateTime = now.toISOString()
+  $('clock').textContent = format.format(now)
+  const hours = Math.round(aheadMs / 3_600_000)
+  const count = (value, unit) =>
+    new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' }).format(value)
+  const ahead = { days: count(Math.floor(hours / 24), 'day'), hours: count(hours % 24, 'hour') }
+  $('ahead').textContent = hours === 0 ? t('clock.now') : t('clock.ahead', ahead)
+}
+setInterval(() => state && drawClock(), 5000)
+
+/** Those that can still be used; what has become of the others shows in the chat. */
 function drawCodes() {
-  // What is over matters only while it is fresh.
-  const shown = state.logins.filter((login, at) => open.has(login.status) || at < 4)
-  const key = JSON.stringify([selected, shown])
-  put($('codes'), key, () => {
-    if (shown.length === 0)
-      return [element('li', 'empty', 'None. Start a login in svc, and its QR code appears here.')]
-    return shown.map(drawCode)
-  })
+  const shown = state.logins.filter(({ status }) => ['wait', 'scaned', 'need_verifycode'].includes(status))
+  put($('codes'), JSON.stringify([selected, shown]), () =>
+    shown.length === 0 ? [element('li', 'empty', t('codes.none'))] : shown.map(drawCode),
+  )
 }
 
 function drawCode(login) {
   const item = template('code')
-  const name = me()?.name ?? 'the user'
-  const past = !open.has(login.status)
-  item.classList.toggle('past', past)
+  const name = state.users.find(user => user.id === login.user_id)?.name ?? me()?.name
   const image = item.querySelector('img')
   image.src = `/phone/qr/${login.qrcode}`
-  image.alt = past ? '' : 'QR code'
-  item.querySelector('.status').textContent = words[login.status] ?? login.status
+  image.alt = t('codes.picture')
+  const about = { wait: 'codes.about', scaned: 'codes.agree_about', need_verifycode: 'codes.type' }
+  item.querySelector('.status').textContent = t(about[login.status], { name })
   const digits = item.querySelector('.digits')
   digits.hidden = !login.verify_code
   digits.textContent = login.verify_code ?? ''
   const pads = item.querySelector('.pads')
-  const pad = (text, path, args, main) => {
-    const button = element('button', main ? 'go' : '', text)
+  const pad = (key, path, args, main) => {
+    const button = element('button', main ? 'go' : '', t(key))
     button.type = 'button'
-    button.dataset.name = `${login.qrcode} ${text}`
+    button.dataset.name = `${login.qrcode} ${key}`
     button.onclick = () => attempt(() => call('POST', path, { qrcode: login.qrcode, ...args }))
     pads.append(button)
   }
   if (login.status === 'wait') {
-    pad(`Scan as ${name}`, 'scan', { user: selected }, true)
-    pad('Scan and agree', 'scan', { user: selected, confirm: true })
-    pad('Ask for digits', 'verify')
+    pad('codes.scan_agree', 'scan', { user: selected, confirm: true }, true)
+    pad('codes.scan', 'scan', { user: selected })
+    pad('codes.digits', 'verify')
   }
-  if (login.status === 'scaned') pad('Agree', 'confirm', {}, true)
-  if (!past) pad('Let it expire', 'expire')
-  pads.hidden = past
+  if (login.status === 'scaned') pad('codes.agree', 'confirm', {}, true)
+  pad('codes.expire', 'expire')
   return item
 }
 
 function drawChat(messages) {
   const user = me()
   if (!user) return
-  const bot = botId()
-  const typing = user.peers.some(one => one.typing)
-  $('chat-title').textContent = bot ? 'Bot' : user.peers.length > 0 ? 'The bot is gone' : 'No bot yet'
-  const { quota } = state.switches
-  const mine = peer()
-  const closed = mine?.window_closes_at && mine.window_closes_at < state.now
-  $('chat-note').textContent = !bot
-    ? `${user.name}, scan a QR code first`
-    : `to ${user.name}${closed ? ' · window closed' : mine && quota ? ` · ${Math.max(0, quota - mine.used)} answers left` : ''}`
-  $('send').disabled = !bot
-  const key = JSON.stringify([selected, typing, messages.map(message => message.seq), bot])
+  const bot = state.bots.find(({ id }) => id === botId())
+  const peer = user.peers.find(one => one.bot_id === bot?.id)
+  const typing = Boolean(peer?.typing)
+  $('chat-title').textContent = bot ? botName(bot) : t('bot.none')
+  $('chat-note').textContent = noteOf(user, bot, peer)
+  $('send').disabled = !bot?.live
+  document.querySelector('.attach').disabled = !bot?.live
+  const key = JSON.stringify([selected, typing, messages.map(message => message.seq), bot?.id])
   const chat = $('chat')
   const atEnd = chat.scrollHeight - chat.scrollTop - chat.clientHeight < 80 || !drawnSeqs.startsWith(selected)
   const drawn = put(chat, key, () => {
     if (messages.length === 0 && !typing) {
-      return [
-        element(
-          'li',
-          'empty',
-          bot
-            ? 'A user must write first: say hello below.'
-            : 'Scan a QR code to connect a bot, then write to it here.',
-        ),
-      ]
+      return [element('li', 'empty', t(bot ? 'chat.first' : 'chat.scan'))]
     }
     const lines = []
     let last = 0
     for (const message of messages) {
       if (message.at - last > 300_000)
-        lines.push(element('li', 'time', new Date(message.at).toLocaleString()))
+        lines.push(element('li', 'time', new Date(message.at).toLocaleString(language)))
       last = message.at
       lines.push(drawMessage(message))
     }
     if (typing) {
       const dots = element('li', 'typing')
-      dots.setAttribute('aria-label', 'The bot is typing')
-      dots.append(element('i'), element('i'), element('i'))
+      dots.append(element('span', 'hidden', t('chat.typing')), element('i'), element('i'), element('i'))
       lines.push(dots)
     }
     return lines
@@ -219,13 +283,23 @@ function drawChat(messages) {
   }
 }
 
+function noteOf(user, bot, peer) {
+  if (!bot) return t('chat.scan_first', { name: user.name })
+  const { quota } = state.switches
+  const isClosed = peer?.window_closes_at && peer.window_closes_at < state.now
+  const left =
+    peer?.window_closes_at && quota ? t('chat.answers', { count: Math.max(0, quota - peer.used) }) : ''
+  const about = isClosed ? t('chat.closed') : left
+  return [t('chat.to', { name: user.name }), about].filter(Boolean).join(' · ')
+}
+
 function drawMessage(message) {
   const item = element('li', `said ${message.from}${message.shown ? '' : ' unseen'}`)
-  item.append(element('span', 'hidden', message.from === 'bot' ? 'Bot:' : 'You:'))
+  item.append(element('span', 'hidden', t(`said.${message.from}`)))
   if (message.quote) item.append(element('p', 'ref', message.quote.text))
   for (const one of message.items) item.append(drawItem(one))
-  if (!message.shown) item.append(element('p', 'why', `Accepted, not shown: ${message.why}`))
-  const button = element('button', 'quote-it', 'Quote')
+  if (!message.shown) item.append(element('p', 'why', t('chat.unseen', { why: message.why })))
+  const button = element('button', 'quote-it', t('quote'))
   button.type = 'button'
   button.onclick = () => quote(message)
   item.append(button)
@@ -240,14 +314,14 @@ function drawItem(one) {
   }
   bubble.classList.add('media')
   const source = one.media_id && `/phone/media/${one.media_id}`
-  if (!source) bubble.append(element('span', 'transcript', `[${one.kind}]`))
+  if (!source) bubble.append(element('span', 'transcript', `[${t(`kind.${one.kind}`)}]`))
   else if (one.kind === 'image') {
     const link = element('a')
     link.href = source
     link.target = '_blank'
     const image = element('img')
     image.src = source
-    image.alt = one.file_name ?? 'Picture'
+    image.alt = one.file_name ?? t('kind.image')
     image.onerror = () => link.replaceWith(fileLink(one, source))
     link.append(image)
     bubble.append(link)
@@ -256,7 +330,7 @@ function drawItem(one) {
     player.controls = true
     player.preload = 'metadata'
     player.src = source
-    player.setAttribute('aria-label', one.kind === 'video' ? 'Video' : 'Voice message')
+    player.setAttribute('aria-label', t(`kind.${one.kind}`))
     // What the browser cannot play (SILK, AMR) can still be saved.
     player.onerror = () => player.replaceWith(fileLink(one, source))
     bubble.append(player)
@@ -270,7 +344,10 @@ function fileLink(one, source) {
   link.href = source
   link.download = one.file_name ?? one.kind
   const about = element('span')
-  about.append(element('b', '', one.file_name ?? one.kind), element('small', '', size(one.size ?? 0)))
+  about.append(
+    element('b', '', one.file_name ?? t(`kind.${one.kind}`)),
+    element('small', '', size(one.size ?? 0)),
+  )
   link.append(about)
   return link
 }
@@ -287,7 +364,8 @@ function quote(message) {
   $('quoted').hidden = !message
   if (!message) return
   const first = message.items[0]
-  $('quoted-text').textContent = `Quoting: ${first?.text ?? `[${first?.kind ?? 'message'}]`}`
+  const text = first?.text ?? `[${t(`kind.${first?.kind ?? 'unknown'}`)}]`
+  $('quoted-text').textContent = t('quote.of', { text })
   $('text').focus()
 }
 
@@ -296,25 +374,28 @@ async function drawSwitches() {
   const key = JSON.stringify(state.switches)
   if (box.dataset.key === key || !box.closest('details').open) return
   const table = await call('GET', 'switches')
-  put(box, key, () =>
-    Object.entries(table).map(([name, row]) => {
-      const label = element('label')
-      label.append(element('span', '', name.replaceAll('_', ' ')))
-      const field = element(row.values ? 'select' : 'input')
-      for (const value of row.values ?? []) field.append(new Option(value.replaceAll('_', ' '), value))
-      field.value = row.value
-      field.dataset.name = name
-      field.onchange = () => attempt(() => call('POST', 'switches', { [name]: field.value }))
-      label.append(field, element('small', '', row.what))
-      return label
-    }),
+  put(box, key, () => Object.entries(table).map(drawSwitch))
+}
+
+function drawSwitch([name, row]) {
+  const label = element('label')
+  const field = element(row.values ? 'select' : 'input')
+  for (const value of row.values ?? []) field.append(new Option(value))
+  field.value = row.value
+  field.dataset.name = name
+  field.onchange = () => attempt(() => call('POST', 'switches', { [name]: field.value }))
+  label.append(
+    element('code', '', name),
+    field,
+    element('small', '', texts[language][`switch.${name}`] ?? row.what),
   )
+  return label
 }
 
 async function sendText() {
   const text = $('text').value
   if (!text.trim()) return
-  const args = { text, from: selected, ...(quoted && { quote: quoted }) }
+  const args = { text, from: selected, to: botId(), ...(quoted && { quote: quoted }) }
   if (await attempt(() => call('POST', 'say', args))) {
     $('text').value = ''
     quote(undefined)
@@ -322,7 +403,7 @@ async function sendText() {
 }
 
 async function sendFile(file, kind) {
-  const args = { kind, name: file.name, from: selected, ...(quoted && { quote: quoted }) }
+  const args = { kind, name: file.name, from: selected, to: botId(), ...(quoted && { quote: quoted }) }
   if (await attempt(() => call('POST', 'media', args, file))) quote(undefined)
 }
 
@@ -351,18 +432,16 @@ for (const input of document.querySelectorAll('.attach input')) {
     input.value = ''
   }
 }
-$('add-user').onclick = () =>
-  attempt(async () => {
-    selected = (await call('POST', 'users')).id
-  })
+$('add-user').onclick = () => attempt(async () => show((await call('POST', 'users')).id))
 $('end-session').onclick = () =>
   attempt(async () => {
-    const bot = botId()
-    if (!bot) throw new Error('No bot is logged in.')
-    await call('POST', 'expire', { bot })
+    if (!botId()) throw new Error(t('bot.none'))
+    await call('POST', 'expire', { bot: botId() })
   })
-for (const button of document.querySelectorAll('[data-advance]')) {
-  button.onclick = () => attempt(() => call('POST', 'clock', { advance_ms: button.dataset.advance }))
+$('move').onsubmit = event => {
+  event.preventDefault()
+  const hours = 24 * $('days').valueAsNumber + $('hours').valueAsNumber
+  attempt(() => call('POST', 'clock', { advance_ms: Math.round(hours * 3_600_000) }))
 }
 document.querySelector('.tools').ontoggle = () => void drawSwitches()
 
@@ -381,15 +460,14 @@ phone.ondrop = async event => {
   for (const file of event.dataTransfer.files) await sendFile(file, kindOf(file))
 }
 
+// It scrolls by the keyboard too.
+$('chat').tabIndex = 0
+drawTexts()
 const news = new EventSource('/phone/events')
 news.onopen = () => {
-  $('line').textContent = 'live'
-  $('line').classList.add('live')
+  line('live')
   void refresh()
 }
-news.onerror = () => {
-  $('line').textContent = 'reconnecting…'
-  $('line').classList.remove('live')
-}
+news.onerror = () => line('reconnecting')
 news.addEventListener('change', () => void refresh())
 void refresh()
