@@ -8,3 +8,6 @@ export function elsewhere(address: string): string {
   if (isLoopback(url.hostname) && !isLoopback(location.hostname)) url.hostname = location.hostname
   return url.href.replace(/\/$/, '')
 }
+
+/** The sandbox's phone, which the panel passes on: its own address is that of the service's machine. */
+export const phonePath = '/phone'

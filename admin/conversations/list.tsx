@@ -5,6 +5,7 @@ import { navigate } from 'wouter-preact/use-browser-location'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { conversations, sessions, status } from '../live.ts'
+import { phonePath } from '../service-urls.ts'
 import { accountOf } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { Icon } from '../ui/icon.tsx'
@@ -204,7 +205,7 @@ export function List({ place }: { place: Place }) {
 
 function Nobody({ only }: { only: string }) {
   if (only !== '' && sessions.value?.length && !accountOf(only)) return <NoAccount name={only} />
-  const phone = status.value?.sandbox_phone
+  const hasPhone = status.value?.sandbox_phone !== undefined
   const none = sessions.value?.length === 0
   return (
     <div class="empty">
@@ -216,8 +217,8 @@ function Nobody({ only }: { only: string }) {
           {t('conversations.add')}
         </Link>
       ) : (
-        phone && (
-          <a class="button" href={phone} target="_blank" rel="noopener noreferrer">
+        hasPhone && (
+          <a class="button" href={phonePath} target="_blank" rel="noopener noreferrer">
             <Icon name="phone" />
             {t('conversations.phone')}
           </a>

@@ -11,7 +11,7 @@ import { Attention } from '../overview/attention.tsx'
 import { type Concern, concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
 import { Welcome } from '../overview/welcome.tsx'
-import { elsewhere } from '../service-urls.ts'
+import { phonePath } from '../service-urls.ts'
 import { type Health, healthOf } from '../sessions/health.ts'
 import { now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -68,7 +68,7 @@ export function Overview() {
           <Icon name="phone" />
           <div>
             <p>{t('overview.sandbox')}</p>
-            <a href={elsewhere(state.sandbox_phone)} target="_blank" rel="noopener">
+            <a href={phonePath} target="_blank" rel="noopener">
               {t('overview.sandbox_phone')}
             </a>
           </div>

@@ -4,7 +4,7 @@ import { useId } from 'preact/hooks'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
-import { elsewhere } from '../service-urls.ts'
+import { elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
@@ -198,7 +198,7 @@ function Links() {
         </li>
         {sandbox_phone && (
           <li>
-            <Away to={elsewhere(sandbox_phone)}>{t('settings.phone')}</Away>
+            <Away to={phonePath}>{t('settings.phone')}</Away>
             <p class="soft small">{t('settings.phone_about')}</p>
           </li>
         )}

@@ -5,6 +5,7 @@ import { useLocation } from 'wouter-preact'
 import type { Login } from '../api.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
+import { phonePath } from '../service-urls.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Code } from './code.tsx'
@@ -228,14 +229,13 @@ function OnThisPhone({ link }: { link: string }) {
 }
 
 function Sandbox() {
-  const phone = status.value?.sandbox_phone
-  if (phone === undefined) return null
+  if (status.value?.sandbox_phone === undefined) return null
   return (
     <p class="notice sandbox">
       <Icon name="phone" />
       <span>
         {t('login.sandbox')}{' '}
-        <a href={phone} target="_blank" rel="noopener">
+        <a href={phonePath} target="_blank" rel="noopener">
           {t('login.sandbox_phone')}
         </a>
       </span>

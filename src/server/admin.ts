@@ -19,6 +19,7 @@ import { SignInBody, type Status, Success } from './admin/bodies.ts'
 import { PanelEvents } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { addMessageRoutes } from './admin/message-routes.ts'
+import { askPhone, isPhonePath } from './admin/phone.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addJsonRoute } from './json-route.ts'
@@ -109,8 +110,12 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const methods = methodsByPath(app)
 
   const page = pageAnswers(files, access)
-  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> =>
-    isApi || appPath.test(path) ? answerOf(app, methods, request, path) : await page(request, path)
+  const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
+  const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
+    const phone = phoneOf(path)
+    if (phone !== undefined) return await askPhone(request, phone)
+    return isApi || appPath.test(path) ? answerOf(app, methods, request, path) : await page(request, path)
+  }
 
   return {
     pageMissing: () => files.missing(),
@@ -122,7 +127,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     async fetch(request, peer) {
       const path = pathOf(request.url)
       const isApi = path === '/api' || path.startsWith('/api/')
-      const open = openPaths.has(path) || !isApi
+      const open = openPaths.has(path) || !(isApi || phoneOf(path))
       try {
         const refusal = access.refusal(request, open) ?? context.waiting.stopped
         if (refusal) return await tries.answer(problemResponse(refusal), peer)

@@ -366,3 +366,48 @@ test('a panel that is open to others without a token is never made', async () =>
       }),
     ).toThrow('needs a token')
 })
+
+describe("the sandbox's phone under the panel's address", () => {
+  let admin: Admin
+  beforeAll(async () => {
+    admin = await startAdmin({ token, host: '0.0.0.0', start: false })
+  })
+  afterAll(() => admin[Symbol.asyncDispose]())
+
+  test('is there for those who have signed in, and for pages of the panel alone', async () => {
+    // As a browser on another machine names it.
+    const from = { host: `192.168.1.7:${admin.server.port}` }
+    for (const path of ['/phone', '/phone/state'])
+      expect((await admin.call('GET', path, undefined, from)).status).toBe(401)
+    const cookie = cookieOf((await signIn(admin)).headers)
+    const page = await admin.call('GET', '/phone', undefined, { ...from, cookie })
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(page.headers.get('content-security-policy')).toContain("script-src 'self'")
+    const origin = `http://${from.host}`
+    const said = { text: 'from afar' }
+    const headers = { ...from, cookie, origin, 'sec-fetch-site': 'same-origin' }
+    expect((await admin.call('POST', '/phone/say', said, headers)).status).toBe(200)
+    const foreign = { ...headers, origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
+    expect((await admin.call('POST', '/phone/say', said, foreign)).status).toBe(403)
+    expect(await admin.test.sandbox.messages()).toMatchObject([{ items: [{ text: 'from afar' }] }])
+  })
+
+  test('brings its news, and files both ways', async () => {
+    const cookie = cookieOf((await signIn(admin)).headers)
+    const stop = new AbortController()
+    const news = await fetch(`${admin.url}/phone/events`, { headers: { cookie }, signal: stop.signal })
+    const reader = news.body!.pipeThrough(new TextDecoderStream()).getReader()
+    expect((await reader.read()).value).toContain(': here')
+    const body = new Uint8Array(300_000).fill(7)
+    const sent = await fetch(`${admin.url}/phone/media?name=a.bin`, {
+      method: 'POST',
+      body,
+      headers: { cookie },
+    })
+    expect((await reader.read()).value).toContain('event: change')
+    stop.abort()
+    const { media_id } = (await sent.json()) as { media_id: string }
+    const media = await fetch(`${admin.url}/phone/media/${media_id}`, { headers: { cookie } })
+    expect(Buffer.compare(await media.bytes(), body)).toBe(0)
+  })
+})

@@ -66,6 +66,7 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
       log: createLog('DEBUG', line => void test.lines.push(line)),
       version: '1.2.3',
       folders: [folder],
+      links: { sandbox_phone: `${test.sandbox.url}/phone` },
       clock: own.doorClock ?? test.clock,
     })
   const app = open({ token, doorClock })
