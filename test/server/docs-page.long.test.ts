@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
+import { exampleReceived } from '../../src/tools/example-values.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Rest, startRest } from '../support/rest.ts'
@@ -69,5 +70,20 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     // In reach again.
     await button.click()
     await dialog.waitFor()
+  })
+
+  test('its examples name who wrote last, and the newest file', async () => {
+    await using open = await startRest()
+    const from_user = 'oWhoWroteLast@im.wechat'
+    open.gateway.log.push(
+      { ...exampleReceived, id: 43, message_id: '777', items: [{ kind: 'FILE', has_media: true }] },
+      { ...exampleReceived, id: 44, message_id: '778', from_user },
+    )
+    const page = await browser.newPage()
+    watch(page, open.url, complaints)
+    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.getByText(from_user).first().waitFor()
+    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/download`)
+    await page.getByText('"777"').first().waitFor()
   })
 })

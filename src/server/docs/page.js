@@ -48,6 +48,29 @@ async function follow(response) {
   if (Boolean(qr_text) !== code.matches(':popover-open')) code.togglePopover()
 }
 
+/** The document, with who wrote last and the newest file in its examples, so that they can be tried as they stand. */
+async function filled(response) {
+  const text = await response.text()
+  const { paths, security } = JSON.parse(text)
+  const exampleOf = tool =>
+    paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
+  const [user, file] = [exampleOf('send')?.to, exampleOf('download')?.message_id]
+  // Where a token is needed nobody has given one yet.
+  if (!user || security.every(way => 'bearer' in way)) return new Response(text)
+  const answer = await fetch('/tools/default/history', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ direction: 'received', limit: 100 }),
+  })
+  const { messages = [] } = await answer.json()
+  const media = messages.find(message => JSON.stringify(message).includes('"has_media":true'))
+  return new Response(
+    text
+      .replaceAll(`"${user}"`, JSON.stringify(messages[0]?.from_user ?? user))
+      .replaceAll(`"${file}"`, JSON.stringify(media?.message_id ?? file)),
+  )
+}
+
 // What Scalar 1.72.1 leaves out, by selector; `null` takes an attribute away.
 const wanting = [
   ['button[class*="copy-button"]:not([title])', 'title', 'Copy'],
@@ -102,6 +125,7 @@ Scalar.createApiReference('#app', {
   hideClientButton: true,
   async customFetch(...request) {
     const response = await fetch(...request)
+    if (response.url.endsWith('/openapi.json')) return filled(response)
     void follow(response.clone()).catch(() => {})
     return response
   },
