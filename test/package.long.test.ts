@@ -51,7 +51,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(made.filter(path => !files.includes(path))).toEqual([])
     expect(besides).toEqual([
       'lib/on-node.js',
-      ...['phone.css', 'phone.html', 'phone.js'].map(name => `lib/sandbox/page/${name}`),
+      ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
+      ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
+      'lib/svc.js',
       ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
       'lib/svc.js',
     ])
