@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
+import { exampleReceived } from '../../src/tools/example-values.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Rest, startRest } from '../support/rest.ts'
@@ -33,13 +34,16 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
 
   /** In both themes of the system, which the page follows. */
   async function checked(): Promise<void> {
-    for (const colorScheme of ['dark', 'light'] as const) {
+    for (const [colorScheme, rules] of [
+      ['dark'],
+      ['light', ['color-contrast', 'link-in-text-block']],
+    ] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
       await page.locator(`body.${colorScheme}-mode`).waitFor()
       let found: string[] = []
       // Colours that are on their way are not those of the theme.
       const isClean = async () => {
-        found = await violations(page)
+        found = await violations(page, rules)
         return found.length === 0
       }
       await until(`nothing found, ${colorScheme}`, 60_000, isClean, () => found.join('\n'))
@@ -53,5 +57,37 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     expect(offered.map(text => text.trim()).sort()).toEqual(['Curl', 'Fetch', 'Requests'])
     await page.keyboard.press('Escape')
     await checked()
+  })
+
+  test('a call can be tried with the token, and the QR code of a login is a picture', async () => {
+    const button = page.getByRole('button', { name: /Test Request.*\/login/ })
+    await button.click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('textbox', { name: /Bearer Token/ }).fill(token)
+    await page.getByRole('button', { name: /^Send/ }).first().click()
+    const code = page.getByRole('img', { name: 'QR code of the login' })
+    await code.waitFor()
+    await checked()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    await code.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'Close Client' }).click()
+    // In reach again.
+    await button.click()
+    await dialog.waitFor()
+  })
+
+  test('its examples name who wrote last, and the newest file', async () => {
+    await using open = await startRest()
+    const from_user = 'oWhoWroteLast@im.wechat'
+    open.gateway.log.push(
+      { ...exampleReceived, id: 43, message_id: '777', items: [{ kind: 'FILE', has_media: true }] },
+      { ...exampleReceived, id: 44, message_id: '778', from_user },
+    )
+    const page = await browser.newPage()
+    watch(page, open.url, complaints)
+    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.getByText(from_user).first().waitFor()
+    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/download`)
+    await page.getByText('"777"').first().waitFor()
   })
 })
