@@ -54,8 +54,6 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
       ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
       'lib/svc.js',
-      ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
-      'lib/svc.js',
     ])
     for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])
       expect(files.some(path => path.startsWith(`dist/panel/${name}`))).toBe(true)
