@@ -18,7 +18,8 @@ export function Menu({ label, actions }: { label: string; actions: readonly Acti
     id: useId(),
     'aria-label': label,
     positioning: { placement: 'bottom-end', strategy: 'fixed' },
-    onSelect: ({ value }) => actions.find(({ id }) => id === value)?.run(),
+    // The button has the focus again by then: a dialog that the action opens gives it back to it.
+    onSelect: ({ value }) => setTimeout(() => actions.find(({ id }) => id === value)?.run()),
   })
   const parts = menu.connect(service, normalizeProps)
   return (

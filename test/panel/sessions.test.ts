@@ -180,6 +180,29 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await names(page)).toEqual(['a'])
   })
 
+  test('who is in a field before the first frame of a dialog is back at its menu after it', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/icon.svg' })
+    // As on a machine that is busy.
+    await page.addInitScript(() => {
+      const frame = window.requestAnimationFrame
+      window.requestAnimationFrame = then => window.setTimeout(() => frame.call(window, then), 500)
+    })
+    await page.goto(`${panel.url}/sessions`)
+    await page.getByRole('button', { name: 'Actions for' }).click()
+    await page.getByRole('menuitem', { name: 'Rename' }).click()
+    const field = dialog(page).getByLabel('Name')
+    await field.fill('a')
+    await page
+      .locator('main[aria-hidden], [aria-hidden] main, [inert]')
+      .first()
+      .waitFor({ state: 'attached' })
+    await page.keyboard.press('Escape')
+    await dialog(page).waitFor({ state: 'detached' })
+    await focused(page, 'Actions for')
+    expect(panel.complaints).toEqual([])
+  })
+
   test('what a person opens lies above the news: it can be pressed before they are gone', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     const page = await panel.open({ path: '/sessions', viewport: { width: 390, height: 430 } })
