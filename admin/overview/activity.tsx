@@ -39,12 +39,25 @@ export function Activity({ hours }: { hours: Answer<readonly Hour[]> }) {
               <dd>{all ? number(sent) : '–'}</dd>
             </div>
           </dl>
-          {all ? <Chart hours={all} /> : <div class="skeleton" style={{ height }} />}
+          {all ? <Chart hours={all} /> : <Coming />}
         </>
       )}
     </section>
   )
 }
+
+/** As high as the chart will be: what stands below it does not jump. */
+const Coming = () => (
+  <>
+    <div class="skeleton chart" />
+    <p class="reading small" aria-hidden="true">
+      {t('overview.choose_none')}
+    </p>
+    <details class="numbers">
+      <summary>{t('overview.as_table')}</summary>
+    </details>
+  </>
+)
 
 function Chart({ hours }: { hours: readonly Hour[] }) {
   const box = useRef<HTMLDivElement>(null)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
@@ -44,7 +44,17 @@ for (const viewport of sizes) {
     const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
     const found: [string, number, string[]][] = []
     for (const path of ['/', '/conversations', chat, '/sessions', '/settings']) {
-      const page = await panel.open({ path, viewport })
+      const page = await panel.open({ path: '/icon.svg', viewport })
+      // What is asked for last comes last, also where everything comes at once.
+      const holdBack = async (route: Route) => {
+        await page.locator('.recent a').first().waitFor()
+        await page.evaluate(
+          () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))),
+        )
+        await route.continue()
+      }
+      await page.route('**/api/stats?*', holdBack, { times: 1 })
+      await page.goto(`${panel.url}${path}`)
       const all = await shifts(page)
       const sum = all.reduce((total, { value }) => total + value, 0)
       found.push([path === chat ? 'a chat' : path, sum, all.flatMap(({ of }) => of)])
