@@ -1,5 +1,6 @@
 /** The package: what is in it, and that in somebody's project it does what the README says. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { statSync } from 'node:fs'
 import { mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -127,12 +128,12 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     await using world = await openWorld()
     const bot = await runPolling(world, handlers)
     try {
-      const picture = await readFile(join(project, 'node_modules/svc/lib/docs/favicon-32x32.png'))
-      await world.phone('media?kind=image&name=dot.png', picture)
+      const picture = join(root, 'admin/screenshots/qr-code.webp')
+      await world.phone('media?kind=image&name=dot.webp', await readFile(picture))
       await world.phone('say', '{"text": "louder"}')
       const chat = () => world.phone('chat')
       await until('the answer', 30_000, async () => (await chat()).includes('bot: LOUDER'))
-      await until('the picture', 30_000, () => / sent \S+: 628 bytes\n/.test(bot.output()))
+      await until('the picture', 30_000, () => bot.output().includes(`: ${statSync(picture).size} bytes\n`))
       expect(await bot.end('SIGINT')).toBe(0)
     } finally {
       await bot.end('SIGKILL')
