@@ -1,6 +1,6 @@
 /**
  * A wire message → what the store indexes (`summary`), what the doors show (`decodeMessage`), where its media lies
- * (`mediaOf`). None of them throws for what upstream sent: a malformed message is an UNKNOWN one with whatever is there.
+ * (`mediaOf`). None of them throws for a message of whatever fields: a malformed one is UNKNOWN, with what is there.
  */
 import { createHash } from 'node:crypto'
 import type {

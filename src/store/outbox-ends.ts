@@ -1,6 +1,6 @@
 /**
- * How calls of send end without being sent: cancelled, expired, of a process that died. And what of them is remembered:
- * a key answers for a day.
+ * How calls of send end without an answer of WeChat: cancelled, expired, of a process that died. And what of them is
+ * remembered: a key answers for a day.
  *
  * Every method that writes is to be called inside a transaction.
  */
@@ -121,7 +121,7 @@ export class OutboxEnds {
     }
   }
 
-  /** Tells the fate of those. @returns how many messages are unknown now */
+  /** Ends what `orphans` finds: on its way is unknown, waiting is refused. @returns how many messages are unknown now */
   reap(before: number): number {
     const { parts, calls } = this.orphans(before)
     for (const part of parts) this.#unknown(part)

@@ -2,9 +2,12 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
+import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
 import { Shaped } from './schema.ts'
 import { defineTool } from './tool.ts'
+
+const splitting = `Above ${textLimitBytes.toLocaleString('en')} UTF-8 bytes it is split into the fewest messages.`
 
 const path = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
@@ -15,7 +18,7 @@ const Input = closed({
     'User id: copy `from_user` of a message that recv returned; or the name that people here gave to one user (`user_name`). The one in the example does not exist.',
     { maxLength: 512, examples: [exampleUser] },
   ),
-  text: optional(text('Text to send. Above 16,384 UTF-8 bytes it is split into the fewest messages.')),
+  text: optional(text(`Text to send. ${splitting}`)),
   image_path: path('an image'),
   voice_path: path('an audio file, which arrives as a file'),
   file_path: path('any file'),
@@ -144,7 +147,7 @@ WeChat allows a bot to answer only: the user must have written first, the answer
     names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
     help: {
       to: 'User id, as recv, history and users show it, or the name that svc users name gave to one user.',
-      text: 'Text to send; - takes it from stdin. Above 16,384 UTF-8 bytes it is split into the fewest messages.',
+      text: `Text to send; - takes it from stdin. ${splitting}`,
       image_path: 'Path of an image. This and the next three may be given several times; order is kept.',
       voice_path: 'Path of an audio file, which arrives as a file.',
       file_path: 'Path of any file.',
