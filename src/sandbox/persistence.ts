@@ -86,6 +86,8 @@ async function openWorldAt(path: string): Promise<Database> {
         db.exec(`PRAGMA user_version=${schemaVersion}`)
       })
     }
+    // Of a world of before as well: each send looks for its client_id among all that the user was sent.
+    db.exec('CREATE INDEX IF NOT EXISTS message_client ON message (user_id, client_id)')
     for (const end of ['', '-wal', '-shm']) await makePrivate(path + end)
     return db
   } catch (error) {
