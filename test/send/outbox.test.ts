@@ -393,6 +393,7 @@ describe('a refusal of upstream', () => {
     for (const tries of [1, 2]) {
       await write(t)
       await t.until('asked', () => t.requests('getuploadurl') === tries)
+      await t.until('its answer is noted', async () => (await sent(t))[0]?.status !== 'sending')
       await pass(t, 10 * 60_000)
     }
     await nothingWaits(t)
