@@ -12,7 +12,7 @@ const steps: readonly (readonly string[])[] = [
   ['model'],
   ['platform'],
   ['config'],
-  ['ilink', 'state', 'store', 'setup', 'service'],
+  ['ilink', 'storage', 'setup', 'service'],
   ['send', 'receive'],
   ['media', 'accounts'],
   ['gateway'],

@@ -9,8 +9,8 @@ import { closeSync, fsyncSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import { gramsOf } from '../../src/store/bigram-index.ts'
-import { migrate } from '../../src/store/migrations.ts'
+import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
+import { migrate } from '../../src/storage/sqlite/migrations.ts'
 
 interface Wire {
   message_id: number

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { type ReceivedMessage, Store } from '../../src/store/store.ts'
+import { type ReceivedMessage, Store } from '../../src/storage/sqlite/store.ts'
 import { botId } from './process.ts'
 import { random, wireText, writtenAt } from './texts.ts'
 

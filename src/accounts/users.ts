@@ -13,8 +13,8 @@ import {
 import { userName } from '../model/user-name.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { addressee } from '../send/plan.ts'
-import type { State } from '../state/state.ts'
-import type { Store } from '../store/store.ts'
+import type { State } from '../storage/sqlite/state/state.ts'
+import type { Store } from '../storage/sqlite/store.ts'
 
 export interface UserFilter {
   /** '' is the default session; all of them without it. */

@@ -11,7 +11,7 @@ import { backoffMs, turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { viewOf } from '../receive/view.ts'
-import { type Store, type StoredMessage, within } from '../store/store.ts'
+import { type Store, type StoredMessage, within } from '../storage/sqlite/store.ts'
 
 /**
  * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or

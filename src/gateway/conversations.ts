@@ -5,7 +5,7 @@ import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
 import { turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { viewOf } from '../receive/view.ts'
-import type { Store } from '../store/store.ts'
+import type { Store } from '../storage/sqlite/store.ts'
 
 /** Which conversations; all without it. */
 export interface ConversationFilter {

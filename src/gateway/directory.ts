@@ -7,7 +7,7 @@ import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf, fileExists } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { refuseNewer } from '../store/migrations.ts'
+import { refuseNewer } from '../storage/sqlite/migrations.ts'
 
 /** What the caller calls these options, for error texts. */
 interface Called {

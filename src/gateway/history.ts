@@ -3,8 +3,8 @@ import type { Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import { Answer } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
-import type { Sessions } from '../state/sessions.ts'
-import type { HistoryFilter, Store } from '../store/store.ts'
+import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { HistoryFilter, Store } from '../storage/sqlite/store.ts'
 
 export interface HistoryPage {
   messages: Message[]

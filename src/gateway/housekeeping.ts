@@ -2,8 +2,8 @@
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
-import type { Sessions } from '../state/sessions.ts'
-import type { Store } from '../store/store.ts'
+import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Store } from '../storage/sqlite/store.ts'
 
 export interface HousekeepingPorts {
   sessions: Sessions

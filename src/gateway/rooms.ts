@@ -30,8 +30,8 @@ import { Poller } from '../receive/poller.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
-import { openState } from '../state/state.ts'
-import { inMemory, Store } from '../store/store.ts'
+import { openState } from '../storage/sqlite/state/state.ts'
+import { inMemory, Store } from '../storage/sqlite/store.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {

@@ -12,8 +12,8 @@ import {
 import { readText } from '../platform/files.ts'
 import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
-import { JsonFiles } from '../state/json-file.ts'
-import { openState } from '../state/state.ts'
+import { JsonFiles } from '../storage/sqlite/state/json-file.ts'
+import { openState } from '../storage/sqlite/state/state.ts'
 import { type Place, sessionFolders } from './data-directory.ts'
 
 /** One session folder. */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
-import { suspectSpanMs, suspectsOf } from '../store/conversations.ts'
-import { newestForm } from '../store/migrations.ts'
+import { suspectSpanMs, suspectsOf } from '../storage/sqlite/conversations.ts'
+import { newestForm } from '../storage/sqlite/migrations.ts'
 
 export interface StoreStats {
   /** Of the tables; `newest` is the one this version writes. */

@@ -2,7 +2,7 @@
 import type { Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
-import type { Store } from '../store/store.ts'
+import type { Store } from '../storage/sqlite/store.ts'
 import type { Folders } from './own-files.ts'
 
 export interface MediaPorts {

@@ -10,7 +10,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { changedAt, settledAfterMs } from '../state/json-file.ts'
+import { changedAt, settledAfterMs } from '../storage/sqlite/state/json-file.ts'
 import { empty, tooLarge } from './disk.ts'
 
 /** A file of ours or of the caller's, open for reading. */

@@ -10,7 +10,7 @@
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { SessionRecord } from '../state/sessions.ts'
+import type { SessionRecord } from '../storage/sqlite/state/sessions.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
 

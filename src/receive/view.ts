@@ -4,7 +4,7 @@ import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import type { Store, StoredMessage } from '../store/store.ts'
+import type { Store, StoredMessage } from '../storage/sqlite/store.ts'
 
 /**
  * The message of a row.

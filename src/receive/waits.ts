@@ -3,7 +3,7 @@
  * woken: with thousands of waiting calls, each that looks for itself at every commit would hold up everybody.
  */
 import { sessionKey } from '../model/session.ts'
-import type { Store } from '../store/store.ts'
+import type { Store } from '../storage/sqlite/store.ts'
 
 /** What is waited for. */
 export interface Wanted {

@@ -2,7 +2,7 @@
 import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { KeptFile, NewPart } from '../store/store.ts'
+import type { KeptFile, NewPart } from '../storage/sqlite/store.ts'
 import { described } from './delivery.ts'
 import type { MediaFiles, StagedFile } from './media-files.ts'
 import { contentOf, type Piece, type SendRequest } from './plan.ts'

@@ -61,7 +61,7 @@ describe('messages', () => {
     t.gateway.changes.subscribe(listener)
     await t.sandbox.say('hi')
     await t.until('heard', () => messages.length === 1)
-    const { Store } = await import('../../src/store/store.ts')
+    const { Store } = await import('../../src/storage/sqlite/store.ts')
     const { silentLog } = await import('../../src/platform/log.ts')
     const store = await Store.open({
       ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },

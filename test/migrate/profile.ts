@@ -12,7 +12,7 @@ import { type Finding, Findings, type Program } from '../../src/migrate/source.t
 import type { UserContext } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
-import { Store, type StoredMessage } from '../../src/store/store.ts'
+import { Store, type StoredMessage } from '../../src/storage/sqlite/store.ts'
 
 /** A temporary folder with a place for the source and one for svc. */
 export interface Folders extends AsyncDisposable {

@@ -6,7 +6,7 @@ import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { ingest } from '../../src/receive/ingest.ts'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
-import { inMemory, Store } from '../../src/store/store.ts'
+import { inMemory, Store } from '../../src/storage/sqlite/store.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 

@@ -13,7 +13,7 @@ import { type Counter, countNow, type UserContext } from '../../src/model/sessio
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
-import { openState, type State } from '../../src/state/state.ts'
+import { openState, type State } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'

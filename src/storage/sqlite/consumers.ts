@@ -1,0 +1,226 @@
+/**
+ * Named readers of the log, each with its own position. What is handed out is leased: a confirmed lease is gone, an
+ * abandoned or lapsed one is handed out again, marked. So a position may move when rows are handed out and still
+ * nothing is lost, and parallel calls of one consumer never get the same row.
+ */
+import type { Clock } from '../../platform/clock.ts'
+import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Fits, Messages, StoredMessage, Wanted } from './messages.ts'
+import type { Owner } from './owner.ts'
+
+export interface Claim {
+  lease: number
+  /** Oldest first. */
+  rows: StoredMessage[]
+  /** Row ids that were handed out before. */
+  redelivered: ReadonlySet<number>
+}
+
+/** A lease lapses after this; sooner when its owner is known to be dead. */
+const leaseMs = 30_000
+/** When a consumer was last seen is noted this coarsely: retention looks at days. */
+const seenEveryMs = 60 * 60_000
+/** The consumer that begins at the beginning. */
+const firstConsumer = 'default'
+
+export class Consumers {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+  readonly #owner: Owner
+
+  constructor(db: Database, messages: Messages, clock: Clock, owner: Owner) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+    this.#owner = owner
+  }
+
+  claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
+    const { limit, session } = options
+    let isFull = false
+    const fits: Fits = row => {
+      isFull ||= options.fits?.(row) === false
+      return !isFull
+    }
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    // Looking takes no write lock: most calls find nothing.
+    if (this.#isIdle(consumer, keys)) return undefined
+    return this.#db.transaction(() => {
+      const position = this.#position(consumer)
+      const again = this.#lapsed(consumer, keys, limit, fits)
+      if (again.length > 0) return this.#leased(consumer, again, new Set(again.map(row => row.id)))
+      if (isFull) return undefined
+      const rows =
+        keys === undefined
+          ? this.#fresh(consumer, position, limit, fits)
+          : this.#freshOf(consumer, position, keys, limit, fits)
+      return rows.length > 0 ? this.#leased(consumer, rows, new Set()) : undefined
+    })
+  }
+
+  /** How many rows `claim` would give one after the other, counted up to `limit`. */
+  waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    const row = this.#db.get`SELECT position FROM consumer WHERE name = ${consumer}`
+    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.#messages.lastId()
+    const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
+      (JSON.parse(ids) as number[]).filter(id => keys === undefined || this.#isOf(id, keys)),
+    )
+    const fresh =
+      keys === undefined
+        ? this.#freshIds(consumer, position, limit)
+        : this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+    return Math.min(limit, again.length + fresh.length)
+  }
+
+  confirm(lease: number): void {
+    this.#db.run`DELETE FROM lease WHERE id = ${lease}`
+  }
+
+  abandon(lease: number): void {
+    this.#db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
+  }
+
+  renew(lease: number): void {
+    this.#db.run`UPDATE lease SET expires_at = ${this.#clock.now() + leaseMs} WHERE id = ${lease}`
+  }
+
+  /** Whether anything is handed out and not confirmed. */
+  anyLease(): boolean {
+    return this.#db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
+  }
+
+  /** Consumers with rows that were handed out, and are to be handed out again. */
+  lapsed(): ReadonlySet<string> {
+    const rows = this.#db.all`SELECT consumer, owner, expires_at FROM lease`
+    return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => String(consumer)))
+  }
+
+  #isIdle(consumer: string, keys: number[] | undefined): boolean {
+    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
+    if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
+    if (this.#lapsedLeases(consumer).length > 0) return false
+    const position = Number(row.position)
+    if (position >= this.#messages.lastId()) return true
+    return (
+      keys !== undefined &&
+      this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
+    )
+  }
+
+  /** Or in the future, by a clock that was set back since. */
+  #seenLongAgo(seenAt: number): boolean {
+    return Math.abs(this.#clock.now() - seenAt) > seenEveryMs
+  }
+
+  #position(consumer: string): number {
+    const now = this.#clock.now()
+    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
+    if (row) {
+      if (this.#seenLongAgo(Number(row.seen_at))) {
+        this.#db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
+      }
+      return Number(row.position)
+    }
+    const position = consumer === firstConsumer ? 0 : this.#messages.lastId()
+    this.#db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
+    return position
+  }
+
+  #lapsedLeases(consumer: string): { id: number; ids: string }[] {
+    return this.#db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
+      ORDER BY id`
+      .filter(row => this.#hasLapsed(row))
+      .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
+  }
+
+  #hasLapsed({ expires_at, owner }: Row): boolean {
+    const left = Number(expires_at) - this.#clock.now()
+    // Far more than a whole lease is left when the clock was set back.
+    return left <= 0 || left > 2 * leaseMs || this.#owner.isDead(String(owner))
+  }
+
+  /** Rows of lapsed leases, taken out of them. */
+  #lapsed(consumer: string, keys: number[] | undefined, limit: number, fits: Fits): StoredMessage[] {
+    const taken: StoredMessage[] = []
+    let isFull = false
+    for (const lease of this.#lapsedLeases(consumer)) {
+      if (isFull) break
+      const ids: number[] = JSON.parse(lease.ids)
+      const left: number[] = []
+      for (const id of ids) {
+        const row = isFull ? undefined : this.#messages.byId(id)
+        const isWanted = row && (keys === undefined || this.#isOf(id, keys))
+        if (isWanted && fits(row)) {
+          taken.push(row)
+          isFull = taken.length >= limit
+        } else {
+          // A row that retention removed meanwhile is nobody's any more.
+          if (row || isFull) left.push(id)
+          if (isWanted) isFull = true
+        }
+      }
+      if (left.length === 0) this.confirm(lease.id)
+      else if (left.length < ids.length) {
+        this.#db.run`UPDATE lease SET ids = ${JSON.stringify(left)} WHERE id = ${lease.id}`
+      }
+    }
+    return taken.sort((a, b) => a.id - b.id)
+  }
+
+  #isOf(id: number, keys: number[]): boolean {
+    return keys.includes(Number(this.#db.get`SELECT session FROM message WHERE id = ${id}`?.session))
+  }
+
+  /** Up to where a consumer has read one session, when it read it alone. */
+  #ahead(consumer: string, key: number): number {
+    const row = this.#db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
+      AND session = ${key}`
+    return Number(row?.position ?? 0)
+  }
+
+  /** Rows never handed out, and the position moved past them. */
+  #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
+    const ids = this.#freshIds(consumer, position, limit)
+    const rows = this.#messages.read(ids, fits)
+    const isAll = rows.length === ids.length && ids.length < limit
+    const next = isAll ? this.#messages.lastId() : (rows.at(-1)?.id ?? position)
+    if (next > position) {
+      this.#db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
+      this.#db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
+    }
+    return rows
+  }
+
+  #freshIds(consumer: string, position: number, limit: number): number[] {
+    return this.#db.all`SELECT m.id FROM message m
+      LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
+      WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
+      ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
+  }
+
+  /** The same of some sessions alone: the position stays, and how far each of them was read is noted beside it. */
+  #freshOf(consumer: string, position: number, keys: number[], limit: number, fits: Fits): StoredMessage[] {
+    const found = this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+    const rows = this.#messages.read(
+      found.map(({ id }) => id),
+      fits,
+    )
+    const last = rows.at(-1)?.id ?? 0
+    const taken = found.filter(({ id }) => id <= last)
+    for (const [key, id] of new Map(taken.map(({ id, key }) => [key, id]))) {
+      this.#db.run`INSERT INTO consumer_ahead (consumer, session, position)
+        VALUES (${consumer}, ${key}, ${id})
+        ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
+    }
+    return rows
+  }
+
+  #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
+    const { lastInsertRowid } = this.#db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
+      VALUES (${consumer}, ${JSON.stringify(rows.map(row => row.id))}, ${this.#owner.name},
+      ${this.#clock.now() + leaseMs})`
+    return { lease: lastInsertRowid, rows, redelivered }
+  }
+}

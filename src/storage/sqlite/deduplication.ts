@@ -1,0 +1,130 @@
+/**
+ * Which messages of a batch are new. An id is stored once; and upstream is known to deliver a message again within
+ * seconds under another id (protocol notes 2.4).
+ *
+ * Under a new id two messages count as one only if sender, create time and content all match, the create time is no
+ * whole second, and the second came in a later batch within 15 s. A clock that counts whole seconds says the same of two
+ * messages that a user wrote one after the other, and a message shown twice costs less than a lost one. Equal messages in
+ * one batch are all real: a batch that holds two of which one is stored brings one more. The log itself is asked, so a
+ * restart or another process in between changes nothing.
+ */
+import type { MessageKind } from '../../model/message.ts'
+import type { Database } from '../../platform/sqlite.ts'
+
+const repeatMs = 15_000
+/** 72 bits of the content's hash are kept. */
+const hashLength = 12
+
+/** A message as the poller hands it over. */
+export interface ReceivedMessage {
+  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
+  message_id?: string
+  /** Deterministic: the same for the same message delivered again. */
+  derived_id: string
+  from_user: string
+  msg_type: MessageKind
+  text: string
+  /** Unix ms. */
+  timestamp: number
+  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
+  timed: boolean
+  /** Unix ms when the user wrote, if it is new: the count of answers begins anew there. Absent: it begins none. */
+  written_at?: number
+  contentHash: string
+  /** The whole message as JSON text. */
+  raw: string
+}
+
+/** A message and what to do with it: `renamed` ones are stored under an id of their own. */
+export interface Arrived {
+  message: ReceivedMessage
+  verdict: 'new' | 'known' | 'repeat' | 'renamed'
+  /** To be stored under. */
+  id: string
+  hash: string
+}
+
+interface Known {
+  botId: string
+  sent: boolean
+  hash: string
+}
+
+/** Judges a batch. To be called inside the transaction that stores it. */
+export function batchOf(
+  db: Database,
+  botId: string,
+  batch: readonly ReceivedMessage[],
+  now: number,
+): Arrived[] {
+  const list = withIds(batch)
+  const fresh = new Map<string, Known>()
+  /** Those that are stored already under their own id. */
+  const again: Arrived[] = []
+  for (const one of list) {
+    const stored = storedUnder(db, one.id)
+    if (stored && isSame(stored, botId, one)) {
+      one.verdict = 'known'
+      again.push(one)
+      continue
+    }
+    const taken = stored ?? fresh.get(one.id)
+    if (taken && isSame(taken, botId, one)) one.verdict = 'known'
+    else if (taken) {
+      one.id = `${botId}:${one.id}`
+      one.verdict = fresh.has(one.id) || storedUnder(db, one.id) ? 'known' : 'renamed'
+    }
+    if (one.verdict !== 'known') fresh.set(one.id, { botId, sent: false, hash: one.hash })
+  }
+  // Before any of them is stored: two equal ones of this batch are not repeats of each other.
+  const left = new Map<string, number>()
+  for (const one of list) {
+    const { message } = one
+    if (one.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
+    const key = keyOf(one)
+    let copies = left.get(key)
+    if (copies === undefined) {
+      copies = storedCopies(db, botId, one, now)
+      if (copies > 0) copies -= again.filter(other => keyOf(other) === key).length
+    }
+    if (copies > 0) one.verdict = 'repeat'
+    left.set(key, copies - 1)
+  }
+  return list
+}
+
+/** Another bot's other message, or one of ours that was sent, is another message under the same id. */
+const isSame = (known: Known, botId: string, one: Arrived) =>
+  !known.sent && (known.botId === botId || known.hash === one.hash)
+
+/** A message without an id gets its derived one; equal ones of one batch are counted through. */
+function withIds(batch: readonly ReceivedMessage[]): Arrived[] {
+  const ordinals = new Map<string, number>()
+  return batch.map(message => {
+    let id = message.message_id?.toWellFormed()
+    if (id === undefined) {
+      const ordinal = (ordinals.get(message.derived_id) ?? 0) + 1
+      ordinals.set(message.derived_id, ordinal)
+      id = ordinal === 1 ? message.derived_id : `${message.derived_id}-${ordinal}`
+    }
+    return { message, verdict: 'new', id, hash: message.contentHash.slice(0, hashLength) }
+  })
+}
+
+function storedUnder(db: Database, id: string): Known | undefined {
+  const row = db.get`SELECT bot_id, sent, content_hash FROM message WHERE message_id = ${id}`
+  return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
+}
+
+/** Whether the create time tells two messages of one second apart. */
+const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0
+
+const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${message.from_user}`
+
+/** How many messages like this one were stored within the last 15 s. */
+function storedCopies(db: Database, botId: string, { message, hash }: Arrived, now: number): number {
+  const row = db.get`SELECT count(*) AS copies FROM message INDEXED BY message_time
+    WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
+    AND peer = ${message.from_user} AND bot_id = ${botId} AND stored_at > ${now - repeatMs}`
+  return Number(row?.copies ?? 0)
+}

@@ -1,0 +1,337 @@
+/**
+ * Pages of the log, newest first, by any filter, with a total.
+ *
+ * A filter may match one row of millions, so the log is looked through in windows of ids, a few milliseconds each, and
+ * whoever else has work goes between two of them. A window is walked by whatever narrows it most: the index of
+ * character pairs, of users, of kinds, of sessions, or the rows themselves. It ends early after a number of candidates, so its
+ * cost is bounded whatever is in it; windows in which little is found grow.
+ */
+import { badArgument } from '../../model/error.ts'
+import type { Direction, MessageKind } from '../../model/message.ts'
+import { type Clock, turns } from '../../platform/clock.ts'
+import type { Database, SqlValue } from '../../platform/sqlite.ts'
+import { gramQuery, likePattern, searchable } from './bigram-index.ts'
+import type { Fits, Messages, StoredMessage } from './messages.ts'
+import { idsBetweenTimes } from './time-range.ts'
+
+export interface HistoryFilter {
+  /** On either side of the conversation. */
+  user_id?: string
+  bot_id?: string
+  session?: string
+  msg_type?: MessageKind
+  /** Of any item; `msg_type` is the kind of the first. */
+  has_kind?: MessageKind
+  direction?: Direction
+  /** Unix ms, inclusive. */
+  since?: number
+  /** Unix ms, exclusive. */
+  until?: number
+  text_contains?: string
+  limit: number
+  offset: number
+  /** Row id: only what stands before it. */
+  before?: number
+}
+
+export interface HistoryRows {
+  rows: StoredMessage[]
+  /** Of the filter without `before`. Exact up to `exactTotal`, then that. */
+  total: number
+  total_is_lower_bound: boolean
+  next_before?: number
+}
+
+/** Totals are counted up to here. */
+const exactTotal = 10_000
+/** SQLite refuses longer patterns. */
+const needleLimit = 10_000
+/** Up to this many characters of a needle, LIKE is the faster. */
+const likedNeedle = 32
+/** Ids in the first window, and in the widest one. */
+const firstWidth = 4096
+const widestWidth = 1 << 24
+/** Candidates looked at in one go. */
+const candidateLimit = 2000
+/** Windows grow when they are faster than this, shrink when slower than four times this. */
+const briskMs = 2
+/** So few rows of a user or session in a window are compared with the needle directly. */
+const fewRows = 300
+/** When fewer than a quarter of this many candidates matched, the range of times is turned into one of ids. */
+const sparseAfter = 4000
+
+/** What narrows a window, and the SQL that walks it from the highest id down. */
+interface Way {
+  from: string
+  where: string
+  params: SqlValue[]
+  id: string
+  /** Rows with a higher id are not found by it. */
+  upTo?: number
+}
+
+interface Plan {
+  ways: Way[]
+  /** What the ways do not guarantee. */
+  match: string
+  matchParams: SqlValue[]
+  widest: number
+  since: number | undefined
+  until: number | undefined
+  /** The ids of the range of times, once they were worth finding out. */
+  range?: { low: number; high: number }
+}
+
+interface Window {
+  /** Ids of candidates that match, highest first; empty when only counted. */
+  ids: number[]
+  matched: number
+  seen: number
+  /** The lowest id looked at. */
+  low: number
+}
+
+export class History {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+
+  constructor(db: Database, messages: Messages, clock: Clock) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+  }
+
+  /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
+  async page(filter: HistoryFilter, signal?: AbortSignal, fits?: Fits): Promise<HistoryRows> {
+    const plan = this.#plan(filter)
+    if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
+    const last = this.#messages.lastId()
+    const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
+    // One more than asked for tells whether there are more.
+    const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
+    let isCut = false
+    const rows = this.#messages.read(page.slice(0, filter.limit), row => {
+      isCut = fits?.(row) === false
+      return !isCut
+    })
+    const next = isCut ? rows.at(-1)?.id : page[filter.limit] && page[filter.limit - 1]
+    const total = await this.#total(plan, last, signal)
+    return {
+      rows,
+      total: Math.min(total, exactTotal),
+      total_is_lower_bound: total > exactTotal,
+      next_before: next,
+    }
+  }
+
+  /** Undefined when nothing can match. */
+  #plan(filter: HistoryFilter): Plan | undefined {
+    const match: string[] = []
+    const matchParams: SqlValue[] = []
+    const add = (clause: string, value: SqlValue) => {
+      match.push(clause)
+      matchParams.push(value)
+    }
+    const ways: Way[] = []
+    let widest = widestWidth
+    if (filter.user_id !== undefined) {
+      add('m.peer = ?', filter.user_id)
+      ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', filter.user_id))
+    }
+    if (filter.msg_type !== undefined && filter.msg_type !== 'TEXT') {
+      // Said twice for the index, which knows only what is not text.
+      const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
+      ways.push(way('message m INDEXED BY message_kind', kind, filter.msg_type))
+    }
+    if (filter.direction === 'sent') {
+      ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
+    }
+    if (filter.session !== undefined) {
+      const keys = this.#messages.sessionKeys(filter.session)
+      const [only, more] = keys
+      if (only === undefined) return undefined
+      const where = more === undefined ? 'm.session = ?' : 'm.session IN (SELECT value FROM json_each(?))'
+      const value = more === undefined ? only : JSON.stringify(keys)
+      add(where, value)
+      ways.push(way('message m INDEXED BY message_session', where, value))
+      // Several keys are not walked in the order of ids: a whole window is sorted.
+      if (more !== undefined) widest = firstWidth * 4
+    }
+    // What another program received is neither 0 nor 1.
+    if (filter.direction !== undefined) match.push(filter.direction === 'sent' ? 'm.sent = 1' : 'm.sent <> 1')
+    if (filter.bot_id !== undefined) add('m.bot_id = ?', filter.bot_id)
+    if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
+    if (filter.has_kind !== undefined) {
+      const payload = `${filter.has_kind.toLowerCase()}_item`
+      match.push(hasKind)
+      matchParams.push(filter.has_kind, `"${payload}"`, payload)
+    }
+    if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)
+    if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
+    const needle = searchable(filter.text_contains ?? '')
+    if (needle !== '') {
+      add(...clauseOf(needle))
+      ways.push({
+        from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
+        where: 'gram MATCH ?',
+        params: [gramQuery(needle)],
+        id: 'gram.rowid',
+        upTo: this.#messages.grams.position,
+      })
+    }
+    if (ways.length === 0) ways.push(everyRow)
+    return {
+      ways,
+      // CASE stops at the first thing that does not match; the text, long, is looked at last.
+      match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
+      matchParams,
+      widest,
+      since: filter.since,
+      until: filter.until,
+    }
+  }
+
+  /** Ids of matching rows from `top` down: `count` of them after the first `skip`. */
+  async #find(plan: Plan, top: number, skip: number, count: number, signal?: AbortSignal): Promise<number[]> {
+    if (plan.match === '1' && skip > 0) {
+      // Where nothing is filtered, rows are skipped by count: the windows would build the id of each.
+      const first = this.#db.get`SELECT id FROM message WHERE id <= ${top}
+        ORDER BY id DESC LIMIT 1 OFFSET ${skip}`
+      return first ? this.#find(plan, Number(first.id), 0, count, signal) : []
+    }
+    const found: number[] = []
+    let left = skip
+    for await (const { ids } of this.#windows(plan, top, { wanted: skip + count, withIds: true, signal })) {
+      found.push(...ids.slice(left))
+      left = Math.max(0, left - ids.length)
+      if (found.length >= count) break
+    }
+    return found.slice(0, count)
+  }
+
+  async #total(plan: Plan, top: number, signal?: AbortSignal): Promise<number> {
+    if (plan.match === '1') {
+      // Every row of one narrow index is counted with the fewest pages.
+      const row = this.#db.get`SELECT count(*) AS total FROM (SELECT 1
+        FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
+      return Number(row?.total)
+    }
+    let total = 0
+    for await (const { matched } of this.#windows(plan, top, {
+      wanted: exactTotal,
+      withIds: false,
+      signal,
+    })) {
+      total += matched
+      if (total > exactTotal) break
+    }
+    return total
+  }
+
+  /** The log from `top` down, window by window. */
+  async *#windows(
+    plan: Plan,
+    top: number,
+    { wanted, withIds, signal }: { wanted: number; withIds: boolean; signal: AbortSignal | undefined },
+  ): AsyncGenerator<Window> {
+    let high = Math.min(top, plan.range?.high ?? top)
+    let bottom = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 0)
+    if (plan.range) bottom = Math.max(bottom, plan.range.low)
+    let width = firstWidth
+    let candidates = Math.min(wanted, candidateLimit)
+    let last: Way | undefined
+    let seen = 0
+    let matched = 0
+    const timed = plan.since !== undefined || plan.until !== undefined
+    const turn = turns(this.#clock)
+    while (high >= bottom && high > 0) {
+      signal?.throwIfAborted()
+      const started = this.#clock.monotonic()
+      // A window lies on one side of where the index ends.
+      const floor = Math.max(bottom, ...plan.ways.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)))
+      let low = Math.max(floor, high - width + 1)
+      const chosen = this.#choose(plan, low, high)
+      if (last && last !== chosen) {
+        // Another way has other costs: what was fast for one says nothing of the other.
+        width = firstWidth
+        low = Math.max(floor, high - width + 1)
+      }
+      const window = this.#walk(plan, chosen, low, high, candidates, withIds)
+      const tookMs = this.#clock.monotonic() - started
+      if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
+      else if (tookMs > briskMs * 4) width = Math.max(width >> 1, 256)
+      candidates = Math.min(candidates * 4, candidateLimit)
+      last = chosen
+      high = window.low - 1
+      seen += window.seen
+      matched += window.matched
+      yield window
+      if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
+        plan.range = await idsBetweenTimes(this.#db, plan, () => this.#clock.sleep(0))
+        high = Math.min(high, plan.range.high)
+        bottom = Math.max(bottom, plan.range.low)
+      }
+      await turn()
+    }
+  }
+
+  /** The way through one window: the first that has only few rows in it; else that of the needle, or the first. */
+  #choose(plan: Plan, low: number, high: number): Way {
+    const ways = plan.ways.filter(({ upTo = high }) => upTo >= high)
+    const last = ways.at(-1) ?? everyRow
+    if (ways.length <= 1) return last
+    const few = ways.find(way => way.id === 'm.id' && this.#countIn(way, low, high) <= fewRows)
+    return few ?? (last.id === 'm.id' ? (ways[0] ?? last) : last)
+  }
+
+  #countIn({ from, where, params }: Way, low: number, high: number): number {
+    const row = this.#db.get(
+      `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
+      ...params,
+      low,
+      high,
+      fewRows + 1,
+    )
+    return Number(row?.rows)
+  }
+
+  #walk(plan: Plan, way: Way, low: number, high: number, candidates: number, withIds: boolean): Window {
+    const row = this.#db.get(
+      `SELECT count(*) AS seen, min(id) AS low, count(hit) AS matched${withIds ? ', json_group_array(id) FILTER (WHERE hit) AS ids' : ''}
+         FROM (SELECT ${way.id} AS id, ${plan.match} AS hit FROM ${way.from}
+               WHERE ${way.where} AND ${way.id} BETWEEN ? AND ? ORDER BY ${way.id} DESC LIMIT ?)`,
+      ...plan.matchParams,
+      ...way.params,
+      low,
+      high,
+      candidates,
+    )
+    const seen = Number(row?.seen ?? 0)
+    const ids: number[] = withIds ? JSON.parse(String(row?.ids ?? '[]')) : []
+    return {
+      ids: ids.sort((a, b) => b - a),
+      matched: Number(row?.matched ?? 0),
+      seen,
+      // All candidates of the window were looked at, or the rest of them lies below the last one.
+      low: seen === candidates ? Number(row?.low) : low,
+    }
+  }
+}
+
+/** Few messages have several items: those that name the payload at all are looked into, not into what an item quotes. */
+const hasKind = `CASE WHEN m.msg_type = ? THEN 1 WHEN instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
+  (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
+
+const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
+
+const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })
+
+/** What a text must contain. @throws SvcError `invalid_arguments` where it is too long */
+function clauseOf(needle: string): [clause: string, value: SqlValue] {
+  if (needle.length > needleLimit)
+    throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
+  // LIKE compares anew at every place, 9 ms for a text made for it; but a short needle it finds without a copy.
+  if (needle.length > likedNeedle) return ['instr(lower(m.text), lower(?))', needle]
+  return [`m.text LIKE ? ESCAPE '\\'`, likePattern(needle)]
+}

@@ -1,0 +1,84 @@
+/**
+ * Messages that another program received or sent before svc did: part of the history, and of nothing else.
+ *
+ * They are old. No reader is given one, wherever it stands in the log: neither a consumer that begins at the beginning
+ * nor one that names a row id. Received ones bear `sent = 2` for it, where whatever hands messages out asks for 0.
+ */
+import type { Direction } from '../../model/message.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Database } from '../../platform/sqlite.ts'
+import { searchable } from './bigram-index.ts'
+import { batchOf, type ReceivedMessage } from './deduplication.ts'
+import { type Messages, receivedElsewhere } from './messages.ts'
+
+/** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
+export interface PastMessage extends ReceivedMessage {
+  session: string
+  bot_id: string
+  direction: Direction
+}
+
+export class Past {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+
+  constructor(db: Database, messages: Messages, clock: Clock) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+  }
+
+  /** Rows in the log, whatever they are. */
+  count(): number {
+    // Ids have no gaps.
+    const ids = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`
+    return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
+  }
+
+  /** Whether the log has that message already, by its id and content. */
+  isKnown(message: PastMessage): boolean {
+    return this.#placeOf(message) === undefined
+  }
+
+  /**
+   * Adds those that are not there yet, in their order: all or none. They count as stored now, so retention leaves them
+   * as long as any other message of today, and never looks at them before older rows.
+   *
+   * @returns how many were new
+   */
+  add(batch: readonly PastMessage[]): number {
+    return this.#db.transaction(() => {
+      let added = 0
+      for (const message of batch) {
+        const place = this.#placeOf(message)
+        if (!place) continue
+        this.#insert(message, place)
+        added += 1
+      }
+      return added
+    })
+  }
+
+  /** The id and the content's hash to store it under; undefined when it is there already. */
+  #placeOf(message: PastMessage): { id: string; hash: string | null } | undefined {
+    if (message.direction === 'received') {
+      const [judged] = batchOf(this.#db, message.bot_id, [message], this.#clock.now())
+      return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
+    }
+    const id = message.message_id ?? `local:${message.derived_id}`
+    const known = this.#db.get`SELECT 1 AS found FROM message WHERE message_id = ${id}`
+    return known ? undefined : { id, hash: null }
+  }
+
+  #insert(message: PastMessage, { id, hash }: { id: string; hash: string | null }): void {
+    const sent = message.direction === 'sent'
+    const text = searchable(message.text)
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
+      peer, msg_type, timestamp, stored_at, content_hash, text, raw)
+      VALUES (${id}, ${this.#messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
+      ${sent ? 'accepted' : null}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
+      ${message.timestamp}, ${this.#clock.now()}, ${hash}, ${text}, ${message.raw})`
+    this.#messages.grams.added(lastInsertRowid, text)
+  }
+}

@@ -1,0 +1,385 @@
+/** Rows of the message log: inserted once, settled, read forward. */
+import type { Direction, MessageKind, SentStatus } from '../../model/message.ts'
+import { sessionKey } from '../../model/session.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import type { Database, Row } from '../../platform/sqlite.ts'
+import { BigramIndex, searchable } from './bigram-index.ts'
+import { type Arrived, batchOf, type ReceivedMessage } from './deduplication.ts'
+
+export type { ReceivedMessage } from './deduplication.ts'
+
+export interface SentMessage {
+  client_id: string
+  to_user: string
+  msg_type: MessageKind
+  text: string
+  timestamp: number
+  raw: string
+}
+
+export interface StoredMessage {
+  id: number
+  message_id: string
+  session: string
+  bot_id: string
+  direction: Direction
+  status?: SentStatus
+  from_user: string
+  msg_type: MessageKind
+  text: string
+  timestamp: number
+  raw: string
+  /** Of a sent message: why it was refused, or is in doubt. */
+  reason?: string
+  /** Of the error catalogue; absent of what an older version sent. */
+  reason_code?: string
+  /** Of a queued text that went out joined to another one: the `message_id` of that one. */
+  sent_with?: string
+  /** What people call the user on the other side. */
+  user_name?: string
+  /** Another program received it. */
+  past?: true
+}
+
+/** Whether a row is still taken, asked of one after the other; the first that is not ends the reading. */
+export type Fits = (row: StoredMessage) => boolean
+
+/** What to read. */
+export interface Wanted {
+  limit: number
+  direction?: Direction
+  session?: string
+  /** All fit by default. */
+  fits?: Fits
+}
+
+/** Fits until the raw messages have so many characters, and the first one always: for readers that hold many rows. */
+export function within(characters: number): Fits {
+  let left = characters
+  return ({ raw }) => {
+    const isFirst = left === characters
+    left -= raw.length
+    return isFirst || left >= 0
+  }
+}
+
+/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader is given it. */
+export const receivedElsewhere = 2
+
+/** What became of a sent message. */
+export interface Settled {
+  status: SentStatus
+  /** Upstream's. */
+  messageId?: string
+  /** Why it was refused, or is in doubt. */
+  error?: { code: string; detail: string }
+}
+
+const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
+  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code,
+  m.sent_with, (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name`
+
+export class Messages {
+  readonly #db: Database
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly grams: BigramIndex
+  #sentChanges = 0
+  /** By folded name. */
+  readonly #keys: Unchanged<Map<string, number[]>>
+  /** By user, the sessions of their newest messages. */
+  readonly #writtenTo: Unchanged<string[]>
+
+  constructor(db: Database, clock: Clock, log: Log) {
+    this.#db = db
+    this.#clock = clock
+    this.#log = log
+    this.#keys = new Unchanged(db)
+    this.#writtenTo = new Unchanged(db)
+    this.grams = new BigramIndex(db)
+  }
+
+  /** Counts what was done here to rows of sent messages. */
+  get sentChanges(): number {
+    return this.#sentChanges
+  }
+
+  insertReceived(
+    session: string,
+    botId: string,
+    batch: readonly ReceivedMessage[],
+  ): (number | 'duplicate')[] {
+    if (batch.length === 0) return []
+    return this.#db.transaction(() => {
+      const now = this.#clock.now()
+      const key = this.keyOf(session)
+      const arrived = batchOf(this.#db, botId, batch, now)
+      return arrived.map(one => this.#insertArrived(one, session, key, botId, now))
+    })
+  }
+
+  #insertArrived(
+    { message, verdict, id, hash }: Arrived,
+    session: string,
+    key: number,
+    botId: string,
+    now: number,
+  ): number | 'duplicate' {
+    if (verdict === 'repeat') {
+      this.#log.info('message delivered again under a new id', { session, message_id: id })
+      return 'duplicate'
+    }
+    if (verdict === 'known') return 'duplicate'
+    if (verdict === 'renamed') {
+      this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
+    }
+    const text = searchable(message.text)
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,
+      msg_type, timestamp, stored_at, content_hash, text, raw)
+      VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
+      ${now}, ${hash}, ${text}, ${message.raw})`
+    this.grams.added(lastInsertRowid, text)
+    this.#writtenTo.forget(message.from_user)
+    // In the same write: who reads the message and answers at once, in any process, spends from the new count, though the
+    // file of contexts is written after it.
+    const { written_at: at, from_user } = message
+    if (at !== undefined)
+      this.#db.run`UPDATE outbox_lane SET received_at = ${at}, used = 0
+        WHERE session = ${key} AND peer = ${from_user} AND (received_at IS NULL OR received_at < ${at})`
+    return lastInsertRowid
+  }
+
+  /** A row of a message from the bot. Inside a transaction. */
+  insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
+    const text = searchable(message.text)
+    this.#sentChanges += 1
+    const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
+      peer, msg_type, timestamp, stored_at, text, raw)
+      VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
+      ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw})`
+    this.grams.added(lastInsertRowid, text)
+    return lastInsertRowid
+  }
+
+  /** Other content for a sent row. Inside a transaction. @returns whether there is such a row */
+  rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
+    const text = searchable(message.text)
+    const before = this.#db.get`SELECT text FROM message WHERE id = ${id}`
+    if (!before) return false
+    this.#sentChanges += 1
+    this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
+      status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
+      reason = NULL, reason_code = NULL, sent_with = NULL WHERE id = ${id}`
+    if (String(before.text) !== text) this.grams.changed(id, text)
+    return true
+  }
+
+  /** It certainly did not go out, and waits again. Inside a transaction. */
+  rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
+    const row = this.#db.get<MessageRow>`SELECT bot_id, peer, msg_type FROM message WHERE id = ${id}`
+    if (!row) return
+    const whole = { ...message, to_user: String(row.peer), msg_type: row.msg_type }
+    this.rewrite(id, String(row.bot_id), whole, 'queued')
+  }
+
+  settleSent(id: number, { status, messageId, error }: Settled): void {
+    this.#sentChanges += 1
+    const [reason, code] = [error?.detail ?? null, error?.code ?? null]
+    if (messageId !== undefined) {
+      // An id that another row has already is not ours to take; the local one stays.
+      const { changes } = this.#db.run`UPDATE OR IGNORE message
+        SET status = ${status}, reason = ${reason}, reason_code = ${code}, message_id = ${messageId}
+        WHERE id = ${id}`
+      if (changes > 0) return
+    }
+    this.#db
+      .run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code} WHERE id = ${id}`
+  }
+
+  /** A message went out joined to that one. */
+  noteCarrier(id: number, messageId: string): void {
+    this.#db.run`UPDATE message SET sent_with = ${messageId} WHERE id = ${id}`
+  }
+
+  after(id: number, { fits, ...wanted }: Wanted): StoredMessage[] {
+    return this.read(this.idsFrom(id, wanted), fits)
+  }
+
+  /** Ids after a row, oldest first. */
+  idsFrom(id: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
+    const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
+    const found =
+      session === undefined
+        ? this.#db.all(
+            `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
+            id,
+            limit,
+          )
+        : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
+    return found.map(row => Number(row.id))
+  }
+
+  recent(since: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
+    // Row ids grow with the time of storing, so one walk from the end finds where it begins.
+    const before = this.#db.get`SELECT id FROM message WHERE stored_at < ${since} ORDER BY id DESC LIMIT 1`
+    const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
+    return this.#db
+      .all(
+        `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
+         ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
+         ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
+        Number(before?.id ?? 0),
+        ...(keys === undefined ? [] : [keys]),
+        limit,
+      )
+      .map(row => Number(row.id))
+      .reverse()
+  }
+
+  /** The rows of these ids, one read after the other, up to the first that does not fit. */
+  read(ids: readonly number[], fits: Fits = () => true): StoredMessage[] {
+    const rows: StoredMessage[] = []
+    for (const id of ids) {
+      const row = this.byId(id)
+      if (!row) continue
+      if (!fits(row)) break
+      rows.push(row)
+    }
+    return rows
+  }
+
+  /** Ids after a position in each of some sessions, oldest first: one walk of an index per session, then merged. */
+  idsAfter(
+    keys: readonly number[],
+    positionOf: (key: number) => number,
+    limit: number,
+    narrowed = ' AND m.sent = 0',
+  ): { id: number; key: number }[] {
+    return keys
+      .flatMap(key =>
+        this.#db
+          .all(
+            `SELECT m.id FROM message m INDEXED BY message_session
+             WHERE m.session = ? AND m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
+            key,
+            positionOf(key),
+            limit,
+          )
+          .map(row => ({ id: Number(row.id), key })),
+      )
+      .sort((a, b) => a.id - b.id)
+      .slice(0, limit)
+  }
+
+  byMessageId(messageId: string): StoredMessage | undefined {
+    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, messageId)
+    return row && stored(row)
+  }
+
+  byId(id: number): StoredMessage | undefined {
+    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
+    return row && stored(row)
+  }
+
+  lastId(): number {
+    return Number(this.#db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
+  }
+
+  renameSession(oldName: string, newName: string): void {
+    this.#keys.forget()
+    this.#writtenTo.forget()
+    this.#db.run`UPDATE session SET name = ${newName} WHERE name = ${oldName}`
+  }
+
+  /** Keys of the sessions that have, or had, that name; names are compared as everywhere, without case. */
+  sessionKeys(name: string): number[] {
+    const keys = this.#keys.get('', () => {
+      const byName = new Map<string, number[]>()
+      for (const { key, name } of this.#db.all`SELECT key, name FROM session`) {
+        const folded = sessionKey(String(name))
+        byName.set(folded, [...(byName.get(folded) ?? []), Number(key)])
+      }
+      return byName
+    })
+    return keys.get(sessionKey(name)) ?? []
+  }
+
+  /** The key under which a session's new rows stand. Inside a transaction. */
+  keyOf(name: string): number {
+    const known = this.knownKey(name)
+    if (known !== undefined) return known
+    this.#keys.forget()
+    return this.#db.run`INSERT INTO session (name) VALUES (${name})`.lastInsertRowid
+  }
+
+  /** The same, of a session that has rows; undefined for another. */
+  knownKey(name: string): number | undefined {
+    const known = this.#db.get`SELECT max(key) AS key FROM session WHERE name = ${name}`?.key
+    return known === null || known === undefined ? undefined : Number(known)
+  }
+
+  /** The sessions of the newest messages that a user wrote. */
+  writtenTo(peer: string): readonly string[] {
+    return this.#writtenTo.get(peer, () => {
+      const rows = this.#db.all`SELECT DISTINCT name FROM (SELECT session AS key, sent
+        FROM message INDEXED BY message_peer
+        WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
+      return rows.map(row => String(row.name))
+    })
+  }
+}
+
+/** Values kept at most. */
+const unchangedKept = 1000
+
+/** What was read of the tables, kept until another process commits anything. What this one writes has to be forgotten. */
+class Unchanged<T> {
+  readonly #db: Database
+  readonly #kept = new Map<string, T>()
+  #version: unknown
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  get(key: string, load: () => T): T {
+    const version = this.#db.get`PRAGMA data_version`?.data_version
+    if (version !== this.#version || this.#kept.size >= unchangedKept) this.#kept.clear()
+    this.#version = version
+    const found = this.#kept.get(key)
+    if (found !== undefined) return found
+    const value = load()
+    this.#kept.set(key, value)
+    return value
+  }
+
+  forget(key?: string): void {
+    if (key === undefined) this.#kept.clear()
+    else this.#kept.delete(key)
+  }
+}
+
+type MessageRow = Row & { msg_type: MessageKind; status: SentStatus | null }
+
+function stored(row: MessageRow): StoredMessage {
+  const sent = row.sent === 1
+  return {
+    id: Number(row.id),
+    message_id: String(row.message_id),
+    session: String(row.session),
+    bot_id: String(row.bot_id),
+    direction: sent ? 'sent' : 'received',
+    ...(row.status !== null && { status: row.status }),
+    from_user: String(sent ? row.bot_id : row.peer),
+    msg_type: row.msg_type,
+    text: String(row.text),
+    timestamp: Number(row.timestamp),
+    raw: String(row.raw),
+    ...(row.reason !== null && { reason: String(row.reason) }),
+    ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
+    ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
+    ...(row.user_name !== null && { user_name: String(row.user_name) }),
+    ...(row.sent === receivedElsewhere && { past: true }),
+  }
+}

@@ -1,0 +1,256 @@
+/**
+ * The store's tables, as numbered steps that only go forward. `user_version` says how many were taken.
+ *
+ * The number stands for the whole data directory: an older version that meets a higher one touches nothing in it. So a
+ * change of another file that older versions would misread is a step too, if need be an empty one.
+ */
+import { SvcError } from '../../model/error.ts'
+import type { Database } from '../../platform/sqlite.ts'
+import { formOf } from '../../platform/sqlite-form.ts'
+import { BigramIndex, gramTable, searchable } from './bigram-index.ts'
+import { intoOneOutbox } from './one-outbox.ts'
+
+/** Each is SQL, or what does more. */
+const steps: readonly (string | ((db: Database) => void))[] = [
+  `
+  -- Rows name their session by key, so that a rename is one row. A name may recur; the newest key gets new rows.
+  CREATE TABLE session (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
+  CREATE INDEX session_name ON session (name);
+  -- Ids have no gaps: rows go only at the low end, and none is burnt by a message that is not stored.
+  -- raw stands last: what is filtered and listed by lies in the row's first page.
+  CREATE TABLE message (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id TEXT NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    sent INTEGER NOT NULL,
+    status TEXT,
+    bot_id TEXT NOT NULL,
+    peer TEXT NOT NULL,
+    msg_type TEXT NOT NULL,
+    timestamp INTEGER NOT NULL,
+    stored_at INTEGER NOT NULL,
+    content_hash TEXT,
+    text TEXT NOT NULL,
+    raw TEXT NOT NULL
+  );
+  CREATE INDEX message_session ON message (session);
+  CREATE INDEX message_peer ON message (peer);
+  -- With the content, to know a message that is delivered again under a new id.
+  CREATE INDEX message_time ON message (timestamp, content_hash);
+  -- Sends that are not settled: few at any time.
+  CREATE INDEX message_unsettled ON message (stored_at) WHERE status = 'sending';
+
+  CREATE TABLE consumer (name TEXT PRIMARY KEY, position INTEGER NOT NULL, seen_at INTEGER NOT NULL) WITHOUT ROWID;
+  -- Where a reader of one session only is ahead of the consumer's position.
+  CREATE TABLE consumer_ahead (
+    consumer TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (consumer, session)
+  ) WITHOUT ROWID;
+  -- Handed out and not confirmed. ids: JSON array of row ids, ascending.
+  CREATE TABLE lease (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    consumer TEXT NOT NULL,
+    ids TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+  );
+  CREATE INDEX lease_consumer ON lease (consumer);
+  ${gramTable}`,
+  `
+  -- Why a sent message was refused, or is in doubt.
+  ALTER TABLE message ADD COLUMN reason TEXT;
+  -- Of a queued text that went out joined to another one: the message_id of that one.
+  ALTER TABLE message ADD COLUMN sent_with TEXT;
+  -- Messages being handed over right now, and by whom: what a dead owner leaves here may have gone out.
+  CREATE TABLE in_flight (message INTEGER PRIMARY KEY, owner TEXT NOT NULL, began_at INTEGER NOT NULL);
+  INSERT INTO in_flight SELECT id, '', stored_at FROM message WHERE status = 'sending';
+  DROP INDEX message_unsettled;
+
+  -- What waits for one user of one session, in order. It is flushed by one process at a time: owner, lease_until.
+  -- held_at: not before the user wrote later than that; not_before: not before that time (Unix ms).
+  CREATE TABLE outbox_lane (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    owner TEXT,
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    held_at INTEGER,
+    not_before INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (session, peer)
+  );
+  -- One call of send. It goes when none of its parts waits any more; the log keeps what became of them.
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+  );
+  CREATE INDEX outbox_expiry ON outbox (expires_at);
+  CREATE INDEX outbox_in_lane ON outbox (lane);
+  -- One message each, whole: retention may take its row in the log. file: JSON. raw: as the log shows it waiting.
+  CREATE TABLE outbox_part (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    entry INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    msg_type TEXT NOT NULL,
+    status TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    message INTEGER NOT NULL,
+    file TEXT,
+    text TEXT NOT NULL,
+    raw TEXT NOT NULL
+  );
+  CREATE INDEX outbox_part_entry ON outbox_part (entry);
+  CREATE INDEX outbox_part_waiting ON outbox_part (lane) WHERE status = 'queued';
+  CREATE INDEX outbox_part_message ON outbox_part (message);
+
+  -- Calls of send that bear a key. plan: JSON of what they set out to send; messages: JSON of the row ids handed over.
+  CREATE TABLE idempotency (
+    key TEXT PRIMARY KEY,
+    content TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    plan TEXT,
+    messages TEXT NOT NULL DEFAULT '[]',
+    outbox INTEGER,
+    result TEXT
+  );
+  CREATE INDEX idempotency_age ON idempotency (created_at);
+  `,
+  `
+  -- What people look for among many texts: media, and what they sent. Texts received cost nothing here.
+  CREATE INDEX message_kind ON message (msg_type) WHERE msg_type <> 'TEXT';
+  CREATE INDEX message_sent ON message (sent) WHERE sent = 1;
+  `,
+  `
+  -- When each message was, or is, to be sent (Unix ms), for the pace that all processes keep together.
+  CREATE TABLE turn (session INTEGER NOT NULL, peer TEXT NOT NULL, at REAL NOT NULL);
+  CREATE INDEX turn_session ON turn (session, at);
+  CREATE INDEX turn_user ON turn (session, peer, at);
+  `,
+  `
+  -- How far a person has looked at a conversation.
+  CREATE TABLE read_mark (
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (session, peer)
+  ) WITHOUT ROWID;
+  `,
+  `
+  -- What WeChat took without giving it an id: few, and counted with every look at the sessions.
+  CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
+  `,
+  intoOneOutbox,
+  `
+  -- What contexts.json knew of a user who wrote long ago, as JSON.
+  ALTER TABLE outbox_lane ADD COLUMN context TEXT;
+  CREATE INDEX outbox_lane_kept ON outbox_lane (peer) WHERE context IS NOT NULL;
+  `,
+  `
+  -- The rows up to here are in the index of character pairs.
+  CREATE TABLE gram_position (position INTEGER NOT NULL);
+  INSERT INTO gram_position SELECT coalesce(max(id), 0) FROM message;
+
+  -- A plain send touches no index of the outbox but the one of what is on its way. A part of mode 'fail' that waits
+  -- is no message yet, one of mode 'queue' is. The parts of an entry are numbered from a thousand times its id.
+  DROP INDEX outbox_expiry;
+  CREATE INDEX outbox_expiry ON outbox (expires_at) WHERE mode = 'queue';
+  DROP INDEX outbox_in_lane;
+  CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue';
+  DROP INDEX outbox_open_call;
+  DROP INDEX outbox_part_entry;
+  DROP INDEX outbox_part_waiting;
+  CREATE INDEX outbox_part_waiting ON outbox_part (lane) WHERE status = 'queued' AND message IS NOT NULL;
+  CREATE INDEX outbox_part_call ON outbox_part (lane) WHERE status = 'queued' AND message IS NULL;
+  UPDATE outbox_part SET id = -new.id FROM
+    (SELECT id AS old, entry * 1000 + row_number() OVER (PARTITION BY entry ORDER BY id) - 1 AS id FROM outbox_part) AS new
+    WHERE outbox_part.id = new.old;
+  UPDATE outbox_part SET id = -id;
+  `,
+  `
+  -- The error's code beside its sentence.
+  ALTER TABLE message ADD COLUMN reason_code TEXT;
+  `,
+  `
+  -- What people call a user of a session. folded: as names are compared.
+  CREATE TABLE user_name (
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    name TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    PRIMARY KEY (session, peer)
+  ) WITHOUT ROWID;
+  CREATE INDEX user_name_folded ON user_name (folded);
+  `,
+  `
+  -- A queued send is kept for a week, for those who ask what became of it; few of them wait.
+  DROP INDEX outbox_in_lane;
+  CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
+  `,
+  findsFilesAndVoices,
+]
+
+/** Rows of files and voices are found by their names and transcripts. */
+function findsFilesAndVoices(db: Database): void {
+  const grams = new BigramIndex(db)
+  // Of an item itself: what it quotes lies deeper.
+  const found = db.all`SELECT id, (SELECT group_concat(atom, char(10)) FROM json_tree(raw)
+      WHERE key IN ('text', 'file_name') AND path GLOB '*].*' AND path NOT GLOB '*].*.*') AS text
+    FROM message INDEXED BY message_kind
+    WHERE msg_type <> 'TEXT' AND msg_type IN ('FILE', 'VOICE') AND text = '' AND json_valid(raw)`
+  for (const row of found) {
+    if (typeof row.text !== 'string') continue
+    const text = searchable(row.text)
+    db.run`UPDATE message SET text = ${text} WHERE id = ${Number(row.id)}`
+    grams.changed(Number(row.id), text)
+  }
+}
+
+/** The form that this version writes. */
+export const newestForm: number = steps.length
+
+/**
+ * To be asked before a store, or anything in its data directory, is opened: what a newer version wrote is left as it is,
+ * to the byte.
+ *
+ * @throws SvcError `store_unavailable` for the messages.db of a newer version
+ */
+export async function refuseNewer(path: string): Promise<void> {
+  refuseForm((await formOf(path)) ?? 0)
+}
+
+function refuseForm(form: number): void {
+  if (form <= steps.length) return
+  throw new SvcError(
+    'store_unavailable',
+    `messages.db was written by a newer version of svc (form ${form})`,
+    {
+      hint: 'Use that version or a newer one, or another data directory.',
+    },
+  )
+}
+
+/**
+ * Brings the tables to the newest form.
+ *
+ * @throws SvcError `store_unavailable` for a store that a newer version wrote
+ */
+export function migrate(db: Database): void {
+  const version = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
+  refuseForm(version())
+  for (let taken = version(); taken < steps.length; taken = version()) {
+    db.transaction(() => {
+      // Another process may have taken the step while we waited for the lock.
+      if (version() !== taken) return
+      const step = steps[taken]
+      if (typeof step === 'string') db.exec(step)
+      else step?.(db)
+      db.exec(`PRAGMA user_version = ${taken + 1}`)
+    })
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Calls of send, from the first word on disk to the last: each is an entry, whether it goes at once or waits for its
+ * user.
+ *
+ * An entry of mode `fail` belongs to the process that its caller waits in: nobody else sends it, and it ends with its
+ * owner. One of mode `queue` goes out from whichever process holds its lane. A part is `sending` before the network
+ * hears of it; when its sender dies then, it is unknown and never begun again.
+ *
+ * Every method that writes is to be called inside a transaction.
+ */
+import { admit, type Hold, isDue, type SendFacts, type Verdict } from '../../model/admission.ts'
+import { SvcError } from '../../model/error.ts'
+import { type Counter, countNow } from '../../model/session.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Database } from '../../platform/sqlite.ts'
+import { type Entries, filesOf } from './entries.ts'
+import type { Lane, Lanes } from './lanes.ts'
+import type { Messages, SentMessage } from './messages.ts'
+import type { OutboxEnds } from './outbox-ends.ts'
+import type {
+  Began,
+  Begun,
+  Enqueued,
+  EntryPart,
+  NewEntry,
+  Settled,
+  Settlement,
+  Terms,
+} from './outbox-model.ts'
+import type { Owner } from './owner.ts'
+import type { Slots } from './slots.ts'
+
+/** Messages that may wait for one user. */
+const laneLimit = 1000
+/** Parts looked at for one message to send. */
+const lookahead = 100
+
+/** What the outbox is made of. */
+export interface OutboxParts {
+  messages: Messages
+  lanes: Lanes
+  slots: Slots
+  entries: Entries
+  ends: OutboxEnds
+}
+
+export class Outbox {
+  readonly #db: Database
+  readonly #parts: OutboxParts
+  readonly #clock: Clock
+  readonly #owner: Owner
+
+  constructor(db: Database, parts: OutboxParts, clock: Clock, owner: Owner) {
+    this.#db = db
+    this.#parts = parts
+    this.#clock = clock
+    this.#owner = owner
+  }
+
+  /**
+   * Writes a call down, unless its key is taken or, with mode `fail`, admission says no. Where it may go now its first
+   * part begins as `first`, if that is given.
+   *
+   * @throws SvcError `quota_exhausted` when too much waits for that user already
+   */
+  enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Enqueued {
+    const { ends, entries, lanes, messages, slots } = this.#parts
+    const { mode, parts, bot_id: botId } = entry
+    const known = entry.key === undefined ? undefined : ends.keyed(entry.key)
+    if (known) return { state: 'known', entry: known }
+    const session = messages.keyOf(entry.session)
+    const lane = lanes.of(session, entry.user)
+    const behind = mode === 'queue' ? entries.unsent(lane.id) : 0
+    if (behind + parts.length > laneLimit) throw tooMany(behind)
+    const facts = this.#facts(lane, session, terms, this.#ahead(lane.id))
+    const verdict: Verdict | 'behind' = behind > 0 ? 'behind' : admit(facts, parts.length, terms.rules)
+    if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
+    const result = { state: 'new' as const, lane: lane.id, verdict }
+    if (first === undefined || verdict === 'behind' || verdict.go !== 'now')
+      return { ...result, entry: entries.insert(entry, session, lane) }
+    const { slot } = verdict
+    if (slot !== undefined) slots.take(session, lane.user, slot, terms.rules)
+    const counter = this.#count(lane, terms)
+    const row = messages.insertOut(session, botId, first, 'sending')
+    const written = entries.insert(entry, session, lane, { row, slot })
+    const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
+    return { ...result, entry: written, begun }
+  }
+
+  /** Whether a message to that user may go now; nothing is taken, and nothing written. */
+  verdict(session: string, user: string, count: number, terms: Terms): Verdict {
+    const { lanes, messages } = this.#parts
+    const key = messages.knownKey(session)
+    const lane = key === undefined ? undefined : lanes.find(key, user)
+    const ahead = lane ? this.#ahead(lane.id) : nobody
+    return admit(this.#facts(lane ?? { user }, key, terms, ahead), count, terms.rules)
+  }
+
+  /** From here on these parts may have gone out, as one message; if admission says so. `later`: the slot is taken. */
+  begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Began {
+    const { entries, lanes, messages, slots } = this.#parts
+    const parts = ids.flatMap(id => entries.part(id) ?? [])
+    const entry = parts[0] && this.#db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
+    const lane = parts[0] && lanes.get(parts[0].lane)
+    const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
+    if (!entry || !lane || !waits) return { go: 'gone' }
+    if (entry.mode === 'fail' ? entry.owner !== this.#owner.name : !lanes.claim(lane.id))
+      return { go: 'gone' }
+    const session = messages.keyOf(lane.session)
+    const slot = parts[0]!.slot
+    const due = slot !== undefined && isDue(slot, this.#clock.now())
+    // A slot that was missed is in nobody's way.
+    if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
+    const verdict = admit(this.#facts(lane, session, terms, nobody, slot), 1, terms.rules)
+    const kept = due && verdict.go === 'now'
+    if (due && !kept) slots.giveBack(session, lane.user, slot)
+    if (verdict.go === 'no') return verdict
+    if (verdict.slot !== undefined && !kept) slots.take(session, lane.user, verdict.slot, terms.rules)
+    if (verdict.go === 'later') {
+      this.#db.run`UPDATE outbox_part SET slot = ${verdict.slot} WHERE id = ${ids[0]!}`
+      return verdict
+    }
+    const how = { botId, terms, message, ...(verdict.slot !== undefined && { slot: verdict.slot }) }
+    return { go: 'begun', begun: this.#begin(lane, session, parts, how) }
+  }
+
+  #begin(
+    lane: Lane,
+    session: number,
+    parts: readonly EntryPart[],
+    { botId, terms, message, slot }: { botId: string; terms: Terms; message: SentMessage; slot?: number },
+  ): Begun {
+    const { entries, messages } = this.#parts
+    const counter = this.#count(lane, terms)
+    const rows = parts.map((part, nth) => {
+      // The first one's row becomes the message as it goes out; the others say which one that is.
+      const own: SentMessage =
+        nth === 0
+          ? message
+          : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
+      // Retention may have taken the row.
+      const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
+      const row = known ? part.message! : messages.insertOut(session, botId, own, 'sending')
+      if (nth > 0) messages.noteCarrier(row, `local:${message.client_id}`)
+      entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
+      return row
+    })
+    return begunOf(lane, parts, { row: rows[0]!, counter, slot })
+  }
+
+  /** Counts one more answer. @returns the count, with the time of the answer before it */
+  #count(lane: Lane, { context }: Terms): Counter {
+    const now = this.#clock.now()
+    const before = countNow(context, lane.counter, now)
+    const counter = { ...before, used: before.used + 1 }
+    this.#parts.lanes.count(lane.id, { ...counter, last_sent_at: now })
+    return counter
+  }
+
+  /** @returns the entries of the message's parts as they stand then, and files that nobody needs any more */
+  settle(begun: Begun, settlement: Settlement): Settled {
+    const { entries, lanes, messages } = this.#parts
+    const { status, message_id, error, rest, hold } = settlement
+    const found = begun.parts.flatMap(id => entries.part(id) ?? [])
+    // Taken for abandoned meanwhile: the caller has been told so.
+    const parts = found.filter(part => part.status === 'sending')
+    if (status !== 'queued') {
+      const settled = { status, ...(error && { error }) }
+      messages.settleSent(begun.row, {
+        ...settled,
+        ...(message_id !== undefined && { messageId: message_id }),
+      })
+      for (const part of parts.slice(1)) {
+        messages.settleSent(part.message!, settled)
+        if (message_id !== undefined) messages.noteCarrier(part.message!, message_id)
+      }
+    }
+    for (const part of parts) {
+      if (status === 'queued') this.#requeue(part, settlement)
+      else entries.endPart(part.id, status, error, message_id)
+    }
+    const counter = this.#settleLane(begun, settlement)
+    if (hold !== undefined) lanes.hold(begun.lane, hold ?? undefined)
+    const files = status === 'queued' ? [] : filesOf(parts)
+    if (rest && found[0]) files.push(...filesOf(entries.endWaiting(found[0].entry, rest)))
+    const ids = [...new Set(found.map(part => part.entry))]
+    return { entries: ids.flatMap(id => entries.close(id, counter) ?? []), files }
+  }
+
+  #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
+    const { lanes, messages, slots } = this.#parts
+    const lane = lanes.get(begun.lane)
+    if (spent || !lane) return lane?.counter
+    if (unseen && begun.slot !== undefined)
+      slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)
+    // The user wrote meanwhile, which began a new count.
+    if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
+    const { last_sent_at } = begun.counter
+    const counter = { ...lane.counter, used: Math.max(0, lane.counter.used - 1), last_sent_at }
+    lanes.count(lane.id, counter)
+    return counter
+  }
+
+  #requeue(part: EntryPart, { spent, error }: Settlement): void {
+    const { messages } = this.#parts
+    messages.rewind(part.message!, {
+      ...{ client_id: `queued-${part.id}`, text: part.text, timestamp: this.#clock.now(), raw: part.raw },
+    })
+    this.#db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
+      tries = tries + ${spent ? 1 : 0}, error = ${error ? JSON.stringify(error) : null}
+      WHERE id = ${part.id}`
+  }
+
+  /** Parts that wait were refused before they were on their way. */
+  refuse(ids: readonly number[], lane: number, hold: Hold): void {
+    for (const id of ids) this.#db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
+    this.#parts.lanes.hold(lane, hold)
+  }
+
+  /** What waits for the user of a lane and may go as one message, and what is behind it. */
+  next(lane: number): EntryPart[] {
+    return this.#parts.entries.waiting(lane, lookahead)
+  }
+
+  /** Messages of mode `fail` that wait for their moment; those of dead processes never will. */
+  #ahead(lane: number): SendFacts['ahead'] {
+    const rows = this.#db.all`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
+      WHERE p.lane = ${lane} AND p.status = 'queued' AND p.message IS NULL`.filter(
+      row => !this.#owner.isDead(String(row.owner)),
+    )
+    return { messages: rows.length, unslotted: rows.filter(row => row.slot === null).length }
+  }
+
+  #facts(
+    lane: Partial<Lane> & { user: string },
+    session: number | undefined,
+    { context, rules }: Terms,
+    ahead: SendFacts['ahead'],
+    slot?: number,
+  ): SendFacts {
+    const now = this.#clock.now()
+    const { received_at, used } = countNow(context, lane.counter, now)
+    const slots = this.#parts.slots.taken(session, lane.user, rules)
+    return { now, receivedAt: received_at, used, ahead, hold: lane.hold, slots, slot }
+  }
+}
+
+const begunOf = (
+  lane: Lane,
+  parts: readonly EntryPart[],
+  { row, counter, slot }: Pick<Begun, 'row' | 'counter' | 'slot'>,
+): Begun => ({
+  ...{ lane: lane.id, parts: parts.map(({ id }) => id), row, counter, tries: parts[0]!.tries },
+  ...(lane.hold && { hold: lane.hold }),
+  ...(slot !== undefined && { slot }),
+})
+
+const nobody = { messages: 0, unslotted: 0 }
+
+const tooMany = (waiting: number) =>
+  new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
+    hint: 'Stop sending; wait until the user writes, or cancel some of them.',
+    next: { action: 'see', what: 'outbox' },
+  })

@@ -1,0 +1,116 @@
+/** Retention: what is too old or too many goes, oldest first, a little at a time, and the file shrinks again. */
+import type { Log } from '../../platform/log.ts'
+import type { Database } from '../../platform/sqlite.ts'
+
+/** Rows per transaction: a writer waits for tens of milliseconds at most. */
+const stepRows = 300
+/** Pages given back to the file system per transaction. */
+const stepPages = 256
+/** Free pages kept for the next rows. */
+const sparePages = 256
+const dayMs = 24 * 60 * 60_000
+/** A consumer that has not read for this long no longer counts as a reader. */
+const liveMs = 30 * dayMs
+
+export interface PruneRules {
+  now: number
+  /** Whether that time may be believed: otherwise nothing goes for its age, and every consumer counts as live. */
+  trusted: boolean
+  /** 0: no limit. */
+  maxAgeDays: number
+  /** 0: no limit. */
+  maxCount: number
+  log: Log
+  /** Consumers and waiting sends warned of already in this run. */
+  warned: Set<string>
+}
+
+/** Removes up to one step's rows. @returns whether there may be more to remove */
+export function pruneStep(db: Database, rules: PruneRules): boolean {
+  const { now, trusted, maxAgeDays, maxCount } = rules
+  const last = Number(db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
+  // Ids have no gaps, so they count rows.
+  const surplus = maxCount > 0 ? last - maxCount : 0
+  const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
+  const oldest = db.all`SELECT id, stored_at FROM message ORDER BY id LIMIT ${stepRows}`.map(row => ({
+    id: Number(row.id),
+    storedAt: Number(row.stored_at),
+  }))
+  // A row of the future was stored by a clock that was set back since: it is older than the rows behind it.
+  const dated = (storedAt: number) => storedAt <= now + dayMs
+  const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
+  const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
+  const goes = (row: { id: number; storedAt: number }) => row.id <= surplus || row.storedAt < before
+  const beyond = kept === -1 && nextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
+  if (!beyond || beyond.storedAt >= before) {
+    doomed.length = doomed.findLastIndex(goes) + 1
+  }
+  const end = doomed.at(-1)?.id
+  if (end === undefined) return false
+  warnReaders(db, rules, end)
+  warnSenders(db, rules, end)
+  db.transaction(() => {
+    db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]?.id ?? end} AND ${end}`
+    db.run`DELETE FROM message WHERE id <= ${end}`
+  })
+  return kept === -1
+}
+
+/** The first row after `id` that is not of the future. */
+function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
+  const row = db.get`SELECT stored_at FROM message WHERE id > ${id} AND stored_at <= ${latest}
+    ORDER BY id LIMIT 1`
+  return row && { storedAt: Number(row.stored_at) }
+}
+
+/** Unix ms, not in the future, of the newest row or look of a reader; undefined when there is none. */
+export function lastSign(db: Database, now: number): number | undefined {
+  const row = db.get`SELECT max(at) AS at FROM (
+    SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
+    UNION ALL SELECT max(seen_at) FROM consumer
+    ) WHERE at <= ${now + dayMs}`
+  return row?.at === null || row?.at === undefined ? undefined : Number(row.at)
+}
+
+/** Gives some free pages back to the file system. @returns whether there are more */
+export function shrinkStep(db: Database): boolean {
+  const free = Number(db.get`PRAGMA freelist_count`?.freelist_count ?? 0)
+  if (free <= sparePages) return false
+  db.exec(`PRAGMA incremental_vacuum(${Math.min(stepPages, free - sparePages)})`)
+  return true
+}
+
+function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, end: number): void {
+  const lagging = db.all`SELECT name, position FROM consumer WHERE seen_at > ${trusted ? now - liveMs : 0}
+    AND position < ${end}`
+  for (const row of lagging) {
+    const consumer = String(row.name)
+    if (warned.has(consumer)) continue
+    warned.add(consumer)
+    const unread = db.get`SELECT 1 AS found FROM message WHERE id > ${Number(row.position)} AND id <= ${end}
+      AND sent = 0`
+    if (!unread) {
+      warned.delete(consumer)
+      continue
+    }
+    log.warn('retention removes messages that a consumer has not read', {
+      consumer,
+      position: Number(row.position),
+    })
+  }
+}
+
+/** What waits in the outbox is whole there and still goes out: only its row is lost until then. */
+function warnSenders(db: Database, { log, warned }: PruneRules, end: number): void {
+  const waiting = db.all`SELECT entry, count(*) AS messages FROM outbox_part WHERE message <= ${end}
+    AND status = 'queued' GROUP BY entry`
+  for (const row of waiting) {
+    const entry = `outbox ${row.entry}`
+    if (warned.has(entry)) continue
+    warned.add(entry)
+    log.warn('retention removes unsent messages from the history; they stay in the outbox', {
+      outbox: Number(row.entry),
+      messages: Number(row.messages),
+    })
+  }
+}

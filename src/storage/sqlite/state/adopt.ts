@@ -1,0 +1,115 @@
+/** A session of another program becomes one of ours: its login and its users' contexts, in one hold of the data lock. */
+import { readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { SvcError } from '../../../model/error.ts'
+import { type BotInfo, sessionName, type UserContext } from '../../../model/session.ts'
+import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../../../platform/files.ts'
+import type { FileLock } from '../../../platform/lock.ts'
+import type { State } from './state.ts'
+import { serialized, unmarked } from './token-file.ts'
+
+export interface Adoption {
+  name: string
+  bot: BotInfo
+  /** Takes the place of an older login of the same bot. */
+  renews: boolean
+  users: ReadonlyMap<string, UserContext>
+}
+
+/** What an adoption changed. */
+export interface Adopted {
+  login: 'added' | 'renewed' | 'kept'
+  /** Users of whom something new was learnt. */
+  users: number
+}
+
+/**
+ * Takes a session over. A login that we have already keeps its own cursor, and of each user what is newer stays, so the
+ * same session again changes nothing. The contexts are written before the login: a session never appears without them.
+ *
+ * @throws SvcError `session_exists` when the name went to something else meanwhile
+ */
+export async function adopt(state: State, lock: FileLock, adoption: Adoption): Promise<Adopted> {
+  const { sessions, contexts } = state
+  const name = sessionName(adoption.name)
+  return lock.run(async () => {
+    sessions.written(name)
+    contexts.written(name)
+    const tokenPath = sessions.tokenPath(name)
+    const contextsPath = sessions.contextsPath(name)
+    const file = sessions.token(name)
+    if (file ? file.bot.bot_id !== adoption.bot.bot_id : await statOf(tokenPath)) {
+      throw new SvcError('session_exists', `the name "${name}" was taken meanwhile, by another bot`, {
+        hint: 'Try again: it gets another name then.',
+      })
+    }
+    const login = !file
+      ? 'added'
+      : adoption.renews && file.bot.token !== adoption.bot.token
+        ? 'renewed'
+        : 'kept'
+    if (await isDamaged(contextsPath)) await setAside(contextsPath)
+    const known = contexts.known(name)
+    // What a login under the same name left of another bot is not this one's.
+    const [users, changed] = merged(file ? known : new Map(), adoption.users)
+    const folder = dirname(tokenPath)
+    if (!(await statOf(folder))) {
+      await ensurePrivateDir(folder)
+      await syncDir(dirname(folder))
+    }
+    const files = []
+    if (changed > 0 || (!file && known.size > 0))
+      files.push({ path: contextsPath, text: serialized(Object.fromEntries(users)) })
+    if (login !== 'kept') {
+      const fields = unmarked(file?.fields ?? {})
+      files.push({ path: tokenPath, text: serialized({ ...fields, ...adoption.bot }) })
+    }
+    try {
+      await writeDurablyInOrder(files)
+    } finally {
+      sessions.written(name)
+      contexts.written(name)
+    }
+    return { login, users: changed }
+  })
+}
+
+/** Of each user the context of the later message; one of unknown time only where there is none. */
+function merged(
+  ours: ReadonlyMap<string, UserContext>,
+  theirs: ReadonlyMap<string, UserContext>,
+): [Map<string, UserContext>, number] {
+  const users = new Map(ours)
+  let changed = 0
+  for (const [user, their] of theirs) {
+    const our = ours.get(user)
+    const context = our ? newer(our, their) : their
+    if (context === our) continue
+    users.set(user, context)
+    changed += 1
+  }
+  return [users, changed]
+}
+
+function newer(our: UserContext, their: UserContext): UserContext {
+  const later =
+    their.token !== undefined &&
+    (our.token === undefined || (their.received_at ?? 0) > (our.received_at ?? 0))
+  const earliest = Math.min(...[our.first_seen, their.first_seen].filter(at => at > 0))
+  const first_seen = Number.isFinite(earliest) ? earliest : 0
+  if (!later) return first_seen === our.first_seen ? our : { ...our, first_seen }
+  const { last_sent_at = 0 } = our
+  const sent = Math.max(last_sent_at, their.last_sent_at ?? 0)
+  return { ...our, ...their, ...(sent > 0 && { last_sent_at: sent }), first_seen }
+}
+
+async function isDamaged(path: string): Promise<boolean> {
+  const text = await readFile(path, 'utf8').catch(() => undefined)
+  if (text === undefined) return false
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value !== 'object' || value === null || Array.isArray(value)
+  } catch {
+    return true
+  }
+}

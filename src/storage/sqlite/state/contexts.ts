@@ -1,0 +1,258 @@
+/**
+ * The right to answer: per session and user the newest context token, and when the user last wrote. Kept in
+ * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
+ * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
+ */
+import { clockSkewMs, hasWritten, type UserContext } from '../../../model/session.ts'
+import { setAside, writeDurably } from '../../../platform/files.ts'
+import type { Log } from '../../../platform/log.ts'
+import { JsonFiles, type JsonObject } from './json-file.ts'
+import type { Sessions } from './sessions.ts'
+import { TickCache } from './tick-cache.ts'
+import { serialized } from './token-file.ts'
+
+/** One inbound message's effect: the user wrote, and this token answers. */
+export interface Inbound {
+  user_id: string
+  token?: string
+  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
+  received_at: number
+  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
+  again?: true
+}
+
+type Users = ReadonlyMap<string, UserContext>
+const nobody: Users = new Map()
+
+/** A file's content: the users, and what is nobody's context, as of a later version. */
+interface Content<U extends Users = Users> {
+  readonly users: U
+  readonly others: JsonObject
+}
+
+/** Where contexts go that the file has no room for, and where answers are counted. */
+export interface ContextArchive {
+  /** On the disk when it resolves; absent where nothing outlives the process, and the file holds everybody. */
+  keep?(session: string, users: Users): Promise<void>
+  find(session: string, user: string): UserContext | undefined
+  all(session: string): Users
+  count(session: string): number
+  /** These are in the file again. */
+  drop(session: string, users: readonly string[]): void
+  /** Another bot: nothing is known of anybody, nor counted. */
+  forget(session: string): void
+}
+
+/** So many users, who wrote last, stand in the file: it is written whole for each batch. */
+const fileUsers = 500
+/** So many more may gather there before the oldest go to the archive. */
+const spareUsers = 100
+/** A look at one file is 4 µs, and the list of sessions needs one of each. */
+const keptMs = 1000
+
+export class Contexts {
+  /** Set by whoever has a place for it; without one the file holds everybody. */
+  archive: ContextArchive | undefined
+  readonly #sessions: Sessions
+  readonly #log: Log
+  readonly #files = new JsonFiles(parseContexts)
+  readonly #known = new TickCache<Users>()
+  readonly #writers = new Map<string, { count: number; until: number }>()
+  /** By user, sessions whose file has named them; and the sessions of which that is known, with their bot. */
+  readonly #holders = new Map<string, Set<string>>()
+  readonly #noted = new Map<string, string | undefined>()
+
+  constructor(options: { sessions: Sessions; log: Log }) {
+    this.#sessions = options.sessions
+    this.#sessions.onListed = ({ name, bot }) => {
+      if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
+      this.#noted.set(name, bot?.bot_id)
+      this.#note(name, this.known(name).keys())
+    }
+    this.#log = options.log
+  }
+
+  /** Everybody known to a session. Takes no lock. */
+  async users(session: string): Promise<Users> {
+    const kept = this.archive?.all(session)
+    return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
+  }
+
+  /** What is known of one user. */
+  find(session: string, user: string): UserContext | undefined {
+    return this.known(session).get(user) ?? this.archive?.find(session, user)
+  }
+
+  /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
+  known(session: string): Users {
+    return this.#known.get(session, () => {
+      try {
+        const found = this.#files.read(this.#sessions.contextsPath(session))
+        return found.kind === 'read' ? found.value.users : nobody
+      } catch {
+        return nobody
+      }
+    })
+  }
+
+  /** How many have written to a session: at once what this process took in, within a second what another one did. */
+  writers(session: string): number {
+    const now = performance.now()
+    const kept = this.#writers.get(session)
+    if (kept && now < kept.until) return kept.count
+    let count = this.archive?.count(session) ?? 0
+    for (const context of this.known(session).values()) if (hasWritten(context)) count++
+    this.#writers.set(session, { count, until: now + keptMs })
+    return count
+  }
+
+  /**
+   * Those of the sessions that were listed last that may know a user. Each file is read for this once; what another
+   * process writes into it later does not show here, and what this process writes does.
+   */
+  holders(user: string): ReadonlySet<string> {
+    return this.#holders.get(user) ?? new Set()
+  }
+
+  #note(session: string, users: Iterable<string>): void {
+    for (const user of users) {
+      const holders = this.#holders.get(user)
+      if (holders) holders.add(session)
+      else this.#holders.set(user, new Set([session]))
+    }
+  }
+
+  /**
+   * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
+   * data lock and replaces it together with the cursor. The same messages again, after a crash or from upstream,
+   * change nothing: a window opens and a quota begins anew only with a message later than all before.
+   *
+   * @param now Unix ms by the clock that dated them
+   */
+  async merged(
+    session: string,
+    inbound: readonly Inbound[],
+    now = Number.POSITIVE_INFINITY,
+  ): Promise<string | undefined> {
+    if (inbound.length === 0) return undefined
+    this.#note(
+      session,
+      inbound.map(({ user_id }) => user_id),
+    )
+    const { users, others } = await this.#fresh(session)
+    let changed = false
+    for (const { user_id, token, received_at, again } of inbound) {
+      const before =
+        users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? this.archive?.find(session, user_id)
+      // A time in the future was noted by a clock that was set back since: it says nothing.
+      const noted = before?.received_at
+      const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
+      if (last !== undefined && last > received_at) continue
+      const same = last !== undefined && (again || last === received_at)
+      const kept = token ?? before?.token
+      if (same && kept === before?.token) continue
+      changed = true
+      users.set(user_id, {
+        ...before,
+        token: kept,
+        received_at: same ? last : received_at,
+        used: same ? before!.used : 0,
+        first_seen: before?.first_seen || received_at,
+      })
+    }
+    if (!changed) return undefined
+    if (this.archive?.keep && users.size > fileUsers + spareUsers) await this.#archived(session, users)
+    return textOf({ users, others })
+  }
+
+  /** Takes those who wrote longest ago out of `users`, once they are safe in the archive. */
+  async #archived(session: string, users: Map<string, UserContext>): Promise<void> {
+    const oldest = [...users]
+      .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
+      .slice(0, users.size - fileUsers)
+    try {
+      await this.archive?.keep?.(session, new Map(oldest))
+      for (const [user] of oldest) users.delete(user)
+    } catch (error) {
+      this.#log.warn('contexts of old not moved to the store', { session, error })
+    }
+  }
+
+  /** The file with these users is written. */
+  back(session: string, users: readonly string[]): void {
+    const kept = users.filter(user => this.archive?.find(session, user))
+    if (kept.length > 0) this.archive?.drop(session, kept)
+    this.#writers.delete(session)
+  }
+
+  /** A file was replaced by this process: whoever looks now is to see it. */
+  written(session: string): void {
+    this.#writers.delete(session)
+    this.#known.forget()
+  }
+
+  /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
+  async forget(session: string): Promise<void> {
+    this.archive?.forget(session)
+    const { users, others } = await this.#fresh(session)
+    this.#writers.delete(session)
+    if (users.size === 0) return
+    const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
+    await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
+    this.written(session)
+  }
+
+  /** A copy to change. A file that does not parse is set aside first: only windows and tokens are lost with it. */
+  async #fresh(session: string): Promise<Content<Map<string, UserContext>>> {
+    const path = this.#sessions.contextsPath(session)
+    const found = this.#files.read(path)
+    if (found.kind === 'damaged') {
+      const aside = await setAside(path)
+      this.#log.error('contexts.json does not parse; set aside, users must write again before answers', {
+        session,
+        aside,
+      })
+    }
+    const { users, others } = found.kind === 'read' ? found.value : { users: nobody, others: {} }
+    return { users: new Map(users), others }
+  }
+}
+
+/**
+ * What was brought over from a program that writes ids in small letters (protocol notes 5.6): a token without a time. With
+ * the first message of its user it goes under the true id.
+ */
+function takenFrom(users: Map<string, UserContext>, lowered: string): UserContext | undefined {
+  const brought = users.get(lowered)
+  if (brought?.token === undefined || brought.received_at !== undefined) return undefined
+  users.delete(lowered)
+  return brought
+}
+
+const textOf = ({ users, others }: Content) => serialized({ ...others, ...Object.fromEntries(users) })
+
+function parseContexts(fields: JsonObject): Content {
+  const users = new Map<string, UserContext>()
+  const others: JsonObject = {}
+  for (const [user, value] of Object.entries(fields)) {
+    // WeiLink and hand-made files hold a bare token.
+    const entry = typeof value === 'string' ? { token: value } : value
+    if (typeof entry !== 'object' || entry === null) {
+      others[user] = value
+      continue
+    }
+    const { token, received_at, used, last_sent_at, first_seen, ...rest } = entry as Partial<
+      Record<keyof UserContext, unknown>
+    >
+    // There are files with parts of milliseconds; a time that is passed over shuts the window.
+    const time = (at: unknown) => (typeof at === 'number' && Number.isFinite(at) ? Math.floor(at) : undefined)
+    // Fields of a later version survive.
+    const context: UserContext = { ...rest, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
+    if (typeof token === 'string') context.token = token
+    const [receivedAt, lastSentAt] = [time(received_at), time(last_sent_at)]
+    if (receivedAt !== undefined) context.received_at = receivedAt
+    if (lastSentAt !== undefined) context.last_sent_at = lastSentAt
+    users.set(user, context)
+  }
+  return { users, others }
+}

@@ -1,0 +1,386 @@
+/**
+ * The session folders: `<base>/<name>/token.json` and `<base>/.default_session`. Disk is the truth: every read looks
+ * at it, every write reads it again under the data lock and replaces the file durably.
+ */
+import { readdirSync } from 'node:fs'
+import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { dataFiles, isSessionFolder } from '../../../model/data-files.ts'
+import { SvcError } from '../../../model/error.ts'
+import { type BotInfo, type Marks, sessionKey, sessionName } from '../../../model/session.ts'
+import {
+  ensurePrivateDir,
+  errorCodeOf,
+  setAside,
+  statOf,
+  sweep,
+  syncDir,
+  writeDurably,
+} from '../../../platform/files.ts'
+import type { FileLock } from '../../../platform/lock.ts'
+import type { Log } from '../../../platform/log.ts'
+import { type Found, folderNames, JsonFiles, smallFile, told } from './json-file.ts'
+import { Roll } from './roll.ts'
+import { TickCache } from './tick-cache.ts'
+import { marked, parseToken, serialized, type TokenFile, unmarked } from './token-file.ts'
+
+export interface SessionRecord {
+  name: string
+  /** Absent when the credentials are damaged. */
+  bot?: BotInfo
+  damaged?: true
+}
+
+/** Of so many the files are looked at with every look; of more now and then. */
+const fewFolders = 64
+/** Who only looks does not wait longer for the lock, to set a damaged file aside: the next look tries again. */
+const mendMs = 200
+/** What may be the matter with a token.json, until it is mended. */
+const ailments = ['token.json cannot be read', 'token.json does not parse and cannot be set aside'] as const
+/** What a writer that was killed leaves of our files. */
+const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
+
+export class Sessions {
+  readonly #dir: string
+  readonly #lock: Pick<FileLock, 'run'>
+  readonly #log: Log
+  readonly #files = new JsonFiles(parseToken)
+  readonly #folders: ReturnType<typeof folderNames>
+  readonly #default: ReturnType<typeof smallFile>
+  /** Of more than `fewFolders`. */
+  readonly #roll = new Roll<SessionRecord>(
+    () => this.#folders(),
+    folder => this.#read(folder, false),
+    record => this.onListed?.(record),
+  )
+  readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
+  readonly #defaults = new TickCache<Promise<string | undefined>>()
+  /** Folders already complained about. */
+  readonly #warned = new Set<string>()
+
+  constructor(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }) {
+    this.#dir = options.dir
+    this.#folders = folderNames(options.dir)
+    this.#default = smallFile(join(options.dir, dataFiles.defaultSession))
+    this.#lock = options.lock
+    this.#log = options.log
+  }
+
+  /**
+   * Every session on disk now. Takes no lock. Of more than 64, what another process wrote shows within seconds (`Roll`).
+   */
+  list(): Promise<readonly SessionRecord[]> {
+    return this.#listed.get('', async () => {
+      const names = this.#names()
+      if (!Array.isArray(names)) return this.#roll.list()
+      const records = await this.#list(names)
+      for (const record of records) this.onListed?.(record)
+      return records
+    })
+  }
+
+  /** The name in `.default_session`, if there is such a session. */
+  defaultName(): Promise<string | undefined> {
+    return this.#defaults.get('', () => this.#defaultName())
+  }
+
+  /** @param locked the caller holds the data lock */
+  async #list(folders: readonly string[], locked = false): Promise<SessionRecord[]> {
+    const records: SessionRecord[] = []
+    for (const name of folders) {
+      const record = await this.#read(name, locked)
+      if (record) records.push(record)
+    }
+    return records
+  }
+
+  /** The session of that name (compared as a case-insensitive file system would). Takes no lock. */
+  get(name: string): Promise<SessionRecord | undefined> {
+    return this.#get(name, false)
+  }
+
+  async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
+    // Nothing outside the data directory is looked at, whatever a name says.
+    if (!isName(name)) return undefined
+    const exact = await this.#read(name, locked)
+    if (exact) return exact
+    if (this.#roll.gone(name)) this.#listed.forget()
+    const found = this.#folderOf(name)
+    return found === undefined ? undefined : this.#read(found, locked)
+  }
+
+  async #defaultName(locked = false): Promise<string | undefined> {
+    const text = this.#default()?.trim()
+    if (!text) return undefined
+    return (await this.#get(text, locked))?.name
+  }
+
+  /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
+  async save(name: string, bot: BotInfo): Promise<void> {
+    await this.#change(async touched => {
+      const folder = this.#folderOf(name) ?? sessionName(name)
+      touched.add(folder)
+      const path = join(this.#dir, folder)
+      const isNew = !(await statOf(path))
+      await ensurePrivateDir(path, { parents: false })
+      if (isNew) await syncDir(this.#dir)
+      const before = this.token(folder)
+      // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
+      if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
+      const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(
+        before?.fields ?? {},
+      )
+      await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
+      // Where nobody chose one, the oldest is the default, and stays it.
+      if ((await this.#defaultName(true)) === undefined)
+        await this.#writeDefault((await this.#oldest())?.name ?? folder)
+    })
+  }
+
+  /** Of those with credentials. Under the lock. */
+  async #oldest(): Promise<SessionRecord | undefined> {
+    const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
+    return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
+  }
+
+  /** Set by the state: is told of each session that a look has found, and again when it is another one. */
+  onListed: ((record: SessionRecord) => void) | undefined
+
+  /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
+  onNewBot: ((name: string) => Promise<void>) | undefined
+
+  /** Sets times that do not stand yet, and a text, and removes what is given as undefined; not of another login. */
+  async mark(name: string, token: string, wanted: Marks): Promise<void> {
+    await this.#change(async touched => {
+      touched.add(name)
+      const file = this.token(name)
+      if (file?.bot.token !== token) return
+      const fields = marked({ ...file.fields, ...file.bot }, wanted)
+      if (fields) await writeDurably(this.tokenPath(name), serialized(fields))
+    })
+  }
+
+  /**
+   * Removes the credentials, set-aside ones too, with the contexts; the folder goes when nothing foreign is in it. A
+   * default one hands over to the oldest.
+   *
+   * @throws SvcError `session_not_found`, `store_unavailable` when the credentials cannot be removed
+   */
+  async remove(name: string): Promise<void> {
+    await this.#change(async touched => {
+      const folder = this.#existing(name)
+      touched.add(folder)
+      const wasDefault = (await this.#defaultName(true)) === folder
+      await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
+      if (!wasDefault) return
+      const oldest = await this.#oldest()
+      if (oldest) await this.#writeDefault(oldest.name)
+      else await unlink(join(this.#dir, dataFiles.defaultSession))
+    })
+  }
+
+  /** @throws SvcError `session_not_found`, `session_exists` */
+  async rename(oldName: string, newName: string): Promise<void> {
+    await this.#change(async touched => {
+      const from = this.#existing(oldName)
+      const to = sessionName(newName)
+      for (const folder of [from, to]) touched.add(folder)
+      if (from === to) return
+      const taken = this.#folderOf(to)
+      if (taken !== undefined && taken !== from) {
+        throw new SvcError('session_exists', `there is already a session named "${taken}"`)
+      }
+      if (taken === undefined && (await statOf(join(this.#dir, to)))) {
+        // What a logout that was killed has left may go; anything else is somebody's.
+        await this.#clear(to, { test: name => name === dataFiles.contexts || halfWritten.test(name) }).catch(
+          () => {},
+        )
+        if (await statOf(join(this.#dir, to))) {
+          throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
+        }
+      }
+      const wasDefault = (await this.#defaultName(true)) === from
+      await renameFile(join(this.#dir, from), join(this.#dir, to))
+      await syncDir(this.#dir)
+      if (wasDefault) await this.#writeDefault(to)
+    })
+  }
+
+  /** Removes a session's files of certain names, token.json first, and the folder if nothing else is in it. */
+  async #clear(folder: string, ours: { test(name: string): boolean }): Promise<void> {
+    const path = join(this.#dir, folder)
+    const names = (await readdir(path)).filter(name => ours.test(name))
+    for (const name of names.sort((a, b) => Number(b === dataFiles.token) - Number(a === dataFiles.token))) {
+      await unlink(join(path, name))
+    }
+    await syncDir(path)
+    try {
+      await rmdir(path)
+      await syncDir(this.#dir)
+    } catch (error) {
+      this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
+    }
+  }
+
+  /** @throws SvcError `session_not_found` */
+  async setDefault(name: string): Promise<void> {
+    await this.#change(async () => this.#writeDefault(this.#existing(name)))
+  }
+
+  /**
+   * Removes what writers that were killed have left half written, before `before` (Unix ms): there are credentials in it.
+   *
+   * @returns how many files
+   */
+  async sweep(before: number): Promise<number> {
+    const folders: string[] = []
+    for (const folder of ['', ...this.#folders().filter(isName)]) {
+      const path = join(this.#dir, folder)
+      if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
+    }
+    if (folders.length === 0) return 0
+    // Under the lock nobody is writing: by a clock that has just jumped a file of this moment would be old.
+    return this.#lock.run(async () => {
+      let removed = 0
+      for (const path of folders) removed += await sweep(path, halfWritten, before)
+      return removed
+    })
+  }
+
+  /** A file was replaced by this process, that of `session` if one is named: whoever looks now is to see it. */
+  written(session?: string): void {
+    if (session !== undefined) this.#roll.changed(session)
+    this.#listed.forget()
+    this.#defaults.forget()
+  }
+
+  /** The token file as it is on disk now; undefined when absent or damaged. For writers that hold the data lock. */
+  token(name: string): TokenFile | undefined {
+    const found = this.#files.read(this.tokenPath(name))
+    return found.kind === 'read' ? found.value : undefined
+  }
+
+  tokenPath(name: string): string {
+    return join(this.#dir, name, dataFiles.token)
+  }
+
+  contextsPath(name: string): string {
+    return join(this.#dir, name, dataFiles.contexts)
+  }
+
+  async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
+    if (!isSessionFolder(folder)) return undefined
+    const path = this.tokenPath(folder)
+    let found: Found<TokenFile>
+    try {
+      found = this.#files.read(path)
+    } catch (error) {
+      // Of this session alone: the others go on.
+      if (!this.#isSession(folder)) return undefined
+      this.#warnOnce(folder, ailments[0], { error })
+      return { name: folder, damaged: true }
+    }
+    if (found.kind === 'read') {
+      if (!this.#isSession(folder)) return undefined
+      // Well again: what ails it the next time is news.
+      if (this.#warned.size > 0) for (const event of ailments) this.#warned.delete(`${folder}/${event}`)
+      return { name: folder, bot: found.value.bot }
+    }
+    if (found.kind === 'damaged') {
+      if (!this.#isSession(folder)) return undefined
+      // Under the lock and after another look: it may be whole by then, written by a login meanwhile.
+      const mend = async () => {
+        if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
+      }
+      await (locked ? mend() : this.#lock.run(mend, { timeoutMs: mendMs })).catch(error => {
+        this.#warnOnce(folder, ailments[1], { error })
+      })
+      const again = this.#files.read(path)
+      return again.kind === 'read' ? { name: folder, bot: again.value.bot } : { name: folder, damaged: true }
+    }
+    return this.#hasDamaged(folder) && this.#isSession(folder) ? { name: folder, damaged: true } : undefined
+  }
+
+  async #setAside(folder: string): Promise<void> {
+    const aside = await setAside(this.tokenPath(folder))
+    this.#log.error('token.json does not parse; set aside, log the session in again', {
+      session: folder,
+      aside,
+    })
+  }
+
+  #hasDamaged(folder: string): boolean {
+    try {
+      return readdirSync(join(this.#dir, folder)).some(name => name.startsWith('token.json.corrupt-'))
+    } catch {
+      return false
+    }
+  }
+
+  /** Folders that somebody made by hand with a name we would not give. */
+  #isSession(folder: string): boolean {
+    if (isName(folder)) return true
+    this.#warnOnce(folder, 'folder ignored: its name is not a session name')
+    return false
+  }
+
+  #warnOnce(folder: string, event: string, fields?: Record<string, unknown>): void {
+    if (this.#warned.has(`${folder}/${event}`)) return
+    this.#warned.add(`${folder}/${event}`)
+    this.#log.warn(event, { folder, ...fields })
+  }
+
+  /** Names of the folders: to list 5,000 of them takes 10 ms, so of many what another process did shows within a second. */
+  #names(): readonly string[] | ReadonlySet<string> {
+    if (this.#roll.size > fewFolders) return this.#roll.names()
+    const folders = this.#folders()
+    return folders.length > fewFolders ? this.#roll.names() : folders
+  }
+
+  /** The folder whose name is the same for a case-insensitive file system. */
+  #folderOf(name: string): string | undefined {
+    const key = sessionKey(name)
+    for (const folder of this.#names())
+      if (sessionKey(folder) === key && (this.#hasToken(folder) || this.#hasDamaged(folder))) return folder
+    return undefined
+  }
+
+  #hasToken(folder: string): boolean {
+    try {
+      return this.#files.read(this.tokenPath(folder)).kind !== 'absent'
+    } catch {
+      return true
+    }
+  }
+
+  /** A change under the data lock, seen by whoever looks after it. */
+  async #change(work: (touched: Set<string>) => Promise<void>): Promise<void> {
+    const touched = new Set<string>()
+    try {
+      await told(() => this.#lock.run(() => work(touched)))
+    } finally {
+      for (const folder of touched) this.#roll.changed(folder)
+      this.#listed.forget()
+      this.#defaults.forget()
+    }
+  }
+
+  #existing(name: string): string {
+    const folder = this.#folderOf(name)
+    if (folder === undefined) throw new SvcError('session_not_found', `there is no session named "${name}"`)
+    return folder
+  }
+
+  #writeDefault(name: string): Promise<void> {
+    return writeDurably(join(this.#dir, dataFiles.defaultSession), `${name}\n`)
+  }
+}
+
+/** Whether a folder of that name, however it spells its accents, can be a session's. */
+function isName(folder: string): boolean {
+  try {
+    return sessionName(folder) === folder.normalize('NFC')
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,50 @@
+/** token.json: what stands in it, how it is read, and how it is written again. */
+import { type BotInfo, type Marks, markedTimes, marks } from '../../../model/session.ts'
+import type { JsonObject } from './json-file.ts'
+
+/** A token.json as it stands, unknown fields included: they survive a rewrite. */
+export interface TokenFile {
+  bot: BotInfo
+  fields: JsonObject
+}
+
+/** The fields of a token file with these marks, of which what is undefined is not written; undefined when they stand there. */
+export function marked(fields: JsonObject, wanted: Marks): JsonObject | undefined {
+  const changes = Object.entries(wanted).filter(([mark, value]) =>
+    typeof value === 'string'
+      ? fields[mark] !== value
+      : (fields[mark] === undefined) !== (value === undefined),
+  )
+  return changes.length === 0 ? undefined : { ...fields, ...Object.fromEntries(changes) }
+}
+
+/** What a new login takes over of a token file. */
+export const unmarked = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
+
+export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+/** Files may have been written by hand: only bot id and token must be there. */
+export function parseToken(fields: JsonObject): TokenFile | undefined {
+  const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
+  const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
+  const bot_id = text('bot_id')
+  const token = text('token')
+  if (!bot_id || !token) return undefined
+  const bot: BotInfo = {
+    bot_id,
+    token,
+    base_url: text('base_url') ?? '',
+    cursor: text('cursor') ?? '',
+    created_at: time('created_at') ?? 0,
+  }
+  const user_id = text('user_id')
+  if (user_id !== undefined) bot.user_id = user_id
+  for (const mark of markedTimes) {
+    const at = time(mark)
+    if (at !== undefined) bot[mark] = at
+  }
+  const poll_error = text('poll_error')
+  if (poll_error !== undefined) bot.poll_error = poll_error
+  return { bot, fields }
+}

@@ -1,0 +1,213 @@
+import { expect, test } from 'bun:test'
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { silentLog } from '../../../src/platform/log.ts'
+import { openDatabase } from '../../../src/platform/sqlite.ts'
+import { Store } from '../../../src/storage/sqlite/store.ts'
+import { failure } from '../../support/failure.ts'
+import { inOtherProcess, message, openStore, startOther } from './support.ts'
+
+const openAt = (path: string) =>
+  Store.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+
+async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
+  try {
+    await work(dir)
+  } finally {
+    await chmod(dir, 0o700)
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+test('files are private, whatever the umask', async () => {
+  await using t = await openStore()
+  t.store.insertReceived('s', 'b', [message('x')])
+  for (const suffix of ['', '-wal', '-shm']) expect((await stat(t.path + suffix)).mode & 0o777).toBe(0o600)
+})
+
+test('what is no database is refused and left as it is', async () => {
+  await withFolder(async dir => {
+    const path = join(dir, 'messages.db')
+    const text = 'not a database, but somebody may want it back\n'.repeat(200)
+    await writeFile(path, text)
+    expect(await failure(openAt(path))).toMatchObject({
+      code: 'store_unavailable',
+      hint: expect.any(String),
+    })
+    expect(await readFile(path, 'utf8')).toBe(text)
+  })
+})
+
+test('a store of a newer version is refused and left as it is', async () => {
+  await withFolder(async dir => {
+    const path = join(dir, 'messages.db')
+    const store = await openAt(path)
+    store.insertReceived('s', 'b', [message('x')])
+    store.close()
+    const db = await openDatabase(path)
+    db.exec('PRAGMA user_version = 999')
+    db.close()
+    const before = await readFile(path)
+    expect(await failure(openAt(path))).toMatchObject({
+      code: 'store_unavailable',
+    })
+    expect((await readFile(path)).equals(before)).toBe(true)
+  })
+})
+
+test('a folder that does not exist, or is a file', async () => {
+  await withFolder(async dir => {
+    await writeFile(join(dir, 'file'), '')
+    for (const path of [join(dir, 'none', 'messages.db'), join(dir, 'file', 'messages.db'), dir]) {
+      expect(await failure(openAt(path))).toMatchObject({ code: 'store_unavailable' })
+    }
+  })
+})
+
+test('eight processes that create the store at once all get it', async () => {
+  await withFolder(async dir => {
+    const path = join(dir, 'messages.db')
+    const told = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        inOtherProcess(
+          path,
+          `const store = await open()
+           const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
+           console.log('stored', store.insertReceived('s', 'b', [one]).length); store.close()`,
+        ),
+      ),
+    )
+    expect(told).toEqual(Array(8).fill('stored 1\n'))
+    const store = await openAt(path)
+    expect(store.after(0, { limit: 100 })).toHaveLength(8)
+    store.close()
+  })
+})
+
+test('while another process holds the store for writing: store_unavailable, then all is well again', async () => {
+  await using t = await openStore()
+  const batch = [message('a'), message('b')]
+  const child = startOther(
+    t.path,
+    `const { openDatabase } = await import(${JSON.stringify(new URL('../../../src/platform/sqlite.ts', import.meta.url).pathname)})
+     const db = await openDatabase(path)
+     db.exec('BEGIN IMMEDIATE'); console.log('ready')
+     for await (const _ of process.stdin) break
+     db.exec('ROLLBACK'); console.log('done'); process.exit(0)`,
+  )
+  const reader = child.stdout.getReader()
+  try {
+    await reader.read()
+    expect(t.store.trouble()).toBeUndefined()
+    expect(() => t.store.insertReceived('s', 'b', batch)).toThrow(
+      expect.objectContaining({
+        code: 'store_unavailable',
+        hint: expect.any(String),
+      }),
+    )
+    // Reading goes on.
+    expect(t.store.lastId()).toBe(0)
+    child.stdin.write('go\n')
+    child.stdin.flush()
+    await child.exited
+    expect(t.store.insertReceived('s', 'b', batch)).toEqual([1, 2])
+    expect(t.store.trouble()).toBeUndefined()
+  } finally {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+})
+
+test('an error of ours is no store_unavailable', async () => {
+  await using t = await openStore()
+  const broken = message('x', { raw: undefined as unknown as string })
+  expect(() => t.store.insertReceived('s', 'b', [broken])).toThrow(
+    expect.not.objectContaining({ code: 'store_unavailable' }),
+  )
+  expect(t.store.insertReceived('s', 'b', [message('y')])).toEqual([1])
+})
+
+test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-full-'))
+  const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', dir]).exitCode === 0
+  let store: Store | undefined
+  try {
+    if (!mounted) return
+    const path = join(dir, 'messages.db')
+    store = await openAt(path)
+    const raw = JSON.stringify({ filler: 'x'.repeat(4000) })
+    const stored: string[] = []
+    let failed: unknown
+    for (let i = 0; i < 1000 && !failed; i++) {
+      const batch = Array.from({ length: 10 }, () => message('满 full', { raw }))
+      try {
+        store.insertReceived('s', 'b', batch)
+        stored.push(...batch.map(one => one.message_id!))
+      } catch (error) {
+        failed = error
+      }
+    }
+    expect(failed).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
+    const before = store.after(0, { limit: 10_000 }).map(row => row.message_id)
+    expect(before).toEqual(stored)
+    // Every last page of it: a small write may still find room where the failed one has left off.
+    const filler = join(dir, 'filler')
+    await writeFile(filler, Buffer.alloc(4_000_000)).catch(() => {})
+    let probes = 0
+    while (!store.trouble() && probes < 5000) probes++
+    expect(store.trouble()).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
+    expect(store.after(0, { limit: 10_000 }).map(row => row.message_id)).toEqual(stored)
+    await rm(filler)
+    expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
+    expect(store.trouble()).toBeUndefined()
+    const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
+    store.insertReceived('s', 'b', more)
+    expect(store.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
+    expect((await store.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(stored.length + 10)
+    store.close()
+    store = undefined
+    const db = await openDatabase(path)
+    expect(db.get`PRAGMA integrity_check`).toEqual({ integrity_check: 'ok' })
+    db.exec("INSERT INTO gram (gram) VALUES ('integrity-check')")
+    db.close()
+  } finally {
+    store?.close()
+    if (mounted) Bun.spawnSync(['umount', '--lazy', dir])
+    await rm(dir, { recursive: true, force: true })
+  }
+})
+
+test('who reads hears within a second that the file is gone; a look that fails says nothing of it, and stops who writes', async () => {
+  await withFolder(async parent => {
+    const dir = join(parent, 'data')
+    await mkdir(dir)
+    const clock = { ...systemClock, ahead: 0, monotonic: () => performance.now() + clock.ahead }
+    const store = await Store.open({
+      ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+    })
+    try {
+      store.insertReceived('s', 'b', [message('x')])
+      const reads = () => {
+        clock.ahead += 1000
+        return store.after(0, { limit: 9 }).length
+      }
+      const gone = expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) })
+      const aside = join(parent, 'aside')
+      await rename(dir, aside)
+      // A link to itself: no path leads through it.
+      await symlink(dir, dir)
+      expect(reads()).toBe(1)
+      expect(() => store.insertReceived('s', 'b', [message('y')])).toThrow(gone)
+      await rm(dir)
+      expect(reads).toThrow(gone)
+      expect(await failure(store.history({ limit: 9, offset: 0 }))).toEqual(gone)
+      await rename(aside, dir)
+      expect(reads()).toBe(1)
+    } finally {
+      store.close()
+    }
+  })
+})

@@ -1,0 +1,257 @@
+import { expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { until } from '../../../support/until.ts'
+import { bot, inOther, openTestState, type TestState } from './support.ts'
+
+async function withSession(): Promise<TestState> {
+  const t = await openTestState()
+  await t.sessions.save('s', bot('b', { cursor: 'c0' }))
+  return t
+}
+
+let cursors = 0
+const commit = (t: TestState, inbound: Parameters<TestState['commitBatch']>[0]['inbound']) => {
+  const from = t.sessions.token('s')!.bot.cursor
+  return t.commitBatch({
+    session: 's',
+    token: bot('b').token,
+    cursorFrom: from,
+    cursorTo: `n${++cursors}`,
+    inbound,
+  })
+}
+
+test('a message opens the window and brings its token', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
+  expect((await t.contexts.users('s')).get('u')).toEqual({
+    token: 't2',
+    received_at: 2000,
+    used: 0,
+    first_seen: 1000,
+  })
+})
+
+/** As version 0.1 left it, which counted here. */
+const used = async (t: TestState, used: number) => {
+  const path = join(t.dir, 's', 'contexts.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  fields.u.used = used
+  await writeFile(path, JSON.stringify(fields))
+}
+
+test('the same message again neither opens the window nor renews the quota, but its newer token counts', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  await used(t, 7)
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
+})
+
+test('an older message that comes late changes nothing', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
+  await used(t, 3)
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
+})
+
+test('a message without a time that was stored before brings its token and nothing else', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
+  await used(t, 3)
+  await commit(t, [{ user_id: 'u', token: 't2', received_at: 9000, again: true }])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
+  // After a crash between store and contexts it is all there is.
+  await commit(t, [{ user_id: 'new', token: 't3', received_at: 9000, again: true }])
+  expect((await t.contexts.users('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
+})
+
+test('of two messages of one moment in a batch the later one counts', async () => {
+  await using t = await withSession()
+  await commit(t, [
+    { user_id: 'u', token: 't1', received_at: 1000 },
+    { user_id: 'u', token: 't2', received_at: 1000 },
+  ])
+  expect((await t.contexts.users('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
+})
+
+test('what was brought over under an id in small letters goes under the true one at its first message', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'met@im.wechat', token: 'kept', received_at: 500 }])
+  const path = join(t.dir, 's', 'contexts.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(
+    path,
+    JSON.stringify({ ...fields, 'oab@im.wechat': { token: 'old', used: 0, first_seen: 0 } }),
+  )
+  await commit(t, [
+    { user_id: 'oAb@im.wechat', received_at: 1000 },
+    // One who has written under the other id is somebody else.
+    { user_id: 'Met@im.wechat', token: 'new', received_at: 1000 },
+  ])
+  expect(Object.fromEntries(await t.contexts.users('s'))).toEqual({
+    'met@im.wechat': { token: 'kept', received_at: 500, used: 0, first_seen: 500 },
+    'oAb@im.wechat': { token: 'old', received_at: 1000, used: 0, first_seen: 1000 },
+    'Met@im.wechat': { token: 'new', received_at: 1000, used: 0, first_seen: 1000 },
+  })
+})
+
+test('odd user ids and fields of a later version survive', async () => {
+  await using t = await withSession()
+  const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat', '']
+  await commit(
+    t,
+    odd.map(user_id => ({ user_id, token: `t ${user_id}`, received_at: 1000 })),
+  )
+  const path = t.contexts && join(t.dir, 's', 'contexts.json')
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  fields.later = { ...fields['0'], mood: 'good' }
+  fields.bare = 'token alone'
+  fields.form = 7
+  await writeFile(path, JSON.stringify(fields))
+  const users = await t.contexts.users('s')
+  expect(new Set(users.keys())).toEqual(new Set([...odd, 'later', 'bare']))
+  for (const user of odd) expect(users.get(user)).toMatchObject({ token: `t ${user}` })
+  expect(users.get('bare')).toMatchObject({ token: 'token alone' })
+  const kept = async () => {
+    const { later, form } = JSON.parse(await readFile(path, 'utf8'))
+    return [later?.mood, form]
+  }
+  expect(await kept()).toEqual(['good', 7])
+  await commit(t, [{ user_id: 'later', token: 'newer', received_at: 2000 }])
+  expect(await kept()).toEqual(['good', 7])
+  // Of another bot nothing is known of the users but who they are.
+  await t.sessions.save('s', bot('other'))
+  expect(await kept()).toEqual([undefined, 7])
+})
+
+test('times with parts of a millisecond are times', async () => {
+  await using t = await withSession()
+  const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
+  await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
+  const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
+  expect((await t.contexts.users('s')).get('u')).toEqual(whole)
+})
+
+test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
+  await using t = await withSession()
+  const path = join(t.dir, 's', 'contexts.json')
+  for (const text of ['{"u": ', '[]', 'null', '']) {
+    await writeFile(path, text)
+    // Looks of one turn of the event loop are one look.
+    await new Promise(resolve => setImmediate(resolve))
+    expect((await t.contexts.users('s')).size).toBe(0)
+    await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+    expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+    const aside = (await readdir(join(t.dir, 's'))).filter(name => name.startsWith('contexts.json.corrupt-'))
+    const texts = await Promise.all(aside.map(name => readFile(join(t.dir, 's', name), 'utf8')))
+    expect(texts).toContain(text)
+  }
+  expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(4)
+})
+
+test('a session that was logged out or renamed gets no file again', async () => {
+  await using t = await withSession()
+  await commit(t, [{ user_id: 'u', received_at: 1000 }])
+  const late = (session: string) =>
+    t.commitBatch({
+      ...{ session, token: bot('b').token, cursorFrom: 'x', cursorTo: 'y' },
+      inbound: [{ user_id: 'u', received_at: 2000 }],
+    })
+  await t.sessions.rename('s', 'other')
+  expect(await late('s')).toBe('gone')
+  await t.sessions.remove('other')
+  expect(await late('other')).toBe('gone')
+  expect(await readdir(t.dir)).toEqual(['.data.lock'])
+  // Nor where a foreign file has kept the folder.
+  await t.sessions.save('kept', bot('b'))
+  await writeFile(join(t.dir, 'kept', 'note.txt'), 'mine')
+  await t.sessions.remove('kept')
+  expect(await late('kept')).toBe('gone')
+  expect(await readdir(join(t.dir, 'kept'))).toEqual(['note.txt'])
+})
+
+test('no update of three processes is lost', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-state-'))
+  try {
+    await using t = await openTestState({ dir })
+    await t.sessions.save('s', bot('b'))
+    const rounds = 60
+    // Whoever polled meanwhile has moved the cursor: then its batch is committed upon the new one.
+    const rush = `async (sessions, commitBatch, who) => {
+      for (let i = 0; i < ${rounds}; ) {
+        const cursorFrom = sessions.token('s').bot.cursor
+        const inbound = [{ user_id: who + i, received_at: 1000 }]
+        const batch = { session: 's', token: ${JSON.stringify(bot('b').token)}, cursorFrom, cursorTo: who + i, inbound }
+        if ((await commitBatch(batch)) === 'moved') i++
+      }
+    }`
+    const others = [1, 2].map(who => inOther(dir, `await (${rush})(sessions, commitBatch, 'p${who}.')`))
+    const here = new Function(`return ${rush}`)() as (...args: unknown[]) => Promise<void>
+    await here(t.sessions, t.commitBatch, 'here.')
+    await Promise.all(others.map(child => child.exited))
+    expect((await t.contexts.users('s')).size).toBe(3 * rounds)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+})
+
+test('ten thousand users are read and changed in milliseconds', async () => {
+  await using t = await withSession()
+  await commit(
+    t,
+    Array.from({ length: 10_000 }, (_, i) => ({
+      user_id: `o9cq80${i}@im.wechat`,
+      token: 'AARz'.repeat(40),
+      received_at: 1000,
+    })),
+  )
+  const took: number[] = []
+  for (let i = 0; i < 10; i++) {
+    const from = performance.now()
+    await commit(t, [{ user_id: 'o9cq805@im.wechat', received_at: 2000 + i }])
+    took.push(performance.now() - from)
+  }
+  // Some 35 ms each on the machine this was written on.
+  expect(Math.min(...took)).toBeLessThan(500)
+})
+
+test('who may know a user: of files that were there, of what this process takes in, and after a login of another bot', async () => {
+  await using t = await withSession()
+  await t.sessions.save('other', bot('other'))
+  const { contexts } = t
+  await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+  const holders = async (user: string) => {
+    await t.sessions.list()
+    return [...contexts.holders(user)]
+  }
+  expect(await holders('u')).toEqual(['s'])
+  expect(await holders('v')).toEqual([])
+  await commit(t, [{ user_id: 'v', token: 't', received_at: 1000 }])
+  expect(await holders('v')).toEqual(['s'])
+  // A file that came with another login is read for it.
+  const brought = JSON.stringify({ w: { token: 't', received_at: 1000 } })
+  await t.sessions.save('other', bot('another'))
+  await writeFile(join(t.dir, 'other', 'contexts.json'), brought)
+  contexts.written('other')
+  expect(await holders('w')).toEqual(['other'])
+})
+
+test('how many have written: at once after a message to this process, soon after one to another', async () => {
+  await using t = await withSession()
+  expect(t.contexts.writers('s')).toBe(0)
+  await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
+  expect(t.contexts.writers('s')).toBe(1)
+  const batch = { session: 's', token: bot('b').token, cursorFrom: t.sessions.token('s')!.bot.cursor }
+  const more = { ...batch, cursorTo: 'other', inbound: [{ user_id: 'v', token: 't', received_at: 1000 }] }
+  expect(await inOther(t.dir, `await commitBatch(${JSON.stringify(more)})`).exited).toBe(0)
+  await until('the other is counted', 5000, () => t.contexts.writers('s') === 2)
+  await t.sessions.save('s', bot('another'))
+  expect(t.contexts.writers('s')).toBe(0)
+})

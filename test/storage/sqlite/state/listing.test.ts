@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, expect, setSystemTime, test } from 'bun:test'
+import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { folderNames, smallFile } from '../../../../src/storage/sqlite/state/json-file.ts'
+import { TickCache } from '../../../../src/storage/sqlite/state/tick-cache.ts'
+
+let dir: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'svc-listing-'))
+})
+afterEach(() => rm(dir, { recursive: true, force: true }))
+
+/** Reads as somebody does for whom the folder has not changed for so long that its listing may be kept. */
+async function readLater(folders: () => readonly string[]): Promise<readonly string[]> {
+  // A change after this is another tick of the file system's clock.
+  await Bun.sleep(50)
+  setSystemTime(Date.now() + 10_000)
+  try {
+    return folders()
+  } finally {
+    setSystemTime()
+  }
+}
+
+test('a folder that comes, goes or is renamed is seen at once, also after the listing was kept', async () => {
+  const folders = folderNames(dir)
+  await mkdir(join(dir, 'a'))
+  await writeFile(join(dir, 'file'), '')
+  const kept = await readLater(folders)
+  expect(kept).toEqual(['a'])
+  expect(folders()).toBe(kept)
+  await mkdir(join(dir, 'b'))
+  expect([...folders()].sort()).toEqual(['a', 'b'])
+  await readLater(folders)
+  await rename(join(dir, 'b'), join(dir, 'c'))
+  expect([...folders()].sort()).toEqual(['a', 'c'])
+  await readLater(folders)
+  await rmdir(join(dir, 'a'))
+  expect(folders()).toEqual(['c'])
+})
+
+test('a folder that changed just now is read each time: its time may not tell the next change', async () => {
+  const folders = folderNames(dir)
+  const at = new Date()
+  await mkdir(join(dir, 'a'))
+  await utimes(dir, at, at)
+  expect(folders()).toEqual(['a'])
+  await mkdir(join(dir, 'b'))
+  await utimes(dir, at, at)
+  expect([...folders()].sort()).toEqual(['a', 'b'])
+})
+
+test('a small file is seen as it is: absent, there, replaced, gone', async () => {
+  const path = join(dir, 'file')
+  const file = smallFile(path)
+  expect(file()).toBeUndefined()
+  await writeFile(path, 'one')
+  expect(file()).toBe('one')
+  expect(file()).toBe('one')
+  await writeFile(`${path}.tmp`, 'two')
+  await rename(`${path}.tmp`, path)
+  expect(file()).toBe('two')
+  await unlink(path)
+  expect(file()).toBeUndefined()
+})
+
+test('one look serves a tick of the event loop; the next tick, and whoever comes after a change, looks anew', async () => {
+  const cache = new TickCache<number>()
+  let looks = 0
+  const look = () => cache.get('', () => ++looks)
+  expect([look(), look()]).toEqual([1, 1])
+  cache.forget()
+  expect(look()).toBe(2)
+  await new Promise(resolve => setTimeout(resolve, 0))
+  await new Promise(resolve => setImmediate(resolve))
+  expect(look()).toBe(3)
+})
+
+test('a look that fails is not kept', () => {
+  const cache = new TickCache<number>()
+  expect(() =>
+    cache.get('', () => {
+      throw new Error('no')
+    }),
+  ).toThrow('no')
+  expect(cache.get('', () => 7)).toBe(7)
+})

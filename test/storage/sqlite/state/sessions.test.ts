@@ -1,0 +1,264 @@
+import { expect, test } from 'bun:test'
+import {
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
+import { join } from 'node:path'
+import { statOf } from '../../../../src/platform/files.ts'
+import { failure } from '../../../support/failure.ts'
+import { bot, openTestState } from './support.ts'
+
+test('the first session is the default one; logging it out hands over to the oldest', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('c', bot('c', { created_at: 3 }))
+  await t.sessions.save('a', bot('a', { created_at: 2 }))
+  await t.sessions.save('b', bot('b', { created_at: 1 }))
+  expect(await t.sessions.defaultName()).toBe('c')
+  await t.sessions.remove('c')
+  expect(await t.sessions.defaultName()).toBe('b')
+  await t.sessions.setDefault('a')
+  await t.sessions.rename('a', 'z')
+  expect(await t.sessions.defaultName()).toBe('z')
+  await t.sessions.remove('z')
+  await t.sessions.remove('b')
+  expect(await t.sessions.defaultName()).toBeUndefined()
+  expect(await readdir(t.dir)).toEqual(['.data.lock'])
+})
+
+test('where nobody chose a default session, a new login leaves it with the oldest', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('first', bot('a', { created_at: 1 }))
+  await rm(join(t.dir, '.default_session'))
+  await t.sessions.save('second', bot('b', { created_at: 2 }))
+  expect(await t.sessions.defaultName()).toBe('first')
+})
+
+test('a new login of the same bot keeps contexts and unknown fields, one of another bot only who was seen', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b', { user_id: 'me' }))
+  const path = join(t.dir, 's', 'token.json')
+  await writeFile(
+    path,
+    JSON.stringify({ ...JSON.parse(await readFile(path, 'utf8')), mood: 'good', expired_at: 5 }),
+  )
+  const inbound = [{ user_id: 'u', token: 't', received_at: 1000 }]
+  await t.commitBatch({ session: 's', token: bot('b').token, cursorFrom: '', cursorTo: 'c', inbound })
+  await t.sessions.save('s', bot('b', { token: 'b@im.bot:new' }))
+  const fields = JSON.parse(await readFile(path, 'utf8'))
+  expect(fields).toMatchObject({ mood: 'good', token: 'b@im.bot:new' })
+  expect(fields.expired_at).toBeUndefined()
+  // Nobody said that the same person scanned again.
+  expect(fields.user_id).toBeUndefined()
+  expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+  await t.sessions.save('s', bot('other'))
+  expect((await t.contexts.users('s')).get('u')).toEqual({ used: 0, first_seen: 1000 })
+})
+
+test('a damaged token.json is set aside, told once, and healed by a login; its contexts are not trusted', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  await t.sessions.save('fine', bot('f'))
+  const inbound = [{ user_id: 'u', token: 't', received_at: 1000 }]
+  await t.commitBatch({ session: 's', token: bot('b').token, cursorFrom: '', cursorTo: 'c', inbound })
+  await writeFile(join(t.dir, 's', 'token.json'), '{"bot_id": "b@im')
+  t.sessions.written()
+  const seen = async () => [...(await t.sessions.list())].sort((a, b) => (a.name < b.name ? -1 : 1))
+  expect(await seen()).toMatchObject([{ name: 'fine' }, { name: 's', damaged: true }])
+  t.sessions.written()
+  expect(await seen()).toMatchObject([{ name: 'fine' }, { name: 's', damaged: true }])
+  expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(1)
+  const aside = (await readdir(join(t.dir, 's'))).find(name => name.includes('corrupt'))!
+  expect(await readFile(join(t.dir, 's', aside), 'utf8')).toBe('{"bot_id": "b@im')
+  await t.sessions.save('s', bot('new'))
+  expect((await t.sessions.get('s'))?.bot?.bot_id).toBe('new@im.bot')
+  expect((await t.contexts.users('s')).get('u')?.token).toBeUndefined()
+})
+
+test('a token.json that cannot be read is told once; and again when it happens again', async () => {
+  await using t = await openTestState()
+  const told = () => t.lines.filter(line => line.includes('token.json cannot be read')).length
+  const path = join(t.dir, 's', 'token.json')
+  for (const times of [1, 2]) {
+    await t.sessions.save('s', bot('b'))
+    expect(await t.sessions.get('s')).toMatchObject({ bot: bot('b') })
+    await unlink(path)
+    await mkdir(path)
+    for (let looks = 0; looks < 3; looks++) {
+      expect(await t.sessions.get('s')).toEqual({ name: 's', damaged: true })
+    }
+    expect(told()).toBe(times)
+    await rmdir(path)
+  }
+})
+
+test('a login that comes between finding a damaged file and setting it aside is kept', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  await writeFile(join(t.dir, 's', 'token.json'), '{')
+  t.sessions.written()
+  await t.lock.lock()
+  const listed = t.sessions.list()
+  await writeFile(join(t.dir, 's', 'whole'), JSON.stringify(bot('new')))
+  await rename(join(t.dir, 's', 'whole'), join(t.dir, 's', 'token.json'))
+  await t.lock.unlock()
+  expect(await listed).toMatchObject([{ name: 's', bot: { bot_id: 'new@im.bot' } }])
+  expect((await readdir(join(t.dir, 's'))).filter(name => name.includes('corrupt'))).toEqual([])
+})
+
+test('a logout removes every credential, set aside ones and unfinished writes too, and never a tree', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  const path = (name: string) => join(t.dir, 's', name)
+  await writeFile(path('token.json.corrupt-1234567890123'), 'secret')
+  await writeFile(path('token.json.0123456789ab.tmp'), 'secret')
+  await mkdir(path('photos'))
+  await writeFile(path('photos/a.jpg'), 'mine')
+  await t.sessions.remove('s')
+  expect(await readdir(join(t.dir, 's'))).toEqual(['photos'])
+  expect(await t.sessions.list()).toEqual([])
+  expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'session_not_found' })
+})
+
+test('a logout that cannot remove the credentials says so', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  // A folder in the place of a file cannot be unlinked, by nobody.
+  await mkdir(join(t.dir, 's', 'token.json.corrupt-1'))
+  expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'store_unavailable' })
+})
+
+test('names: case and accents do not make two sessions; a rename may change the case', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('Cafe\u0301', bot('b'))
+  expect((await t.sessions.get('café'))?.name).toBe('Café')
+  await t.sessions.save('CAFÉ', bot('b', { token: 'b@im.bot:2' }))
+  expect(await t.sessions.list()).toHaveLength(1)
+  await t.sessions.rename('café', 'café')
+  expect((await t.sessions.list())[0]?.name).toBe('café')
+  await t.sessions.save('other', bot('o'))
+  expect(await failure(t.sessions.rename('other', 'CAFÉ'))).toMatchObject({ code: 'session_exists' })
+  expect(await failure(t.sessions.rename('nobody', 'x'))).toMatchObject({ code: 'session_not_found' })
+})
+
+test('a rename takes no foreign folder or file, but the place of a logout that was killed', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  await mkdir(join(t.dir, 'mine'))
+  await writeFile(join(t.dir, 'mine', 'a.txt'), 'x')
+  await writeFile(join(t.dir, 'file'), 'x')
+  await mkdir(join(t.dir, 'left'))
+  await writeFile(join(t.dir, 'left', 'contexts.json'), '{}')
+  for (const name of ['mine', 'file']) {
+    expect(await failure(t.sessions.rename('s', name))).toMatchObject({ code: 'session_exists' })
+  }
+  expect(await readFile(join(t.dir, 'mine', 'a.txt'), 'utf8')).toBe('x')
+  await t.sessions.rename('s', 'left')
+  expect(await t.sessions.list()).toMatchObject([{ name: 'left', bot: { bot_id: 'b@im.bot' } }])
+})
+
+test('nothing outside the directory is looked at, and folders of no session name are left alone', async () => {
+  await using t = await openTestState()
+  await mkdir(join(t.dir, 'base'))
+  await writeFile(join(t.dir, 'token.json'), '{ damaged')
+  await using inner = await openTestState({ dir: join(t.dir, 'base') })
+  expect(await inner.sessions.get('..')).toBeUndefined()
+  expect(await readFile(join(t.dir, 'token.json'), 'utf8')).toBe('{ damaged')
+  await mkdir(join(t.dir, 'a b'))
+  await writeFile(join(t.dir, 'a b', 'token.json'), JSON.stringify(bot('x')))
+  expect(await t.sessions.list()).toEqual([])
+  t.sessions.written()
+  await t.sessions.list()
+  expect(t.lines.filter(line => line.includes('folder ignored'))).toHaveLength(1)
+})
+
+test('a file replaced by one of the same size and time is seen', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  const path = join(t.dir, 's', 'token.json')
+  const then = new Date(1_700_000_000_000)
+  await utimes(path, then, then)
+  expect((await t.sessions.get('s'))?.bot?.cursor).toBe('')
+  await writeFile(`${path}.new`, (await readFile(path, 'utf8')).replace('secret', 'SECRET'))
+  await utimes(`${path}.new`, then, then)
+  await rename(`${path}.new`, path)
+  t.sessions.written()
+  expect((await t.sessions.get('s'))?.bot?.token).toBe('b@im.bot:SECRET')
+})
+
+test('marks are set once and removed, of the login that is there; a new login brings none', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('s', bot('b'))
+  const { token } = bot('b')
+  await t.sessions.mark('s', 'another', { expired_at: 5 })
+  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b'))
+  await t.sessions.mark('s', token, { expired_at: 5 })
+  await t.sessions.mark('s', token, { expired_at: 9, lapsed_at: 9, check_at: 9 })
+  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b', { expired_at: 5, lapsed_at: 9, check_at: 9 }))
+  await t.sessions.mark('s', token, { expired_at: undefined, check_at: undefined })
+  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b', { lapsed_at: 9 }))
+  await t.sessions.save('s', bot('b'))
+  expect((await t.sessions.get('s'))?.bot).toEqual(bot('b'))
+})
+
+test('a thousand sessions are listed in milliseconds, in private files', async () => {
+  await using t = await openTestState()
+  for (let i = 0; i < 1000; i++) {
+    await mkdir(join(t.dir, `s${i}`), { mode: 0o700 })
+    await writeFile(join(t.dir, `s${i}`, 'token.json'), JSON.stringify(bot(`b${i}`)), { mode: 0o600 })
+  }
+  expect(await t.sessions.list()).toHaveLength(1000)
+  const took: number[] = []
+  for (let tries = 0; tries < 5; tries++) {
+    t.sessions.written()
+    const from = performance.now()
+    expect(await t.sessions.list()).toHaveLength(1000)
+    took.push(performance.now() - from)
+  }
+  expect(Math.min(...took)).toBeLessThan(500)
+  await t.sessions.save('new', bot('n'))
+  expect((await stat(join(t.dir, 'new', 'token.json'))).mode & 0o777).toBe(0o600)
+  expect((await stat(join(t.dir, 'new'))).mode & 0o777).toBe(0o700)
+})
+
+test('what killed writers left half written goes when it is old; what is new, foreign or set aside stays', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('work', bot('work'))
+  const left = (name: string) => `${name}.0123456789ab.tmp`
+  const old = [left('.default_session'), `work/${left('token.json')}`, `work/${left('contexts.json')}`]
+  const others = [
+    `work/token.json.ba9876543210.tmp`,
+    'work/notes.0123456789ab.tmp',
+    'work/token.json.corrupt-1',
+    'work/token.json',
+  ]
+  for (const name of [...old, ...others])
+    if (name !== 'work/token.json') await writeFile(join(t.dir, name), '')
+  for (const name of [...old, ...others.slice(1)])
+    await utimes(join(t.dir, name), 1_700_000_000, 1_700_000_000)
+  expect(await t.sessions.sweep(Date.now() - 60 * 60_000)).toBe(3)
+  const names = await readdir(t.dir, { recursive: true })
+  for (const name of old) expect(names).not.toContain(name)
+  for (const name of others) expect(names).toContain(name)
+})
+
+test('a data directory that is gone is store_unavailable with what to do, for reading and for writing', async () => {
+  await using t = await openTestState()
+  await t.sessions.save('work', bot('work'))
+  await rm(t.dir, { recursive: true })
+  const gone = { code: 'store_unavailable', hint: expect.any(String) }
+  await new Promise(resolve => setImmediate(resolve))
+  expect(await failure(t.sessions.list())).toMatchObject(gone)
+  expect(await failure(t.sessions.get('work'))).toMatchObject(gone)
+  expect(await failure(t.sessions.setDefault('work'))).toMatchObject({ code: 'store_unavailable' })
+  expect(await failure(t.sessions.save('new', bot('new')))).toMatchObject({ code: 'store_unavailable' })
+  // Nothing is put into its place.
+  expect(await statOf(t.dir)).toBeUndefined()
+})

@@ -1,0 +1,57 @@
+/** Session files in a real folder under a real lock. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { BotInfo } from '../../../../src/model/session.ts'
+import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
+import { createLog } from '../../../../src/platform/log.ts'
+import { openState, type State } from '../../../../src/storage/sqlite/state/state.ts'
+
+export interface TestState extends State, AsyncDisposable {
+  readonly dir: string
+  readonly lock: FileLock
+  readonly lines: string[]
+}
+
+export async function openTestState(options: { dir?: string; kept?: boolean } = {}): Promise<TestState> {
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-state-')))
+  const lock = await openLock(join(dir, '.data.lock'))
+  const lines: string[] = []
+  const log = createLog('DEBUG', line => void lines.push(line))
+  return {
+    ...openState({ dir, lock, log }),
+    dir,
+    lock,
+    lines,
+    async [Symbol.asyncDispose]() {
+      await lock.close()
+      if (!options.dir) await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export const bot = (name: string, more: Partial<BotInfo> = {}): BotInfo => ({
+  bot_id: `${name}@im.bot`,
+  token: `${name}@im.bot:secret`,
+  base_url: 'https://upstream.example',
+  cursor: '',
+  created_at: 1000,
+  ...more,
+})
+
+/** Runs `body` in another process, with `sessions`, `contexts`, `commitBatch` of `dir` at hand. */
+export function inOther(dir: string, body: string) {
+  const url = (name: string) =>
+    JSON.stringify(fileURLToPath(new URL(`../../../../src/${name}`, import.meta.url)))
+  const code = `
+    const { openState } = await import(${url('storage/sqlite/state/state.ts')})
+    const { openLock } = await import(${url('platform/lock.ts')})
+    const { silentLog } = await import(${url('platform/log.ts')})
+    const dir = ${JSON.stringify(dir)}
+    const lock = await openLock(dir + '/.data.lock')
+    const { sessions, contexts, commitBatch } = openState({ dir, lock, log: silentLog })
+    ${body}
+    await lock.close()`
+  return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit' })
+}

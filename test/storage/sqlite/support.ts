@@ -1,0 +1,137 @@
+/** A real store on a real file, with a clock that the test moves. */
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Clock, systemClock } from '../../../src/platform/clock.ts'
+import { createLog, type Log } from '../../../src/platform/log.ts'
+import {
+  type Begun,
+  type ReceivedMessage,
+  type SentMessage,
+  Store,
+  type StoreOptions,
+  type Terms,
+} from '../../../src/storage/sqlite/store.ts'
+
+export interface TestStore extends AsyncDisposable {
+  store: Store
+  readonly path: string
+  readonly dir: string
+  /** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */
+  readonly clock: Clock & { at: number; off: number }
+  /** Log lines so far. */
+  readonly lines: string[]
+  /** Closes and opens the file again, as a restarted service does. */
+  reopen(): Promise<void>
+}
+
+export async function openStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
+  const path = join(dir, 'messages.db')
+  const clock = {
+    ...systemClock,
+    at: 1_800_000_000_000,
+    off: 0,
+    now: () => clock.at + clock.off,
+    monotonic: () => clock.at + performance.now(),
+  }
+  const lines: string[] = []
+  const log: Log = createLog('DEBUG', line => void lines.push(line))
+  const open = () => Store.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
+  const test: TestStore = {
+    store: await open(),
+    path,
+    dir,
+    clock,
+    lines,
+    async reopen() {
+      test.store.close()
+      test.store = await open()
+    },
+    async [Symbol.asyncDispose]() {
+      test.store.close()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+  return test
+}
+
+/** Everything may go. */
+export const open: Terms = {
+  context: { used: 0 },
+  rules: { quota: 1e9, windowMs: 1e15, pace: 'off', patienceMs: 30_000 },
+}
+
+/** A call of send whose message is on its way. */
+export async function sending(
+  store: Store,
+  session: string,
+  bot_id: string,
+  message: SentMessage,
+  more: { key?: string; terms?: Terms } = {},
+): Promise<Begun> {
+  const { terms = open, key } = more
+  const entry = { session, bot_id, user: message.to_user, mode: 'fail', parts: [{ kind: 'text' }] } as const
+  const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, terms, message)
+  if (enqueued.state !== 'new' || !enqueued.begun)
+    throw new Error(`not on its way: ${JSON.stringify(enqueued)}`)
+  return enqueued.begun
+}
+
+let count = 0
+
+/** A received message; unlike every other one unless told otherwise. */
+export function message(text: string, more: Partial<ReceivedMessage> = {}): ReceivedMessage {
+  count += 1
+  return {
+    message_id: String(9_300_000_000_000_000_000n + BigInt(count)),
+    derived_id: '',
+    from_user: 'u@im.wechat',
+    msg_type: 'TEXT',
+    text,
+    timestamp: 1_800_000_000_000 + count,
+    timed: true,
+    contentHash: createHash('sha256').update(text).digest('base64url'),
+    raw: JSON.stringify({ text, count }),
+    ...more,
+  }
+}
+
+/** One without an upstream id. */
+export const nameless = (derived: string, text = 'x') => {
+  const { message_id: _, ...rest } = message(text, { derived_id: `derived:${derived}` })
+  return rest
+}
+
+/** Runs `body` in a second process, with `Store`, `path` and `systemClock` at hand; its stdout. */
+export async function inOtherProcess(path: string, body: string, kill?: NodeJS.Signals): Promise<string> {
+  const child = startOther(path, body)
+  const reader = child.stdout.getReader()
+  let text = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    text += new TextDecoder().decode(value)
+    // A process that is to be killed says when it is ready.
+    if (kill && text.includes('ready')) child.kill(kill)
+  }
+  await child.exited
+  return text
+}
+
+/** The same process, still running. */
+export function startOther(path: string, body: string) {
+  const url = (name: string) =>
+    JSON.stringify(fileURLToPath(new URL(`../../../src/${name}`, import.meta.url)))
+  const code = `
+    const { Store } = await import(${url('storage/sqlite/store.ts')})
+    const { systemClock } = await import(${url('platform/clock.ts')})
+    const { silentLog } = await import(${url('platform/log.ts')})
+    const path = ${JSON.stringify(path)}
+    const open = () => Store.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+    const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
+    ${body}`
+  return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
+}
