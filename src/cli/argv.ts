@@ -14,11 +14,11 @@ const meant: ReadonlyMap<string, string> = new Map(
 )
 
 /**
- * The words that name the command.
+ * The command that is meant, and the words that name it.
  *
  * @throws CommanderError for a word that stands where a command must stand and is none, with the one that was meant
  */
-export function namedBy(program: Command, args: readonly string[]): string[] {
+export function namedBy(program: Command, args: readonly string[]): { command: Command; path: string[] } {
   let command = program
   const path: string[] = []
   for (const word of args) {
@@ -38,7 +38,7 @@ export function namedBy(program: Command, args: readonly string[]): string[] {
     command = next
     path.push(word)
   }
-  return path
+  return { command, path }
 }
 
 /** `svc help send` as `svc send --help`; `all`: with the options that commands share, for `--all`. */

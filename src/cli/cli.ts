@@ -71,10 +71,12 @@ export async function runCli(typed: readonly string[]): Promise<number> {
   })
   const known = args.find(isCommand)
   let help = `${known ? `svc ${known}` : 'svc'} --help`
+  let named = program
 
   try {
     if (!isBare(args)) {
-      const path = namedBy(program, args)
+      const { command, path } = namedBy(program, args)
+      named = command
       help = ['svc', ...path, '--help'].join(' ')
       args = [...path, ...leading, ...args.slice(path.length)]
     }
@@ -82,7 +84,7 @@ export async function runCli(typed: readonly string[]): Promise<number> {
     else await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
     if (told) await writeOut(told)
   } catch (error) {
-    const status = await sayWhy(error, { help, json: args.includes('--json'), ran: line.ran })
+    const status = await sayWhy(error, { help, json: args.includes('--json'), named, ran: line.ran })
     // A prompt hook that ends with 2 would hold the prompt back.
     return known === 'hook-poll' ? Math.min(status, 1) : status
   }
@@ -112,16 +114,22 @@ function addQuickStart(line: CommandLine): void {
   })
 }
 
-/** The messages of commander, which gives codes and no data; improved where a person would not know what to do. */
-function inPlainWords({ code, message }: CommanderError): string {
-  const choice = /'(.*)' is invalid for argument '(.+)'\. Allowed choices are (.+)\.$/.exec(message)
-  if (choice) return `<${choice[2]}>: expected one of ${choice[3]}, got '${choice[1]}'`
-  if (code !== 'commander.excessArguments') return message
-  if (message.includes("for 'users'")) return `${message.replace(/\.$/, '')} (Did you mean svc users name?)`
-  return message.includes("for 'send'")
-    ? "too many arguments for 'send': put the text in quotes, as in svc send USER 'two words'"
-    : message
+/** Commander's message; where a word too many is another mistake, that mistake. */
+function inPlainWords({ code, message }: CommanderError, command: Command): string {
+  const text = message
+    .replace(/^error: /, '')
+    .replace(/\n/g, ' ')
+    .replace(/[.]$/, '')
+  if (code !== 'commander.excessArguments') return text
+  const [below] = command.commands
+  if (below) return `${text} (Did you mean svc ${command.name()} ${below.name()}?)`
+  const last = command.registeredArguments.at(-1)?.name() ?? ''
+  return spoken.includes(last)
+    ? `too many arguments for '${command.name()}': put the ${last} in quotes, as in 'two words'`
+    : text
 }
+/** The arguments that may be several words. */
+const spoken = ['text', 'name']
 
 /** Deno refuses what its flags do not allow. The permission stands in its message alone. */
 function deniedByDeno(error: unknown): SvcError | undefined {
@@ -138,14 +146,11 @@ function deniedByDeno(error: unknown): SvcError | undefined {
 /** Says what went wrong on stderr, in one line or as one JSON object. @returns the exit status */
 async function sayWhy(
   thrown: unknown,
-  { help, json, ran }: { help: string; json: boolean; ran: Command | undefined },
+  { help, json, named, ran }: { help: string; json: boolean; named: Command; ran: Command | undefined },
 ): Promise<number> {
   const error = deniedByDeno(thrown) ?? thrown
   if (error instanceof CommanderError) {
-    const text = inPlainWords(error)
-      .replace(/^error: /, '')
-      .replace(/\n/g, ' ')
-      .replace(/[.]$/, '')
+    const text = inPlainWords(error, named)
     const hint = `See ${help}.`
     if (json) printProblem(new SvcError('invalid_arguments', text), hint)
     else printError(text, hint)

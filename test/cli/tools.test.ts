@@ -333,6 +333,16 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
       "too many arguments for 'send': put the text in quotes",
       'See svc send --help.',
     ],
+    [
+      ['users', 'one', 'two'],
+      "too many arguments for 'users'. Expected 1 argument but got 2: one, two (Did you mean svc users name?)",
+      'See svc users --help.',
+    ],
+    [
+      ['users', 'name', 'a@b', 'My', 'Mum'],
+      "too many arguments for 'name': put the name in quotes",
+      'See svc users name --help.',
+    ],
     [['setup', 'foo'], '<client>: expected one of claude-code, claude-desktop,', 'See svc setup --help.'],
     [
       ['sessions', 'default', ''],

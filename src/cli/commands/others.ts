@@ -58,6 +58,13 @@ const chosen = (command: string, words: string) => async () => {
   throw badArgument(command, `expected ${words}`)
 }
 
+/** An argument that has one of these values. */
+const choice = (name: string, about: string, values: readonly string[]) =>
+  new Argument(name, about).choices(values).argParser<string>(value => {
+    if (values.includes(value)) return value
+    throw badArgument(name, `expected one of ${values.join(', ')}, got '${value}'`)
+  })
+
 /** Which service is meant. */
 const named = (command: Command) =>
   command
@@ -417,7 +424,7 @@ const specs: readonly CommandSpec[] = [
     config: 'setup',
     takes: command =>
       command
-        .addArgument(new Argument('<client>', 'the agent').choices(clientNames).argRequired())
+        .addArgument(choice('<client>', 'the agent', clientNames))
         .option('--project', 'for the project in this folder only, where the client has such settings')
         .option(
           '--url <url>',
@@ -463,8 +470,7 @@ const specs: readonly CommandSpec[] = [
     words: 'completion',
     summary: 'print the completion script of your shell',
     about: 'Prints a script that completes commands, options, sessions and users with the Tab key.',
-    takes: command =>
-      command.addArgument(new Argument('<shell>', 'your shell').choices(['bash', 'zsh', 'fish'])),
+    takes: command => command.addArgument(choice('<shell>', 'your shell', ['bash', 'zsh', 'fish'])),
     examples: [
       ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
       ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
