@@ -2,7 +2,7 @@
  * `bun scripts/scalar.ts`: takes the program of the docs page from npm anew, into `src/server/docs/scalar.js.br`.
  *
  * Scalar as a dependency would bring 266 packages and 330 MB along; of its package the page needs this one file. For
- * another version change the two lines below; what depends on the version stands in `src/server/docs/page.js`.
+ * another version change the three lines below; what depends on the version stands in `src/server/docs/page.js`.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,29 +10,45 @@ import { join, resolve } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
 
 const version = '1.72.1'
-const sha512 = 'XpEJ0rfc/cXbCrR+iC4kK0o/WwX2dTtGQbT049OlPKAHD6IMIFdTeGz2r+M27P2EDWKyUITRm/NzlP8z2pw/Ow=='
+/** Of npm's package, and of what the file here unpacks to. */
+const packageSha512 =
+  'XpEJ0rfc/cXbCrR+iC4kK0o/WwX2dTtGQbT049OlPKAHD6IMIFdTeGz2r+M27P2EDWKyUITRm/NzlP8z2pw/Ow=='
+export const contentSha512 =
+  'XOyThw3dp2pOoU+GBsvSRFdBx4bqwolxTHpXKV5kBJgacoCmk3L8XHRmsHN45Z4/GjbCJVjZ7wzks98zMUarPg=='
 
-const outfile = resolve(import.meta.dirname, '../src/server/docs/scalar.js.br')
+export const outfile = resolve(import.meta.dirname, '../src/server/docs/scalar.js.br')
 const notice = `/*! @scalar/api-reference ${version} | MIT License | Copyright (c) 2023-present Scalar | https://github.com/scalar/scalar */`
+
+export const sha512 = (bytes: string | Uint8Array): string =>
+  new Bun.CryptoHasher('sha512').update(bytes).digest('base64')
 
 function run(folder: string, ...command: string[]): void {
   const { success } = Bun.spawnSync(command, { cwd: folder, stdout: 'ignore', stderr: 'inherit' })
   if (!success) throw new Error(`${command.join(' ')} failed`)
 }
 
-const folder = await mkdtemp(join(tmpdir(), 'svc-scalar-'))
-try {
-  run(folder, 'npm', 'pack', '--silent', `@scalar/api-reference@${version}`)
-  const tarball = join(folder, `scalar-api-reference-${version}.tgz`)
-  const found = new Bun.CryptoHasher('sha512').update(await readFile(tarball)).digest('base64')
-  if (found !== sha512) throw new Error(`the package is another one: its sha512 is ${found}`)
-  run(folder, 'tar', 'xzf', tarball, 'package/dist/browser/standalone.js')
-  const script = await readFile(join(folder, 'package/dist/browser/standalone.js'), 'utf8')
-  // The map is not here, and a browser would ask for it.
-  const text = `${notice}\n${script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')}`
+/** The program as the file holds it, from npm. */
+export async function fromNpm(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-scalar-'))
+  try {
+    run(folder, 'npm', 'pack', '--silent', `@scalar/api-reference@${version}`)
+    const tarball = join(folder, `scalar-api-reference-${version}.tgz`)
+    const found = sha512(await readFile(tarball))
+    if (found !== packageSha512) throw new Error(`the package is another one: its sha512 is ${found}`)
+    run(folder, 'tar', 'xzf', tarball, 'package/dist/browser/standalone.js')
+    const script = await readFile(join(folder, 'package/dist/browser/standalone.js'), 'utf8')
+    // The map is not here, and a browser would ask for it.
+    return `${notice}\n${script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')}`
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) {
+  const text = await fromNpm()
   const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
   await writeFile(outfile, brotliCompressSync(text, { params }))
-} finally {
-  await rm(folder, { recursive: true, force: true })
+  console.log(
+    `${outfile} (${(Bun.file(outfile).size / 1e6).toFixed(2)} MB); its content has the sha512 ${sha512(text)}`,
+  )
 }
-console.log(`${outfile} (${(Bun.file(outfile).size / 1e6).toFixed(2)} MB)`)

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
+import { contentSha512, fromNpm, sha512 } from '../../scripts/scalar.ts'
 import { exampleReceived } from '../../src/tools/example-values.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
@@ -91,3 +92,12 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await page.getByText('"777"').first().waitFor()
   })
 })
+
+const npm = Bun.which('npm')
+const answers = npm && Bun.spawnSync([npm, 'ping'], { timeout: 30_000 }).success
+test.skipIf(!answers)(
+  "npm's package holds the docs page's program (skipped where npm does not answer)",
+  async () => {
+    expect(sha512(await fromNpm())).toBe(contentSha512)
+  },
+)

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { brotliDecompressSync } from 'node:zlib'
+import { contentSha512, outfile, sha512 } from '../../scripts/scalar.ts'
 import { docsPaths } from '../../src/server/docs.ts'
 import { type Rest, startRest } from '../support/rest.ts'
 
@@ -51,4 +54,8 @@ describe('the docs page', () => {
       expect([response.status, response.headers.get('location')]).toEqual([302, '/docs'])
     }
   })
+})
+
+test('the program of the docs page is the one that its script names', async () => {
+  expect(sha512(brotliDecompressSync(await readFile(outfile)))).toBe(contentSha512)
 })
