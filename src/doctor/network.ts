@@ -1,9 +1,9 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
-import { isAboutCertificate } from '../inspect/failure.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
+import { isAboutCertificate } from '../platform/network-error.ts'
 import { proxyFor } from '../platform/process.ts'
 import type { Patient } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
@@ -42,7 +42,7 @@ const failures: readonly (readonly [code: RegExp, why: string, fix: string])[] =
   ],
 ]
 
-function told(check: 'api' | 'cdn', url: string, { status, tookMs, error, code = '' }: Reached): Found {
+function told(check: 'api' | 'cdn', url: string, { status, tookMs, code = '' }: Reached): Found {
   const { host, hostname } = new URL(url)
   const proxy = proxyFor(new URL(url))?.host
   const via = proxy === undefined ? '' : ` through the proxy ${proxy}`
@@ -56,7 +56,7 @@ function told(check: 'api' | 'cdn', url: string, { status, tookMs, error, code =
           'Look at the proxy; else try again later.',
         )
   const unreachable = `${name}: ${host} cannot be reached${via}`
-  if (code !== 'timeout' && isAboutCertificate(error))
+  if (isAboutCertificate(code))
     return bad(
       check,
       `${unreachable}: its certificate is not trusted (${code})`,

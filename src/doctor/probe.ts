@@ -1,17 +1,16 @@
 /** One server asked for one answer. */
-import { failureOf } from '../inspect/failure.ts'
 import { apiFetch } from '../platform/fetch.ts'
+import { failureOf } from '../platform/network-error.ts'
 
 export interface Reached {
-  /** Absent where there was no answer, for `error`. */
+  /** Absent where there was no answer. */
   status?: number
   /** Unix ms of the server's clock, where it told. */
   date?: number
   /** Unix ms of our own clock at the middle of the exchange. */
   localAt: number
   tookMs: number
-  error?: unknown
-  /** As of `failureOf`. */
+  /** Why not, as of `failureOf`. */
   code?: string
 }
 
@@ -30,6 +29,6 @@ export async function reach(url: string, deadlineMs: number): Promise<Reached> {
     const date = Date.parse(response.headers.get('date') ?? '')
     return { ...times, status: response.status, ...(Number.isFinite(date) && { date }) }
   } catch (error) {
-    return { ...took(), error, code: failureOf(error) }
+    return { ...took(), code: failureOf(error) }
   }
 }

@@ -6,6 +6,7 @@ import { type ErrorCode, SvcError } from '../model/error.ts'
 import type { Next } from '../model/next-step.ts'
 import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
+import { isNeverSent, networkCodeOf } from '../platform/network-error.ts'
 import { following } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { filledOf, objectOf } from './fields.ts'
@@ -192,10 +193,6 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   }
 }
 
-/** The codes of failures before the first byte of a request went out, as node and Bun spell them. */
-const neverSentCode =
-  /^(ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL|.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_\w+)$/
-
 const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
   hint: 'Check that this machine is online, and --upstream-url and --cdn-url if given. The doctor shows what is in the way.',
   next: { action: 'run', command: ['doctor'] },
@@ -208,8 +205,8 @@ const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
  * @param whom was asked, where it is not WeChat itself; `advice`: what to do then
  */
 export function networkError(cause: unknown, what?: string, whom = 'WeChat', advice = unreached): ILinkError {
-  const code = codeOf(cause) ?? codeOf(objectOf(cause)?.cause)
-  const neverSent = code !== undefined && neverSentCode.test(code)
+  const code = networkCodeOf(cause)
+  const neverSent = code !== undefined && isNeverSent(code)
   const detail = neverSent ? `${whom} cannot be reached` : `the connection to ${whom} broke`
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
     ...advice,
@@ -218,8 +215,6 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
     ...(code === undefined && { cause }),
   })
 }
-
-const codeOf = (error: unknown): string | undefined => filledOf(objectOf(error)?.code)
 
 /** What WeChat said when it refused, as an addition to a sentence; its number where it said nothing. */
 export function said({ errmsg, ret, errcode }: ILinkError): string {

@@ -5,8 +5,8 @@ import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
+import { failureOf } from '../platform/network-error.ts'
 import { processState } from '../platform/other-process.ts'
-import { failureOf } from './failure.ts'
 
 /**
  * - svc: a service answered, and `seen` is what it said of itself
@@ -73,7 +73,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
     if (code === 'timeout') return { kind: 'silent' }
     if (code === 'ECONNREFUSED' || (socket !== undefined && code === 'ENOENT')) return { kind: 'nobody' }
     // What speaks another language, or hangs up on us.
-    if (/^(not HTTP|ECONNRESET|UnexpectedEOF)$/.test(code)) return { kind: 'stranger', status: 0 }
+    if (/^(not HTTP|ECONNRESET)$/.test(code)) return { kind: 'stranger', status: 0 }
     return { kind: 'unreachable', code }
   }
 }

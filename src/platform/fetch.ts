@@ -1,5 +1,6 @@
 /** Outgoing HTTP: `apiFetch` to the servers we are configured for, `fetchPublic` to wherever a caller points. */
 import process from 'node:process'
+import { withCode } from './network-error.ts'
 import type { FetchPublicOptions, PublicResource } from './public-fetch.ts'
 
 export type { FetchPublicOptions, PublicResource, Resolved } from './public-fetch.ts'
@@ -20,7 +21,7 @@ export interface ApiFetchInit {
  * `fetch` to a configured server. Redirects are followed for GET and HEAD alone: a body and its token go where they
  * were sent, nowhere else.
  *
- * @throws as fetch does, with a `code` on all runtimes (ECONNREFUSED, ENOTFOUND …); a TimeoutError when `timeoutMs`
+ * @throws as fetch does, with a `code` that is the same on all runtimes (ECONNREFUSED, ENOTFOUND …, see network-error.ts); a TimeoutError when `timeoutMs`
  *   passed, the signal's reason when it aborted
  */
 export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Response> {
@@ -36,7 +37,7 @@ export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Re
       signal: signal && deadline ? AbortSignal.any([signal, deadline]) : (deadline ?? signal ?? null),
     })
   } catch (error) {
-    throw process.versions.bun ? error : named(error)
+    throw withCode(error)
   }
 }
 
@@ -52,27 +53,6 @@ const through = (socket: string): object =>
           proxy: { transport: 'unix', path: socket },
         }),
       }
-
-/** What Deno says in sentences, by the codes that Bun and Node have for it; the first that fits. */
-const sentences: readonly (readonly [RegExp, string])[] = [
-  [/^Invalid URL|^Fetch failed: Requests to port \d+ are blocked/, 'ERR_INVALID_URL'],
-  [/\(Connect\).*dns error/, 'ENOTFOUND'],
-  [/\(Connect\).*Connection refused/, 'ECONNREFUSED'],
-  [/\(Connect\).*No route to host/, 'EHOSTUNREACH'],
-  [/\(Connect\).*Network is unreachable/, 'ENETUNREACH'],
-  [/\(Connect\).*certificate/, 'ERR_CERT_INVALID'],
-  [/\(Connect\).*tls/, 'ECONNRESET'],
-  [/\(Connect\).*corrupt message/, 'EPROTO'],
-  [/Connection reset|connection closed before message completed/, 'ECONNRESET'],
-]
-
-/** Whether a request went out at all is told by the code alone. */
-function named(error: unknown): unknown {
-  if (!(error instanceof TypeError) || 'code' in error) return error
-  const said = error.cause instanceof Error ? error.cause.message : error.message
-  const code = sentences.find(([sentence]) => sentence.test(said))?.[1]
-  return code === undefined ? error : Object.assign(error, { code })
-}
 
 /** Deno knows no async iterables as bodies. */
 function streamed(body: NonNullable<ApiFetchInit['body']>): unknown {

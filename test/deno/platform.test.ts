@@ -113,24 +113,33 @@ onDeno(`${denoOrNone}: a request that fails is named as on Bun`, async () => {
     hostname: '127.0.0.1',
     socket: { data: socket => void socket.end() },
   })
+  const other = Bun.listen({
+    port: 0,
+    hostname: '127.0.0.1',
+    socket: { data: socket => void socket.write('HTTP/1.1 well OK\r\n\r\n') },
+  })
   using plain = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     fetch: () => new Response(),
     tls: { cert: certificate, key: privateKey },
   })
-  const urls = [refused, 'http://no-such-host.invalid/', `http://127.0.0.1:${breaking.port}/`, plain.url.href]
+  const urls = [
+    ...[refused, 'http://no-such-host.invalid/', 'no address', `http://127.0.0.1:${breaking.port}/`],
+    ...[`http://127.0.0.1:${other.port}/`, plain.url.href],
+  ]
   const codes = async (runtime: string[]) => {
     const { stdout, stderr } = await ended([...runtime, ...urls], { cwd: '/', env })
     return [stdout.split('\n').slice(0, -1), stderr]
   }
   const program = here('failing-requests.ts')
-  const wanted = ['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET']
+  const wanted = ['ECONNREFUSED', 'ENOTFOUND', 'ERR_INVALID_URL', 'ECONNRESET', 'not HTTP']
   try {
     expect(await codes([process.execPath, program])).toEqual([[...wanted, 'DEPTH_ZERO_SELF_SIGNED_CERT'], ''])
     expect(await codes(denoRun(program))).toEqual([[...wanted, 'ERR_CERT_INVALID'], ''])
   } finally {
     breaking.stop(true)
+    other.stop(true)
   }
 })
 
