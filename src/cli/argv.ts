@@ -10,6 +10,7 @@ const meant: ReadonlyMap<string, string> = new Map(
     ...{ start: 'openapi', serve: 'openapi', server: 'openapi', run: 'openapi', version: '--version' },
     ...{ 'sessions list': 'sessions', 'sessions rm': 'logout', 'sessions remove': 'logout' },
     ...{ 'outbox list': 'outbox', 'outbox rm': 'outbox cancel', 'outbox remove': 'outbox cancel' },
+    ...{ 'approvals list': 'approvals', approve: 'approvals yes', decline: 'approvals no' },
   }),
 )
 

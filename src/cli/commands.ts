@@ -9,7 +9,7 @@ const toolWords = ['recv', 'send', 'download', 'history', 'sessions', 'login', '
 
 /** Where the help of svc shows a command. */
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
-  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox'],
+  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox', 'approvals'],
   'Accounts:': ['sessions', 'login', 'logout', 'check'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
   'Look after it:': ['status', 'token', 'health', 'doctor', 'service', 'migrate', 'completion'],

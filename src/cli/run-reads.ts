@@ -12,6 +12,8 @@ import { isAbsent, openForCommand } from './open.ts'
 import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
 import {
+  approvalsText,
+  approvedText,
   cancelledText,
   checksText,
   namedText,
@@ -29,7 +31,18 @@ export const listOutbox = (line: CommandLine, command: Command): Promise<void> =
   return shown(line, command, ({ outbox }) => outbox.list({ user_id: user, session }), outboxText, [])
 }
 
-/** `svc outbox cancel`. */
+/** `svc approvals`. */
+export const listApprovals = (line: CommandLine, command: Command): Promise<void> => {
+  const asked = async ({ outbox }: Gateway) =>
+    (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval')
+  return shown(line, command, asked, entries => approvalsText(entries, againFlags(command)), [])
+}
+
+/** `svc approvals yes`. */
+export const approve = (line: CommandLine, command: Command): Promise<void> =>
+  shown(line, command, gateway => gateway.outbox.approve(command.args[0] ?? ''), approvedText)
+
+/** `svc outbox cancel`, `svc approvals no`. */
 export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> =>
   shown(line, command, gateway => gateway.outbox.cancel(command.args[0] ?? ''), cancelledText)
 

@@ -199,6 +199,7 @@ export const namedText = ({ name, session, user_id }: KnownUser): Shown => ({
 })
 
 const waits = {
+  approval: 'a person to say yes',
   user: 'the user to write',
   pace: 'its turn, by the pace',
   refusal: 'the user to write, since WeChat refused',
@@ -223,6 +224,47 @@ export function outboxText(entries: readonly OutboxEntry[]): Shown {
   ])
   return {
     text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'WAITS FOR', 'CONTENT'], rows, colours.bold),
+  }
+}
+
+/** Characters of a text that are shown of what waits for a yes. */
+const shownText = 300
+
+/** What waits for a yes. */
+export function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
+  if (entries.length === 0) return { text: '', note: note('nothing waits for a yes') }
+  const partText = ({
+    kind,
+    text = '',
+    file_name = '',
+    size = 0,
+    source = '',
+  }: OutboxEntry['parts'][number]) => {
+    if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
+    if (text.length <= shownText) return oneLine(text)
+    return `${oneLine(text.slice(0, shownText))}… (${text.length} characters; --json shows all)`
+  }
+  const rows = entries.map(entry => [
+    oneLine(entry.outbox_id),
+    oneLine(entry.session),
+    oneLine(entry.user_name ?? entry.to_user),
+    localTime(entry.created_at),
+    localTime(entry.expires_at),
+    entry.parts.map(partText).join(' | '),
+  ])
+  return {
+    text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'CONTENT'], rows, colours.bold),
+    note: note(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
+  }
+}
+
+/** What became of an approved send. */
+export function approvedText(entry: OutboxEntry): Shown {
+  const parts = entry.parts.map(({ error, reason, status }) => error?.detail ?? reason ?? status)
+  const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${waitOf(entry)}`
+  return {
+    text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n`,
+    failed: entry.parts.some(({ status }) => status === 'refused' || status === 'unknown'),
   }
 }
 

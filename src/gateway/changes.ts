@@ -82,12 +82,12 @@ export class Changes {
     const { store } = this.#ports
     let position: number | undefined
     /** Sent rows that may still change, with their status as told. */
-    const open = new Map<number, string | undefined>()
+    const open = new Map<number, string>()
     for (let failures = 0; !signal.aborted; ) {
       try {
         if (position === undefined) {
           position = store.lastId()
-          for (const { id, status } of store.conversations(all => all.open())) open.set(id, status)
+          for (const row of store.conversations(all => all.open())) open.set(row.id, stateOf(row))
         }
         const seen = store.lastId()
         this.#settled(open)
@@ -97,7 +97,7 @@ export class Changes {
           await turn()
           if (signal.aborted) return
           position = row.id
-          if (isOpen(row)) open.set(row.id, row.status)
+          if (isOpen(row)) open.set(row.id, stateOf(row))
           const news = row.past ? 'past' : row.direction
           if (news === 'received') this.#nudge.abort()
           this.#tell(listener => listener.message, viewOf(store, row), news)
@@ -117,16 +117,16 @@ export class Changes {
   }
 
   /** Tells of sent rows whose status is another one now. */
-  #settled(open: Map<number, string | undefined>): void {
+  #settled(open: Map<number, string>): void {
     if (open.size === 0) return
     const { store } = this.#ports
-    const still = new Map(store.conversations(all => all.open()).map(({ id, status }) => [id, status]))
+    const still = new Map(store.conversations(all => all.open()).map(row => [row.id, stateOf(row)]))
     for (const [id, before] of open) {
       if (still.has(id) && still.get(id) === before) continue
       const row = store.byId(id)
-      if (row?.status === before) continue
+      if (row && stateOf(row) === before) continue
       if (!row || !isOpen(row)) open.delete(id)
-      else open.set(id, row.status)
+      else open.set(id, stateOf(row))
       if (row) this.#tell(listener => listener.message, viewOf(store, row), 'settled')
     }
   }
@@ -169,6 +169,10 @@ export class Changes {
     }
   }
 }
+
+/** What of a sent row is news when it is another: one may go on waiting after a person said yes. */
+const stateOf = (row: { status?: string; reason_code?: string | null }) =>
+  `${row.status} ${row.reason_code ?? ''}`
 
 const isOpen = ({ status }: StoredMessage) => status === 'queued' || status === 'sending'
 

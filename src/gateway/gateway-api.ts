@@ -19,7 +19,7 @@ import type { History } from './history.ts'
 export interface Gateway {
   readonly inbox: Pick<Inbox, 'recv' | 'waiting'>
   readonly sender: Pick<Sender, 'send'>
-  readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel'>
+  readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> & Pick<Uploads, 'accept'>
   readonly history: Pick<History, 'page'>
   readonly accounts: Pick<

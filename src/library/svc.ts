@@ -53,8 +53,15 @@ export interface SvcOutbox {
   list(filter?: { user_id?: string; session?: string }): Promise<OutboxEntry[]>
   /** One, also after it left, until a week after the call. @throws SvcError `not_found` */
   get(outboxId: string | number): Promise<OutboxEntry>
-  /** Takes back what has not gone out yet. @throws SvcError `not_found` */
+  /** Takes back what has not gone out yet; a no to what waits for a yes. @throws SvcError `not_found` */
   cancel(outboxId: string | number): Promise<Cancelled>
+  /**
+   * A person's yes to what waits for one (`waits_for` is `approval`): never to be said by an agent.
+   *
+   * @throws SvcError `not_found`; `not_connected`, `window_closed`, `quota_exhausted`, `rate_limited` when it may not go
+   *   now: it goes on waiting for a yes
+   */
+  approve(outboxId: string | number): Promise<OutboxEntry>
 }
 
 /** close() waits this long for what is being done with messages. */
@@ -98,6 +105,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
       list: async (filter = {}) => this.#open.outbox.list(filter),
       get: async outboxId => this.#open.outbox.get(String(outboxId)),
       cancel: async outboxId => this.#open.outbox.cancel(String(outboxId)),
+      approve: async outboxId => this.#open.outbox.approve(String(outboxId)),
     }
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),

@@ -44,6 +44,7 @@ export class McpCall implements Call {
   readonly ask?: (question: Question) => Promise<string | undefined>
   readonly answered?: (field: string) => string | undefined
   room?: Call['room']
+  unasked?: boolean
   /**
    * Asks with a form of one's own; absent where nobody can be asked.
    *

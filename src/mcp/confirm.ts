@@ -20,9 +20,10 @@ interface Outgoing {
 /**
  * Asks the person behind the client whether this may be sent.
  *
- * @throws SvcError `forbidden` unless the answer is yes, `invalid_arguments` for what could not be sent anyway
+ * @returns false when nobody could be asked: then it has to wait for a yes that is said elsewhere
+ * @throws SvcError `forbidden` for a no, `invalid_arguments` for what could not be sent anyway
  */
-export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Promise<void> {
+export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Promise<boolean> {
   const outgoing = tool.parse(input ?? {}) as Outgoing
   const form = {
     message: described(outgoing),
@@ -33,13 +34,9 @@ export async function confirmSend(tool: Tool, input: unknown, call: McpCall): Pr
     },
   }
   const answer = (await call.elicit?.('send', form, outgoing)) ?? 'nobody'
-  if (typeof answer === 'object' && answer.send === true) return
+  if (typeof answer === 'object' && answer.send === true) return true
+  if (answer === 'nobody') return false
   // Some programs that run without a person decline by themselves: that is no word of one.
-  if (answer === 'nobody')
-    throw new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
-      details: { answer },
-      hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
-    })
   const what = answer === 'declined' ? 'The question was declined' : 'The person did not agree to this send'
   throw new SvcError('forbidden', `${what}; nothing was sent`, {
     details: { answer: answer === 'declined' ? answer : 'no' },

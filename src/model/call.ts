@@ -20,6 +20,8 @@ export interface Call {
    * in. The first one always does; what does not stays where it is, for the next call.
    */
   room?(): (message: Message) => boolean
+  /** Nobody could be asked whether a message may go out: it waits until a person says yes. */
+  readonly unasked?: boolean
   /** Tells the caller how far the work is. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**

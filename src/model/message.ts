@@ -76,7 +76,11 @@ export const Message = Type.Object(
     ref_msg: optional(QuotedMessage),
     group_id: optional(Type.String()),
     reason: optional(text('Of a sent message that was refused, or is in doubt: why.')),
-    reason_code: optional(text('The error code of the reason; cancelled when it was taken back.')),
+    reason_code: optional(
+      text(
+        'The error code of the reason; cancelled when it was taken back; approval while a person has to say yes first.',
+      ),
+    ),
     sent_with: optional(
       text(
         'Of a queued text that went out joined to another one: the message_id of that one, which shows the whole text.',
@@ -159,8 +163,8 @@ export type SendPart = Static<typeof SendPart>
 const waiting = {
   waits_for: optional(
     oneOf(
-      ['user', 'pace', 'refusal', 'login', 'retry'],
-      'What a queued message waits for. user: that the user writes, since the window is closed or the answers are used up. pace: its turn. refusal: WeChat refused a message to this user and gave no reason. login: that the session is logged in again. retry: the last try got no answer. Absent: it may go as soon as somebody polls.',
+      ['approval', 'user', 'pace', 'refusal', 'login', 'retry'],
+      'What a queued message waits for. approval: that a person says yes. user: that the user writes, since the window is closed or the answers are used up. pace: its turn. refusal: WeChat refused a message to this user and gave no reason. login: that the session is logged in again. retry: the last try got no answer. Absent: it may go as soon as somebody polls.',
     ),
   ),
   not_before: optional(
@@ -187,6 +191,7 @@ export const SendResult = Type.Object({
   ),
   outbox_id: optional(text('Of what is queued: its id in the outbox.')),
   ...waiting,
+  hint: optional(text('What to do, where a person has to say yes first.')),
 })
 export type SendResult = Static<typeof SendResult>
 
@@ -199,6 +204,9 @@ export const OutboxPart = Type.Object({
   text: optional(Type.String()),
   file_name: optional(Type.String()),
   size: optional(integer('Bytes.')),
+  source: optional(
+    text('Where the file was taken from, as the caller named it: of one that waits for a person to say yes.'),
+  ),
   ...outcome,
 })
 export type OutboxPart = Static<typeof OutboxPart>
@@ -212,7 +220,7 @@ export const OutboxEntry = Type.Object(
     user_name: optional(text('The name that a person here gave to the user.')),
     created_at: integer('Unix milliseconds.'),
     expires_at: integer(
-      'Unix milliseconds, 7 days after created_at: what has not gone out by then is refused.',
+      'Unix milliseconds, 7 days after created_at, 24 hours where a person has to say yes: what has not gone out by then is refused.',
     ),
     ...waiting,
     ended: optional(

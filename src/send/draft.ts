@@ -1,8 +1,9 @@
 /** A call on its way into the outbox. */
 import { outgoingMessage, textItem, waitingItem } from '../ilink/encode.ts'
+import type { MediaContent } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { KeptFile, NewPart } from '../storage/sqlite/store.ts'
+import type { KeptFile, NewPart, SendMode } from '../storage/sqlite/store.ts'
 import { described } from './delivery.ts'
 import type { MediaFiles, StagedFile } from './media-files.ts'
 import { contentOf, type Piece, type SendRequest } from './plan.ts'
@@ -17,9 +18,11 @@ export interface Draft {
 
 /** What the outbox is told of a call. */
 export function newEntry({ request, session, bot, files }: Draft, parts: NewPart[]) {
-  const { idempotency_key: key, to, when_closed: mode = 'fail' } = request
+  const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
+  const mode: SendMode = approval ? 'queue' : when_closed
   return {
     ...{ session, bot_id: bot.bot_id, user: to, mode, parts },
+    ...(approval && { asked: when_closed }),
     ...(key !== undefined && { key, content: contentOf(request, files) }),
   }
 }
@@ -37,7 +40,12 @@ export async function waitingParts(
   const parts: NewPart[] = []
   for (const [nth, piece] of draft.pieces.entries()) {
     const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined
-    if (file) kept.push(file)
+    if (file) {
+      kept.push(file)
+      // Files stand last. Who says yes is not to be taken in by a name.
+      const source = draft.request.approval && sourceOf(draft.request.media.at(nth - draft.pieces.length))
+      if (source) file.source = source
+    }
     const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
     const clientId = `queued-${clock.now()}-${crypto.randomUUID().slice(0, 8)}-${nth}`
     const row = { client_id: clientId, to_user: to, timestamp: clock.now() }
@@ -47,3 +55,6 @@ export async function waitingParts(
   }
   return parts
 }
+
+const sourceOf = ({ path, url, upload_id }: Partial<MediaContent> = {}) =>
+  path ?? url ?? (upload_id === undefined ? 'data' : `upload ${upload_id}`)

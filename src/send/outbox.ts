@@ -35,8 +35,9 @@ const abandonedAfterMs = 10 * 60_000
 
 const tooLate: EndReason = {
   code: 'window_closed',
-  detail: 'not sent within 7 days: the user did not write',
+  detail: 'not sent in time: the user did not write',
 }
+const nobodySaidYes: EndReason = { code: 'forbidden', detail: 'nobody said yes within 24 hours' }
 
 export class Outbox {
   readonly #ports: OutboxPorts
@@ -67,11 +68,11 @@ export class Outbox {
       ...(user_id !== undefined && { user_id }),
       ...(session !== undefined && { session: sessionName(session) }),
     })
-    // By lane: its messages go out in their order.
-    const waiting = new Map<number | undefined, Promise<Waiting>>()
+    // By lane: its messages go out in their order, but for those that wait for a yes.
+    const waiting = new Map<number | string | undefined, Promise<Waiting>>()
     return Promise.all(
       entries.map(async entry => {
-        const lane = entry.parts[0]?.lane
+        const lane = entry.asked ?? entry.parts[0]?.lane
         if (!waiting.has(lane)) waiting.set(lane, this.#ports.worker.waiting(entry))
         return this.#shown(entry, await waiting.get(lane))
       }),
@@ -129,6 +130,32 @@ export class Outbox {
     return { success: ended.ended > 0, outbox_id: outboxId, cancelled: ended.ended }
   }
 
+  /**
+   * A person says yes to a send that waits for that: it goes out now. What may wait for its user, by `when_closed`,
+   * waits where it may not go.
+   *
+   * @returns it as it stands then
+   * @throws SvcError `not_found` when nothing of this id waits for a yes; `not_connected`, `window_closed`,
+   *   `quota_exhausted`, `rate_limited` when it may not go now and was not to wait: it goes on waiting for a yes
+   */
+  async approve(outboxId: string): Promise<OutboxEntry> {
+    const { bus, log } = this.#runtime
+    const { store, worker } = this.#ports
+    const id = idOf(outboxId)
+    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    const approved = entry?.asked && (await worker.approve(entry))
+    if (!approved) {
+      throw new SvcError('not_found', 'nothing of this id waits for a yes', {
+        hint: 'It was approved, declined or given up; history tells.',
+        next: { action: 'see', what: 'outbox' },
+      })
+    }
+    log.info('send approved', { outbox: outboxId })
+    bus.tell('queued')
+    await worker.watch(entry.id, approved.lane, undefined)
+    return this.get(outboxId)
+  }
+
   /** Ends what has waited too long, and what a process that died was sending. */
   async tidy(): Promise<void> {
     const { clock, log } = this.#runtime
@@ -138,8 +165,8 @@ export class Outbox {
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
     if (!trusted) return
-    for (const { entry, ended, files } of await store.outbox.expire(tooLate)) {
-      log.warn('queued send given up: the user did not write in time', { outbox: entry.id, messages: ended })
+    for (const { entry, ended, files } of await store.outbox.expire(tooLate, nobodySaidYes)) {
+      log.warn('queued send given up: it could not go in time', { outbox: entry.id, messages: ended })
       await media.kept.discard(files)
     }
   }
@@ -214,5 +241,8 @@ const shown = (part: EntryPart): OutboxPart => ({
   id: part.message ?? 0,
   ...partOf(part),
   ...(part.kind === 'text' && part.text !== '' && { text: part.text }),
-  ...(part.file && { file_name: part.file.file_name, size: part.file.size }),
+  ...(part.file && {
+    ...{ file_name: part.file.file_name, size: part.file.size },
+    ...(part.file.source !== undefined && { source: part.file.source }),
+  }),
 })

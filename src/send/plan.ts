@@ -21,6 +21,8 @@ export interface SendRequest {
   typing?: boolean
   /** What to do when the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
+  /** A person has to say yes first: until then it waits in the outbox, whether it may go or not. */
+  approval?: true
   /** The first call's result answers every later one with the same key and content for 24 h. */
   idempotency_key?: string
 }

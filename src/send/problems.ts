@@ -123,7 +123,16 @@ export const wasCancelled = ({ code, detail }: EndReason): boolean =>
 
 /** The call with this key was queued and then taken back. */
 export const cancelledBefore = () =>
-  new SvcError('idempotency_conflict', 'the send with this idempotency_key was cancelled')
+  new SvcError('idempotency_conflict', 'a person took the send with this idempotency_key back', {
+    hint: 'Do not send it again unchanged: ask what should be sent instead.',
+  })
+
+/** A person has to say yes, and there is nothing that could wait for that. */
+export const nobodyToAsk = () =>
+  new SvcError('forbidden', 'Nobody could be asked whether to send this; nothing was sent', {
+    details: { answer: 'nobody' },
+    hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
+  })
 
 /** Another call has the key. */
 export const conflict = () =>

@@ -38,15 +38,19 @@ export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): S
     parts: parts.map(partOf),
     ...rightToAnswer(entry.counter ?? right),
     ...(waits && { outbox_id: String(entry.id), ...waiting }),
+    ...(waits && entry.asked && { hint: asksFirst }),
   }
 }
+
+const asksFirst =
+  'Not sent yet: nobody could be asked here, so it waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
 
 export function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
   return {
     kind,
     sent_as: kind === 'text' ? 'text' : sentAs(kind),
     // One that is on its way from the outbox is told as waiting: the call is over.
-    status: status === 'sending' ? 'queued' : status,
+    status: status === 'sending' || status === 'asked' ? 'queued' : status,
     ...(message_id !== undefined && { message_id }),
     // A refusal that it waits after is told by the lane.
     ...(error && status !== 'queued' && whyNot(error)),

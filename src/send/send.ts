@@ -27,7 +27,7 @@ import {
   type SendRequest,
   stage,
 } from './plan.ts'
-import { closedError, conflict, neverWrote, reasonOf, stopped } from './problems.ts'
+import { closedError, conflict, neverWrote, nobodyToAsk, reasonOf, stopped } from './problems.ts'
 import { resultOf } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { showTyping, typeOnce } from './typing.ts'
@@ -69,7 +69,7 @@ export class Sender {
    * @returns what became of each part; thrown instead when certainly nothing reached the user and nothing waits
    * @throws SvcError `invalid_arguments` for a name that is not one user's, `not_connected`, `session_not_found`, `session_expired`, `window_closed`, `quota_exhausted`,
    *   `text_too_long`, `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and what staging media
-   *   throws
+   *   throws; `forbidden` for what has to wait for a yes and cannot
    */
   async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
     const { closing } = this.#runtime
@@ -85,6 +85,7 @@ export class Sender {
     })
     const key = request.idempotency_key
     const isBare = request.typing === true && !request.text && request.media.length === 0
+    if (request.approval && (isBare || !this.#ports.store.durable)) throw nobodyToAsk()
     const running = isBare
       ? this.#typed(request, signal)
       : key === undefined
@@ -151,14 +152,15 @@ export class Sender {
   async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
     const { sandboxed } = this.#ports.upstream
     const { media, route, rules, store, worker } = this.#ports
-    const queues = request.when_closed === 'queue'
-    if (queues && !store.durable)
+    const { approval } = request
+    const mayWait = request.when_closed === 'queue'
+    if (mayWait && !store.durable)
       throw badArgument('when_closed', 'queue needs the message store, which is off')
     const { name: session, bot } = await route(request.to, request.session)
     // What can never be sent is told before a wait: whoever heard of the wait alone would come back with it in vain.
     const texts = await look(request, media, caller)
     const count = texts.length + request.media.length
-    if (!queues && request.media.length > 0) {
+    if (!mayWait && (approval || request.media.length > 0)) {
       // Before anything is read, fetched or uploaded: a shut window should cost nothing.
       const { context } = worker.attempts.terms(session, request.to)
       const verdict = await store.outbox.verdict(session, request.to, count, { context, rules })
@@ -172,7 +174,7 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const draft = { request, session, bot, pieces, files }
-      return queues ? await this.#queue(draft, caller) : await this.#send(draft, caller)
+      return mayWait || approval ? await this.#queue(draft, caller) : await this.#send(draft, caller)
     } finally {
       await release(files)
     }
@@ -226,7 +228,7 @@ export class Sender {
     }
   }
 
-  /** Mode `queue`: it waits in the outbox as long as it may not go. */
+  /** Mode `queue`: it waits in the outbox as long as it may not go, or as a person has to say yes first. */
   async #queue(draft: Draft, caller: Caller): Promise<SendResult | undefined> {
     const { closing, log } = this.#runtime
     const { media, worker } = this.#ports
@@ -241,7 +243,7 @@ export class Sender {
     }
     const { entry, lane, verdict } = enqueued
     let last: Entry | undefined
-    if (verdict !== 'behind' && verdict.go !== 'no') {
+    if (!entry.asked && verdict !== 'behind' && verdict.go !== 'no') {
       const left = new AbortController()
       const { token } = worker.attempts.terms(draft.session, draft.request.to)
       this.#meanwhile(draft, entry, token, left.signal)

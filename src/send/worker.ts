@@ -7,7 +7,7 @@ import { mediaItem, textItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { afterRefusal, untilWritten } from '../model/admission.ts'
-import { isSvcError, type SvcError } from '../model/error.ts'
+import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaKind, Waiting } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
@@ -17,7 +17,7 @@ import { type DeliveryResult, isRefusedAlone, letter } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
 import type { Caller } from './media-files.ts'
-import { notTried, reasonOf, uploadError } from './problems.ts'
+import { closedError, notTried, reasonOf, uploadError } from './problems.ts'
 import { textLimitBytes } from './split.ts'
 
 /** A caller who waits for a queued entry: told how far uploads are, and given the entry as it stood last. */
@@ -73,9 +73,29 @@ export class Worker {
     }
   }
 
+  /**
+   * A person says yes to a send that waits for that. What was to fail where it may not go goes on waiting for a yes then.
+   *
+   * @returns the lane that it goes out from; undefined when it waits for no yes any more
+   * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
+   */
+  async approve({ asked, id, parts, session, user }: Entry): Promise<{ lane: number } | undefined> {
+    const { state, store, upstream } = this.#ports
+    const bot = (await state.sessions.get(session))?.bot
+    if (asked === 'fail' && (!bot || bot.expired_at !== undefined))
+      throw new SvcError('not_connected', `${session} is not logged in`, {
+        next: { action: 'login', session },
+      })
+    const said = await store.outbox.approve(id, this.attempts.terms(session, user))
+    if (said?.state !== 'closed') return said
+    const texts = parts.filter(({ kind }) => kind === 'text').length
+    throw closedError(said.verdict, { count: parts.length, texts }, upstream.sandboxed)
+  }
+
   /** What holds an entry of mode `queue` back. */
-  async waiting({ session, user, parts }: Entry): Promise<Waiting> {
+  async waiting({ asked, session, user, parts }: Entry): Promise<Waiting> {
     const { state, store } = this.#ports
+    if (asked) return { waits_for: 'approval' }
     const next = parts.find(({ status }) => status === 'queued')
     if (!next) return {}
     const bot = (await state.sessions.get(session))?.bot

@@ -12,7 +12,7 @@ import { createGuard, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
-import { addOutboxRoutes } from './outbox-routes.ts'
+import { addApprovalRoute, addOutboxRoutes } from './outbox-routes.ts'
 import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
 import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
@@ -44,6 +44,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   addToolRoutes(app, options.tools, context)
   addMediaRoutes(app, context, options.config.maxUploadBytes)
   addOutboxRoutes(app, context)
+  addApprovalRoute(app, context)
   addUserRoutes(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,

@@ -41,6 +41,32 @@ const exampleEnded = {
   parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412366' }],
 }
 
+/** Adds POST /outbox/{id}/approve, below `prefix`: for people, so never beside MCP alone. */
+export function addApprovalRoute(app: Elysia, context: RouteContext, prefix = ''): void {
+  addJsonRoute(app, context, {
+    method: 'post',
+    path: `${prefix}/outbox/:id/approve`,
+    operationId: 'approve_outbox',
+    summary: 'Say yes to a send that waits for approval',
+    description:
+      'For a person, never for an agent. With --confirm-send a send from an MCP client that cannot ask anybody waits up to 24 hours with waits_for "approval" in GET /outbox. This sends it, and answers with what became of it. When it may not go now, the call fails and it goes on waiting for a yes; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
+    tag: 'messages',
+    params: EntryPath,
+    answer: OutboxEntry,
+    errors: [
+      'not_found',
+      'not_connected',
+      'window_closed',
+      'quota_exhausted',
+      'text_too_long',
+      'rate_limited',
+      'store_unavailable',
+    ],
+    examples: [{ summary: 'It went out', output: exampleEnded }],
+    run: ({ params }) => context.gateway.outbox.approve(params.id),
+  })
+}
+
 /** Adds GET /outbox, GET and DELETE /outbox/{id}, below `prefix`. */
 export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
   const { outbox } = context.gateway

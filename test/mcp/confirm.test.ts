@@ -1,12 +1,16 @@
 /** `--confirm-send`: what the person is shown, and that a yes is good for one message, once. */
 import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { McpCall } from '../../src/mcp/call.ts'
 import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { verbs } from '../../src/tools/index.ts'
+import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
-import { connectStdio, startMcp } from '../support/mcp.ts'
+import { connectHttp, connectStdio, logInOver, startMcp, upstreamFlags } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
@@ -110,21 +114,89 @@ describe('a client that brings the answer along', () => {
 })
 
 test('a question that reached nobody is told apart from a no', async () => {
-  const asked = async (answer?: McpCall['elicit']) => {
-    const refused = await failure(confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall))
-    const { code, details } = refused as SvcError
+  const asked = (answer?: McpCall['elicit']) =>
+    confirmSend(verbs.send, outgoing, { elicit: answer } as McpCall)
+  const refused = async (answer: McpCall['elicit']) => {
+    const { code, details } = (await failure(asked(answer))) as SvcError
     return [code, details?.answer]
   }
-  expect(await asked()).toEqual(['forbidden', 'nobody'])
-  expect(await asked(async () => 'nobody')).toEqual(['forbidden', 'nobody'])
-  expect(await asked(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
-  expect(await asked(async () => 'declined')).toEqual(['forbidden', 'declined'])
-  await confirmSend(verbs.send, outgoing, { elicit: async () => ({ send: true }) } as unknown as McpCall)
+  expect(await asked()).toBe(false)
+  expect(await asked(async () => 'nobody')).toBe(false)
+  expect(await refused(async () => ({ send: false }))).toEqual(['forbidden', 'no'])
+  expect(await refused(async () => 'declined')).toEqual(['forbidden', 'declined'])
+  expect(await asked(async () => ({ send: true }))).toBe(true)
+})
+
+describe('where nobody can be asked', () => {
+  test('it waits for a yes, outlives its process, and a person says it on the command line or over REST', async () => {
+    await using sandbox = await withSandbox()
+    const args = ['--confirm-send', '--pace', 'off']
+    const dir = await mkdtemp(join(tmpdir(), 'svc-ask-'))
+    await using _ = { [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) }
+    const shown = async () => (await sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
+    let to = ''
+    const waiting: Json[] = []
+    {
+      await using service = await startMcp('openapi', { sandbox, args, dir })
+      await using mute = await connectHttp(service.url)
+      await logInOver(mute, sandbox)
+      await sandbox.say('hello')
+      const [message] = await mute.value('recv', { timeout: 30 })
+      to = message.from_user
+      for (const text of ['first', 'second', 'third'])
+        waiting.push(await mute.value('send', { to, text, idempotency_key: text }))
+      for (const result of waiting) {
+        const { status, success, waits_for, outbox_id } = result
+        expect([status, success, waits_for]).toEqual(['queued', false, 'approval'])
+        expect(result.hint).toContain('svc approvals')
+        expect(outbox_id).toMatch(/^\d+$/)
+      }
+      // Who reads text alone is told the same.
+      const { content } = await mute.call('send', { to, text: 'first', idempotency_key: 'first' })
+      expect(JSON.parse(content[0].text)).toMatchObject({
+        outbox_id: waiting[0].outbox_id,
+        hint: expect.any(String),
+      })
+      // What cannot wait is refused.
+      const typing = await mute.call('send', { to, typing: true })
+      expect(typing._meta['svc/problem']).toMatchObject({ code: 'forbidden', details: { answer: 'nobody' } })
+      // No tool says yes.
+      expect((await mute.tools()).some(({ name }) => /approv/.test(name))).toBe(false)
+      // Whoever can be asked is asked.
+      await using asked = await connectHttp(service.url, {
+        answer: () => ({ action: 'accept', content: { send: true } }),
+      })
+      expect(await asked.value('send', { to, text: 'asked' })).toMatchObject({ status: 'accepted' })
+      expect(await shown()).toEqual(['asked'])
+      await service.kill('SIGKILL')
+    }
+    const run = (...words: string[]) => svc([...words, '-d', dir, ...upstreamFlags(sandbox)], { home: dir })
+    const [first, second, third] = waiting.map(({ outbox_id }) => outbox_id)
+    const listed = await run('approvals')
+    expect([listed.status, listed.stdout.trim().split('\n').length]).toEqual([0, 4])
+    expect(listed.stdout).toMatch(new RegExp(`\\n${first} .*default .*first\\n`))
+    const yes = await run('approvals', 'yes', first)
+    expect([yes.status, yes.stderr]).toEqual([0, ''])
+    expect(await shown()).toEqual(['asked', 'first'])
+    expect((await run('approvals', 'no', second)).status).toBe(0)
+
+    await using again = await startMcp('openapi', { sandbox, args, dir })
+    const approve = (id: string) => fetch(new URL(`/outbox/${id}/approve`, again.url), { method: 'POST' })
+    const said = await approve(third)
+    expect([said.status, await said.json()]).toMatchObject([200, { outbox_id: third, ended: true }])
+    for (const id of [first, second, third]) expect((await approve(id)).status).toBe(404)
+    expect(await shown()).toEqual(['asked', 'first', 'third'])
+    // An agent hears what became of each, by its key.
+    await using mute = await connectHttp(again.url)
+    const repeat = (text: string) => mute.call('send', { to, text, idempotency_key: text })
+    expect((await repeat('third')).structuredContent).toMatchObject({ status: 'accepted' })
+    expect(codeOf(await repeat('second'))).toBe('idempotency_conflict')
+    expect(await shown()).toEqual(['asked', 'first', 'third'])
+  })
 })
 
 test.each([
   ['declines', { action: 'decline' }, 'declined'],
-  ['cancels', { action: 'cancel' }, 'nobody'],
   ['says no', { action: 'accept', content: { send: false } }, 'no'],
 ] as const)('over the wire: a client that %s', async (_what, answer, kind) => {
   await using sandbox = await withSandbox()

@@ -49,7 +49,14 @@ test.each(['http', 'sse'] as const)(
     expect(health).toMatchObject({ status: 0, stdout: expect.stringMatching(/^healthy: svc /) })
 
     // Nothing else of REST is there.
-    for (const path of ['/tools/default/sessions', '/tools', '/docs', '/openapi.json', '/mediax']) {
+    for (const path of [
+      '/tools/default/sessions',
+      '/tools',
+      '/docs',
+      '/openapi.json',
+      '/mediax',
+      '/outbox/1/approve',
+    ]) {
       const response = await fetch(at(path), { headers: authorization })
       expect([path, response.status]).toEqual([path, 404])
     }

@@ -329,14 +329,3 @@ test('recv says where nobody can write, beside its empty result', async () => {
     expect((await came()).content).toEqual([{ type: 'text', text: 'No new messages.' }])
   })
 })
-
-test('confirmation before a send: a client that cannot ask is refused, and told how to go on', async () => {
-  await over(
-    ['stdio', '2025'],
-    async client => {
-      const refused = problemOf(await client.call('send', send))
-      expect(refused).toMatchObject({ code: 'forbidden', hint: expect.stringContaining('--confirm-send') })
-    },
-    { args: ['--confirm-send'] },
-  )
-})

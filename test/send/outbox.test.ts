@@ -463,7 +463,7 @@ describe('the end of waiting', () => {
     await pass(t, dayMs + 1000)
     await t.until('given up', async () => (await sent(t))[0]!.status === 'refused')
     expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'refused', 'queued'])
-    expect((await sent(t))[0]!.reason).toContain('not sent within 7 days')
+    expect((await sent(t))[0]!.reason_code).toBe('window_closed')
     expect(t.lines.join('')).toContain('queued send given up')
     await t.until('no file left', async () => (await keptFiles(t)).length === 0)
     await write(t)

@@ -55,6 +55,7 @@ test('the document has every path of the specification’s table and of the pane
       'POST /api/conversations/read',
       'POST /api/media',
       'POST /api/messages',
+      'POST /api/outbox/{id}/approve',
       'POST /api/sessions/login',
       'POST /api/sessions/login/cancel',
       'POST /api/sessions/login/code',

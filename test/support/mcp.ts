@@ -116,7 +116,8 @@ export interface ProcessOptions extends ConnectOptions {
   cwd?: string
 }
 
-const upstream = ({ url, cdnUrl }: Pick<TestSandbox, 'url' | 'cdnUrl'>) => [
+/** The flags that make the sandbox the upstream. */
+export const upstreamFlags = ({ url, cdnUrl }: Pick<TestSandbox, 'url' | 'cdnUrl'>) => [
   ...['--upstream-url', url],
   ...['--cdn-url', cdnUrl],
 ]
@@ -131,7 +132,7 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
   const transport = new Stdio({
     command: command!,
     args: [
-      ...[...first, 'mcp', '-d', dir, ...upstream(options.sandbox)],
+      ...[...first, 'mcp', '-d', dir, ...upstreamFlags(options.sandbox)],
       ...[...(options.plain ? [] : ['--structured']), ...(options.args ?? [])],
     ],
     env: environment(dir),
@@ -194,7 +195,7 @@ export async function startMcp(
     [
       ...(options.command ?? svcProgram),
       ...[...words, '--no-banner', '--port', '0', '-d', dir],
-      ...[...upstream(options.sandbox), ...(options.args ?? [])],
+      ...[...upstreamFlags(options.sandbox), ...(options.args ?? [])],
     ],
     { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )

@@ -138,6 +138,12 @@ export class MemoryGateway implements Gateway {
       if (!entry) throw new SvcError('not_found', 'no queued send has this id')
       return entry
     },
+    approve: async (outbox_id: string) => {
+      this.#note('approve', outbox_id)
+      const entry = this.waiting.find(one => one.outbox_id === outbox_id)
+      if (!entry) throw new SvcError('not_found', 'nothing of this id waits for a yes')
+      return entry
+    },
     cancel: async (outbox_id: string) => {
       this.#note('cancel', outbox_id)
       const at = this.waiting.findIndex(entry => entry.outbox_id === outbox_id)

@@ -166,6 +166,38 @@ const specs: readonly CommandSpec[] = [
     run: async (command, line) => (await import('../run-reads.ts')).cancelOutbox(line, command),
   },
   {
+    words: 'approvals',
+    summary: 'list what waits for a person to say yes',
+    about:
+      'Lists what agents want to send and nobody could be asked about: svc was started with --confirm-send, and the client has no way to ask. Each waits 24 hours for a yes.',
+    config: 'tool',
+    takes: command => command.enablePositionalOptions(),
+    json: 'Print the result as one JSON value, texts whole.',
+    examples: [['svc approvals', 'What waits, oldest first']],
+    run: async (command, line) => (await import('../run-reads.ts')).listApprovals(line, command),
+  },
+  {
+    words: 'approvals yes',
+    summary: 'let it be sent',
+    about:
+      'Sends what waits for a yes. When it may not go now (window closed, answers used up, too fast) it goes on waiting for a yes, or for the user to write where the agent asked for that.',
+    config: 'tool',
+    takes: command => command.argument('<id>', 'Id of the send, as svc approvals shows it.'),
+    json: 'Print the result as one JSON value.',
+    examples: [['svc approvals yes 12', 'By its id']],
+    run: async (command, line) => (await import('../run-reads.ts')).approve(line, command),
+  },
+  {
+    words: 'approvals no',
+    summary: 'decline it',
+    about: 'Declines what waits for a yes: it is never sent, and the agent learns that.',
+    config: 'tool',
+    takes: command => command.argument('<id>', 'Id of the send, as svc approvals shows it.'),
+    json: 'Print the result as one JSON value.',
+    examples: [['svc approvals no 12', 'By its id']],
+    run: async (command, line) => (await import('../run-reads.ts')).cancelOutbox(line, command),
+  },
+  {
     words: 'check',
     summary: 'ask WeChat now whether an account works',
     about:

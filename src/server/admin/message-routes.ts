@@ -6,7 +6,7 @@ import type { Log } from '../../platform/log.ts'
 import { invoke, verbs } from '../../tools/index.ts'
 import { addJsonRoute } from '../json-route.ts'
 import { addMediaRoutes } from '../media-routes.ts'
-import { addOutboxRoutes } from '../outbox-routes.ts'
+import { addApprovalRoute, addOutboxRoutes } from '../outbox-routes.ts'
 import { addUserRoutes } from '../user-routes.ts'
 import type { PanelContext } from './account-routes.ts'
 import {
@@ -32,6 +32,7 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
   addConversationRoutes(app, context, options)
   addPageRoutes(app, context, options)
   addOutboxRoutes(app, context, '/api')
+  addApprovalRoute(app, context, '/api')
   addUserRoutes(app, context, '/api')
   addMediaRoutes(app, context, options.maxUploadBytes, '/api')
 }

@@ -92,14 +92,16 @@ export class Conversations {
   }
 
   /** Rows of sent messages whose fate is open, waiting or being handed over; of many the newest. */
-  open(): { id: number; status: string }[] {
-    return this.#db.all`SELECT m.id, m.status FROM (
+  open(): { id: number; status: string; reason_code: string | null }[] {
+    return this.#db.all`SELECT m.id, m.status, m.reason_code FROM (
+      SELECT message FROM outbox_part WHERE status = 'asked' UNION
       SELECT message FROM outbox_part WHERE status = 'sending'
       UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
       ORDER BY message DESC LIMIT 1000
       ) AS waiting CROSS JOIN message m ON m.id = waiting.message`.map(row => ({
       id: Number(row.id),
       status: String(row.status),
+      reason_code: row.reason_code === null ? null : String(row.reason_code),
     }))
   }
 

@@ -10,9 +10,13 @@ import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 
 /** What waits has waited long enough after this. */
-const queueLifeMs = 7 * 24 * 60 * 60_000
+export const queueLifeMs = 7 * 24 * 60 * 60_000
+/** A person has this long to say yes to one that waits for that. */
+const askLifeMs = 24 * 60 * 60_000
 /** A call that has shown no progress for so long is over, where its process cannot be asked. */
 export const callLifeMs = 10 * 60_000
+
+const asksFirst: EndReason = { code: 'approval', detail: 'waits for a person to say yes' }
 
 /** More parts than an entry can have. */
 const partsPerEntry = 1000
@@ -71,25 +75,27 @@ export class Entries {
    * @param begun where its first part is on its way with that: its row in the log, and its slot
    */
   insert(
-    { bot_id, mode, key, content = '', parts }: NewEntry,
+    { asked, bot_id, mode, key, content = '', parts }: NewEntry,
     session: number,
     lane: Lane,
     begun?: { row: number; slot?: number },
   ): Entry {
     const owner = mode === 'fail' ? this.#owner.name : null
     const created_at = this.#clock.now()
-    const expires_at = created_at + (mode === 'fail' ? callLifeMs : queueLifeMs)
+    const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
     const { lastInsertRowid: id } = this.#db.run`INSERT INTO outbox (lane, mode, owner, key, content,
-      created_at, expires_at)
-      VALUES (${lane.id}, ${mode}, ${owner}, ${key ?? null}, ${content}, ${created_at}, ${expires_at})`
+      created_at, expires_at, asked)
+      VALUES (${lane.id}, ${mode}, ${owner}, ${key ?? null}, ${content}, ${created_at}, ${expires_at},
+      ${asked ?? null})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
       const message =
         first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, 'queued'))
+      if (asked) this.#messages.settleSent(message!, { status: 'queued', error: asksFirst })
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
-        status: first ? 'sending' : 'queued',
+        status: first ? 'sending' : asked ? 'asked' : 'queued',
         ...(message !== undefined && { message }),
         ...(first?.slot !== undefined && { slot: first.slot }),
         ...(waiting?.file && { file: waiting.file }),
@@ -105,8 +111,26 @@ export class Entries {
     const { session: name, user } = lane
     return {
       ...{ id, session: name, user, mode, content, created_at, expires_at, ended: false },
+      ...(asked && { asked }),
       parts: written,
     }
+  }
+
+  /** A person said yes: it waits its turn as others do from here on. */
+  approve({ id, asked, created_at, expires_at, parts }: Entry): void {
+    const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
+    this.#db.run`UPDATE outbox SET asked = NULL, expires_at = ${until} WHERE id = ${id}`
+    for (const part of parts) {
+      this.#db.run`UPDATE outbox_part SET status = 'queued' WHERE id = ${part.id}`
+      if (part.message !== undefined) this.#messages.settleSent(part.message, { status: 'queued' })
+    }
+  }
+
+  /** How many sends of a session wait for a person's yes. */
+  asked(session: number): number {
+    const row = this.#db.get`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
+      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`
+    return Number(row?.n)
   }
 
   /** A part is on its way from here on, with that row in the log. */
@@ -149,7 +173,7 @@ export class Entries {
 
   /** Ends the parts that wait; what is on its way goes its way. @returns those */
   endWaiting(entry: number, reason: EndReason): EntryPart[] {
-    const waiting = this.#parts(entry).filter(part => part.status === 'queued')
+    const waiting = this.#parts(entry).filter(({ status }) => status === 'queued' || status === 'asked')
     for (const part of waiting) {
       if (part.message !== undefined)
         this.#messages.settleSent(part.message, { status: 'refused', error: reason })
@@ -170,7 +194,7 @@ export class Entries {
   close(id: number, count?: Counter): Entry | undefined {
     const entry = this.get(id)
     if (!entry || entry.ended) return entry
-    if (entry.parts.some(({ status }) => status === 'queued' || status === 'sending')) return entry
+    if (entry.parts.some(({ status }) => open.has(status))) return entry
     const counter = count ?? this.#lanes.get(entry.parts[0]?.lane ?? 0)?.counter
     const sentNothing = entry.parts.every(({ status }) => status === 'refused')
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
@@ -191,12 +215,15 @@ export class Entries {
   /** Names of the kept files that are still needed. */
   files(): string[] {
     const rows = this.#db.all<{ file: string }>`SELECT file FROM outbox_part WHERE file IS NOT NULL
-      AND status IN ('queued', 'sending')`
+      AND status IN ('asked', 'queued', 'sending')`
     return rows.map(({ file }): KeptFile => JSON.parse(file)).map(({ name }) => name)
   }
 }
 
-type EntryRow = Row & { mode: SendMode }
+/** Nothing has become of these yet. */
+const open: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
+
+type EntryRow = Row & { mode: SendMode; asked: SendMode | null }
 
 function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
   const ended = row.ended_at !== null
@@ -205,6 +232,7 @@ function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
     mode: row.mode,
     content: String(row.content ?? ''),
     ...(row.key !== null && { keyed: true }),
+    ...(row.asked !== null && !ended && { asked: row.asked }),
     ...{ created_at: Number(row.created_at), expires_at: Number(row.expires_at), ended, parts },
     ...(ended && {
       counter: {

@@ -193,6 +193,12 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
   `,
   findsFilesAndVoices,
+  `
+  -- Of one that waits for a person's yes: what it was to do where it may not go. Its parts are 'asked', which no version
+  -- sends; with the yes they are 'queued' as others are.
+  ALTER TABLE outbox ADD COLUMN asked TEXT;
+  CREATE INDEX outbox_part_asked ON outbox_part (entry) WHERE status = 'asked';
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -7,7 +7,7 @@
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
 import type { ClockTrust } from './clock-trust.ts'
-import { callLifeMs, type Entries, filesOf, type PartRow, partOf } from './entries.ts'
+import { callLifeMs, type Entries, filesOf, type PartRow, partOf, queueLifeMs } from './entries.ts'
 import type { Messages } from './messages.ts'
 import type { EndedEntry, EndReason, Entry, EntryPart, SendMode } from './outbox-model.ts'
 import type { Owner } from './owner.ts'
@@ -53,11 +53,11 @@ export class OutboxEnds {
     return { entry: this.#parts.entries.close(id)!, ended: ended.length, files: filesOf(ended) }
   }
 
-  /** Ends what has waited too long. */
-  expire(reason: EndReason): EndedEntry[] {
-    return this.#db.all`SELECT id FROM outbox WHERE expires_at <= ${this.#parts.clock.now()}
+  /** Ends what has waited too long: for its user, or for a person's yes. */
+  expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
+    return this.#db.all`SELECT id, asked FROM outbox WHERE expires_at <= ${this.#parts.clock.now()}
       AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
-      .flatMap(({ id }) => this.end(Number(id), reason) ?? [])
+      .flatMap(({ id, asked }) => this.end(Number(id), asked === null ? reason : unasked) ?? [])
       .filter(({ ended }) => ended > 0)
   }
 
@@ -99,7 +99,7 @@ export class OutboxEnds {
     const before = now - keyLifeMs
     this.#db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
     const over = this.#db.all`SELECT id FROM outbox WHERE ended_at IS NOT NULL
-      AND CASE mode WHEN 'queue' THEN expires_at <= ${now} ELSE key IS NULL OR ended_at <= ${before} END`
+      AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs} ELSE key IS NULL OR ended_at <= ${before} END`
     for (const { id } of over) this.#parts.entries.remove(Number(id))
   }
 

@@ -13,6 +13,8 @@ export interface KeptFile {
   size: number
   /** Lower-case hex. */
   md5: string
+  /** Where it was taken from, as the caller named it: of one that waits for a person's yes. */
+  source?: string
 }
 
 /** `fail`: to be sent by the process whose caller waits, or not at all. `queue`: may wait for the user. */
@@ -35,7 +37,8 @@ export interface EntryPart {
   lane: number
   kind: 'text' | MediaKind
   msg_type: MessageKind
-  status: SentStatus
+  /** `asked`: a person has to say yes first. */
+  status: SentStatus | 'asked'
   /** How often upstream has refused it. */
   tries: number
   /** Row id in the log; absent before a part of mode `fail` is on its way. */
@@ -54,6 +57,8 @@ export interface Entry {
   session: string
   user: string
   mode: SendMode
+  /** It waits for a person's yes (mode `queue`): what it does then where it may not go. */
+  asked?: SendMode
   /** What is sent, as the caller of `enqueue` put it. */
   content: string
   /** It answers for a key. */
@@ -75,6 +80,7 @@ export interface NewEntry {
   bot_id: string
   user: string
   mode: SendMode
+  asked?: SendMode
   key?: string
   content?: string
   parts: readonly NewPart[]
@@ -114,6 +120,9 @@ export type Enqueued =
   | { state: 'closed'; verdict: Closed }
   /** An earlier call has the key. */
   | { state: 'known'; entry: Entry }
+
+/** `closed`: it may not go now, and goes on waiting for a yes. */
+export type Approved = { state: 'closed'; verdict: Closed } | { state: 'approved'; lane: number }
 
 /** `gone`: not ours to send any more, since it ended or another process has the lane. */
 export type Began = { go: 'begun'; begun: Begun } | { go: 'gone' } | Exclude<Verdict, { go: 'now' }>

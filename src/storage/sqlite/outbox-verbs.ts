@@ -29,6 +29,7 @@ export function outboxVerbs(
       how(() => does(...args))
   return {
     enqueue: verb(write, outbox.enqueue.bind(outbox)),
+    approve: verb(write, outbox.approve.bind(outbox)),
     begin: verb(write, outbox.begin.bind(outbox)),
     settle: verb(write, outbox.settle.bind(outbox)),
     end: verb(write, ends.end.bind(ends)),

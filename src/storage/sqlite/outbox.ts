@@ -18,6 +18,7 @@ import type { Lane, Lanes } from './lanes.ts'
 import type { Messages, SentMessage } from './messages.ts'
 import type { OutboxEnds } from './outbox-ends.ts'
 import type {
+  Approved,
   Began,
   Begun,
   Enqueued,
@@ -32,6 +33,8 @@ import type { Slots } from './slots.ts'
 
 /** Messages that may wait for one user. */
 const laneLimit = 1000
+/** Sends of one session that may wait for a person's yes. */
+const askLimit = 100
 /** Parts looked at for one message to send. */
 const lookahead = 100
 
@@ -61,7 +64,7 @@ export class Outbox {
    * Writes a call down, unless its key is taken or, with mode `fail`, admission says no. Where it may go now its first
    * part begins as `first`, if that is given.
    *
-   * @throws SvcError `quota_exhausted` when too much waits for that user already
+   * @throws SvcError `quota_exhausted` when too much waits for that user already, or too many sends for a yes
    */
   enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Enqueued {
     const { ends, entries, lanes, messages, slots } = this.#parts
@@ -72,6 +75,7 @@ export class Outbox {
     const lane = lanes.of(session, entry.user)
     const behind = mode === 'queue' ? entries.unsent(lane.id) : 0
     if (behind + parts.length > laneLimit) throw tooMany(behind)
+    if (entry.asked && entries.asked(session) >= askLimit) throw tooManyAsked()
     const facts = this.#facts(lane, session, terms, this.#ahead(lane.id))
     const verdict: Verdict | 'behind' = behind > 0 ? 'behind' : admit(facts, parts.length, terms.rules)
     if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
@@ -85,6 +89,22 @@ export class Outbox {
     const written = entries.insert(entry, session, lane, { row, slot })
     const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
     return { ...result, entry: written, begun }
+  }
+
+  /**
+   * A person says yes to a send that waits for that: admission is judged now.
+   *
+   * @returns undefined when nothing of that id waits for a yes
+   */
+  approve(id: number, terms: Terms): Approved | undefined {
+    const { entries } = this.#parts
+    const entry = entries.get(id)
+    if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
+    const { asked, parts, session, user } = entry
+    const verdict = this.verdict(session, user, parts.length, terms)
+    if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
+    entries.approve(entry)
+    return { state: 'approved', lane: parts[0]!.lane }
   }
 
   /** Whether a message to that user may go now; nothing is taken, and nothing written. */
@@ -261,4 +281,9 @@ const tooMany = (waiting: number) =>
   new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
     hint: 'Stop sending; wait until the user writes, or cancel some of them.',
     next: { action: 'see', what: 'outbox' },
+  })
+
+const tooManyAsked = () =>
+  new SvcError('quota_exhausted', `${askLimit} sends of this session wait for a person to say yes already`, {
+    hint: 'Stop sending, and ask a person to go through them: in the panel, or with svc approvals.',
   })

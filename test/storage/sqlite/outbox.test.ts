@@ -313,10 +313,10 @@ test('expired, cancelled and settled parts free their files and their lane', asy
   expect(await t.store.outbox.files()).toEqual(['x', 'y'])
   t.clock.at += first.expires_at - first.created_at - 500
   const late = { code: 'window_closed', detail: 'late' }
-  expect(await t.store.outbox.expire(late)).toMatchObject([
+  expect(await t.store.outbox.expire(late, late)).toMatchObject([
     { entry: { id: first.id, user: 'u' }, ended: 1, files: [{ name: 'x' }] },
   ])
-  expect(await t.store.outbox.expire(late)).toEqual([])
+  expect(await t.store.outbox.expire(late, late)).toEqual([])
   expect(t.store.after(0, { limit: 9 }).map(({ status, reason }) => [status, reason])).toEqual([
     ['refused', 'late'],
     ['queued', undefined],

@@ -46,11 +46,24 @@ test('files and voices that an older version stored are found by their names and
   store(3, 'FILE', 'no JSON')
   store(4, 'VOICE', '{"item_list":7}')
   db.exec('UPDATE gram_position SET position = 3')
-  db.exec(`PRAGMA user_version = ${newestForm - 1}`)
+  db.exec('ALTER TABLE outbox DROP COLUMN asked; DROP INDEX outbox_part_asked')
+  db.exec(`PRAGMA user_version = ${newestForm - 2}`)
   migrate(db)
   const texts = db.all<{ text: string }>`SELECT text FROM message ORDER BY id`.map(({ text }) => text)
   expect(texts).toEqual(['Preise 2026.pdf\ntwo.txt', 'see you', '', ''])
   const found = db.all<{ id: number }>`SELECT rowid AS id FROM gram WHERE gram MATCH ${gramQuery('reise')}`
   db.close()
   expect(found.map(({ id }) => id)).toEqual([1])
+})
+
+test('what waits as an earlier version queued it waits for no yes', async () => {
+  const db = await openDatabase(':memory:')
+  migrate(db)
+  db.exec('ALTER TABLE outbox DROP COLUMN asked; DROP INDEX outbox_part_asked')
+  db.exec(`PRAGMA user_version = ${newestForm - 1}`)
+  db.exec("INSERT INTO outbox (lane, mode, created_at, expires_at) VALUES (1, 'queue', 1, 2)")
+  migrate(db)
+  const rows = db.all`SELECT mode, asked, expires_at FROM outbox`
+  db.close()
+  expect(rows).toEqual([{ mode: 'queue', asked: null, expires_at: 2 }])
 })

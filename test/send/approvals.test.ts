@@ -1,0 +1,176 @@
+/** Sends that a person has to say yes to first. */
+import { Database } from 'bun:sqlite'
+import { describe, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OutboxEntry, SendResult } from '../../src/model/message.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withTalk } from '../support/talk.ts'
+
+const hourMs = 60 * 60_000
+const approval = true as const
+const file = { kind: 'file' as const, data: Buffer.from('the file').toString('base64'), file_name: 'a.txt' }
+
+const seen = async (t: TestGateway) =>
+  (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
+const states = async (t: TestGateway) => {
+  const page = await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })
+  return page.messages.reverse().map(({ text, status, reason_code }) => [text, status, reason_code])
+}
+const keptFiles = async (t: TestGateway) => {
+  const folder = join(t.mediaRoot, 'outbox')
+  return existsSync(folder) ? readdir(folder) : []
+}
+
+/** Time passes for both sides. */
+async function pass(t: TestGateway, ms: number): Promise<void> {
+  t.clock.advance(ms)
+  await t.sandbox.advance(ms)
+}
+
+/** The user writes, and the gateway knows it. */
+async function write(t: TestGateway): Promise<void> {
+  const before = (await t.right())?.received_at ?? 0
+  await pass(t, 10)
+  await t.sandbox.say('hi')
+  await t.until('the user has written', async () => ((await t.right())?.received_at ?? 0) > before)
+}
+
+/** A second process on the same directory. */
+const beside = (t: TestGateway) =>
+  withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })
+
+describe('a yes', () => {
+  test('sends what waited, in the ordinary way, once; before it nothing goes and nobody is held up', async () => {
+    await using t = await withTalk()
+    const key = { idempotency_key: 'asked' }
+    const asked = await t.send({ text: 'may I?', media: [file], approval, ...key })
+    expect(asked).toMatchObject({ success: false, status: 'queued', waits_for: 'approval' })
+    expect([asked.hint, problemsOf(SendResult, asked)]).toEqual([expect.any(String), []])
+    const id = asked.outbox_id!
+    // Who has the key hears how it stands.
+    expect(await t.send({ text: 'may I?', media: [file], approval, ...key })).toMatchObject({ outbox_id: id })
+    const [entry] = await t.gateway.outbox.list()
+    expect(entry).toMatchObject({
+      outbox_id: id,
+      waits_for: 'approval',
+      parts: [{ text: 'may I?' }, { file_name: 'a.txt', source: 'data' }],
+    })
+    expect([entry!.expires_at - entry!.created_at, problemsOf(OutboxEntry, entry)]).toEqual([24 * hourMs, []])
+    expect(await states(t)).toEqual([
+      ['may I?', 'queued', 'approval'],
+      ['', 'queued', 'approval'],
+    ])
+    // No version sends a part that is not queued.
+    using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
+    expect(db.query('SELECT DISTINCT status FROM outbox_part').all()).toEqual([{ status: 'asked' }])
+    // Others of the same user go past it, and the user may write.
+    expect(await t.send({ text: 'another', when_closed: 'queue' })).toMatchObject({ status: 'accepted' })
+    await write(t)
+    await t.send({ text: 'and one more' })
+    expect(await seen(t)).toEqual(['another', 'and one more'])
+    expect((await t.gateway.outbox.approve(id)).parts.map(({ status }) => status)).toEqual([
+      'accepted',
+      'accepted',
+    ])
+    expect(await seen(t)).toEqual(['another', 'and one more', 'may I?', 'file'])
+    expect(await failure(t.gateway.outbox.approve(id))).toMatchObject({ code: 'not_found' })
+    const again = await t.send({ text: 'may I?', media: [file], approval, ...key })
+    expect(again).toMatchObject({ status: 'accepted', success: true })
+    expect(await t.gateway.outbox.list()).toEqual([])
+    expect([(await seen(t)).length, await keptFiles(t)]).toEqual([4, []])
+    expect((await t.gateway.outbox.get(id)).ended).toBe(true)
+  })
+
+  test('is where it is judged whether it may go: refused and asked again, or queued if that was asked for', async () => {
+    await using t = await withTalk()
+    const plain = await t.send({ text: 'now', approval })
+    const patient = await t.send({ text: 'when you can', approval, when_closed: 'queue' })
+    await pass(t, 23 * hourMs)
+    for (let used = 0; used < 10; used++) await t.send({ text: `filler ${used}` })
+    expect(await failure(t.gateway.outbox.approve(plain.outbox_id!))).toMatchObject({
+      code: 'quota_exhausted',
+    })
+    expect(await t.gateway.outbox.approve(patient.outbox_id!)).toMatchObject({ waits_for: 'user' })
+    const waiting = await t.gateway.outbox.list()
+    expect(waiting.map(({ waits_for }) => waits_for)).toEqual(['approval', 'user'])
+    // It is not asked for what may not go already, unless it may wait.
+    expect(await failure(t.send({ text: 'in vain', approval }))).toMatchObject({ code: 'quota_exhausted' })
+    await write(t)
+    await t.until('what may wait goes', async () => (await seen(t)).includes('when you can'))
+    expect(await t.gateway.outbox.approve(plain.outbox_id!)).toMatchObject({ ended: true })
+    expect((await seen(t)).slice(-2)).toEqual(['when you can', 'now'])
+    expect(await t.gateway.outbox.list()).toEqual([])
+  })
+
+  test('cannot send from a session that is logged out', async () => {
+    await using t = await withTalk()
+    const { outbox_id } = await t.send({ text: 'still there?', approval })
+    await t.gateway.accounts.logout('default')
+    expect(await failure(t.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_connected' })
+    expect(await t.gateway.outbox.list()).toMatchObject([{ outbox_id, waits_for: 'approval' }])
+  })
+
+  test('of two processes at once counts once, whoever polls and whoever asked', async () => {
+    await using t = await withTalk()
+    await using watcher = await beside(t)
+    const to = t.bots.get('default')!.user_id
+    const path = join(t.mediaRoot, 'in', 'secret.txt')
+    await writeFile(path, 'secret')
+    const media = [file, { kind: 'file' as const, path, file_name: 'holiday.png' }]
+    const { outbox_id } = await watcher.send({ to, text: 'from beside', media, approval })
+    const [{ parts }] = (await t.gateway.outbox.list()) as [OutboxEntry]
+    expect(parts.map(({ file_name, source }) => [file_name, source])).toEqual([
+      [undefined, undefined],
+      ['a.txt', 'data'],
+      ['holiday.png', path],
+    ])
+    const said = await Promise.allSettled(
+      [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!)),
+    )
+    expect(said.filter(({ status }) => status === 'fulfilled').length).toBe(1)
+    await t.until('it is out', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
+    expect(await seen(t)).toEqual(['from beside', 'file', 'file'])
+  })
+})
+
+test('a no: never sent, no file left, and the key says so', async () => {
+  await using t = await withTalk()
+  const request = { text: 'no?', media: [file], approval, idempotency_key: 'refused' }
+  const { outbox_id } = await t.send(request)
+  expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 2 })
+  expect(await failure(t.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_found' })
+  expect(await failure(t.send(request))).toMatchObject({ code: 'idempotency_conflict' })
+  await write(t)
+  await t.send({ text: 'last' })
+  expect([await seen(t), await keptFiles(t)]).toEqual([['last'], []])
+  expect((await states(t))[0]).toEqual(['no?', 'refused', 'cancelled'])
+})
+
+test('nobody says yes for a day: refused, its files go; a yes that comes late is too late', async () => {
+  await using t = await withTalk()
+  const request = { text: 'anybody?', media: [file], approval, idempotency_key: 'alone' }
+  const { outbox_id } = await t.send(request)
+  await using watcher = await withGateway({
+    ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock, start: false },
+  })
+  await pass(t, 24 * hourMs)
+  expect(await failure(watcher.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_found' })
+  await t.until('given up', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
+  expect((await states(t))[0]).toEqual(['anybody?', 'refused', 'forbidden'])
+  await t.until('its file is gone', async () => (await keptFiles(t)).length === 0)
+  expect(await seen(t)).toEqual([])
+  // The day of its key is over too.
+  await write(t)
+  expect((await t.send(request)).outbox_id).not.toBe(outbox_id)
+})
+
+test('what cannot wait is refused: without a store, and where there is nothing but typing', async () => {
+  await using t = await withTalk()
+  expect(await failure(t.send({ typing: true, approval }))).toMatchObject({ code: 'forbidden' })
+  await using bare = await withTalk({ store: false })
+  expect(await failure(bare.send({ text: 'hi', approval }))).toMatchObject({ code: 'forbidden' })
+})
