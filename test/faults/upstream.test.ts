@@ -109,26 +109,6 @@ describe('getuploadurl', () => {
   }
 })
 
-test('an upstream that hangs: after 15 s a message is unknown, an upload failed with nothing sent, and the next send goes', async () => {
-  const message = async () => {
-    await using t = await withTalk()
-    await t.sandbox.fail('sendmessage', 'hang')
-    const result = await t.send({ text: 'lost?' })
-    expect(result).toMatchObject({ status: 'unknown', parts: [{ error: { code: 'upstream_timeout' } }] })
-    expect(await t.send({ text: 'next' })).toMatchObject({ status: 'accepted' })
-    expect(t.requests('sendmessage')).toBe(2)
-  }
-  const upload = async () => {
-    await using t = await withTalk()
-    await t.sandbox.fail('getuploadurl', 'hang')
-    expect(await failure(t.send({ media: [file] }))).toMatchObject({ code: 'upstream_timeout' })
-    expect(t.requests('sendmessage')).toBe(0)
-    expect(await sent(t)).toEqual([])
-    expect(await t.send({ media: [file] })).toMatchObject({ status: 'accepted' })
-  }
-  await Promise.all([message(), upload()])
-})
-
 describe('-14', () => {
   for (const one of expired) {
     test(`on getupdates, as ${one.named}: the session is expired, its files stay, and sends say so`, async () => {

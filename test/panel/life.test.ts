@@ -1,9 +1,8 @@
 import { expect, test } from 'bun:test'
 import { hasBrowser } from '../support/browser.ts'
-import { keyboard, pointer } from '../support/panel-hand.ts'
-import { liveThrough, openLife, phone, wide } from './life.ts'
+import { keyboard } from '../support/panel-hand.ts'
+import { liveThrough, openLife, wide } from './life.ts'
 
-liveThrough('zh', phone, pointer)
 liveThrough('en', wide, keyboard)
 
 test.skipIf(!hasBrowser)(

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type RunningServer, type ServeOptions, serve, whenWritten } from '../../src/platform/serve.ts'
 import { stopwatch } from '../support/stopwatch.ts'
-import { until } from '../support/until.ts'
 
 const running: RunningServer[] = []
 afterEach(async () => {
@@ -215,68 +214,6 @@ test('a body above the server’s own cap gets 413', async () => {
   expect((await fetch(server.url, { method: 'POST', body: new Uint8Array(1001) })).status).toBe(413)
   expect(await (await fetch(server.url, { method: 'POST', body: new Uint8Array(1000) })).text()).toBe('1000')
 })
-
-test('strangers are closed, whatever they do; an accepted call waits, and has a deadline only where nobody reads', async () => {
-  if (!process.versions.bun) return
-  const gate = Promise.withResolvers<void>()
-  let accepted = 0
-  const server = await start(
-    async (request, peer) => {
-      const { pathname } = new URL(request.url)
-      if (pathname === '/open') return new Response('x')
-      if (pathname === '/body') return new Response(await request.text())
-      if (pathname === '/stranger') return new Promise<Response>(() => {})
-      peer.accept()
-      accepted++
-      if (pathname === '/wait') await gate.promise
-      if (pathname === '/unread')
-        return new Response(
-          new ReadableStream({
-            pull: to => to.enqueue(new Uint8Array(65_536)),
-            cancel: () => void open.delete('unread'),
-          }),
-        )
-      return new Response('waited')
-    },
-    { answerSeconds: 4 },
-  )
-  const open = new Set<string>()
-  const say = async (name: string, text: string, then?: (socket: Socket) => void) => {
-    const socket = await opened(server)
-    open.add(name)
-    let answer = ''
-    socket.on('data', data => {
-      answer += data
-    })
-    socket.on('close', () => open.delete(name))
-    socket.write(text)
-    then?.(socket)
-    return () => answer
-  }
-  const drip = (text: string) => (socket: Socket) => {
-    const timer = setInterval(() => socket.write(text), 500)
-    socket.on('close', () => clearInterval(timer))
-  }
-  const host = 'HTTP/1.1\r\nHost: a.test\r\n'
-  const waiting = await say('wait', `GET /wait ${host}\r\n`)
-  await say('unread', `GET /unread ${host}\r\n`, socket => socket.pause())
-  await say('silent', '')
-  await say('half a header', 'GET /open HTTP/1.1\r\nHo')
-  await say('a header that drips', `GET /open ${host}`, drip('x: y\r\n'))
-  await say('done', `GET /open ${host}\r\n`)
-  await say('half a body', `POST /body ${host}Content-Length: 9\r\n\r\nx`)
-  await say('a body that drips', `POST /body ${host}Content-Length: 999999\r\n\r\nx`, drip('x'))
-  await say('not accepted', `GET /stranger ${host}\r\n`)
-  await until(
-    'all but the one that waits are closed',
-    60_000,
-    () => open.size === 1,
-    () => [...open].join(),
-  )
-  expect([accepted, ...open]).toEqual([2, 'wait'])
-  gate.resolve()
-  await until('it is answered', 10_000, () => waiting().endsWith('waited'))
-}, 120_000)
 
 describe.skipIf(process.platform === 'win32')('a Unix socket', () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-socket-'))

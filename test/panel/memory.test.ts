@@ -1,3 +1,0 @@
-import { letsGo } from './memory.ts'
-
-letsGo([], 720, 180_000)

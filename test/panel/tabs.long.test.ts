@@ -1,0 +1,37 @@
+import { expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { withPanel } from '../support/panel.ts'
+
+/** What happens to a tab when another one covers it; a browser without a screen shows them all. */
+const show = (page: Page, state: 'hidden' | 'visible') =>
+  page.evaluate(value => {
+    Object.defineProperty(document, 'visibilityState', { value, configurable: true })
+    document.dispatchEvent(new Event('visibilitychange'))
+  }, state)
+
+test.skipIf(!hasBrowser)(
+  'more tabs of one browser than it keeps lines to a host: the newest is live, and so is each that one returns to',
+  async () => {
+    await using panel = await withPanel()
+    await using browser = await launchBrowser()
+    await using context = await browser.newContext({ locale: 'en' })
+    const pages: Page[] = []
+    for (let nth = 0; nth < 8; nth++) {
+      const page = await context.newPage()
+      watch(page, panel.url, panel.complaints)
+      await page.goto(`${panel.url}/conversations`)
+      await page.getByText('Nobody has written yet').waitFor()
+      const before = pages.at(-1)
+      if (before) await show(before, 'hidden')
+      pages.push(page)
+    }
+    await panel.sandbox.say('heard by the newest')
+    await pages.at(-1)!.getByText('heard by the newest').waitFor()
+    await show(pages[0]!, 'visible')
+    await pages[0]!.getByText('heard by the newest').waitFor()
+    await panel.sandbox.say('and by who is back')
+    await pages[0]!.getByText('and by who is back').waitFor()
+    expect(panel.complaints).toEqual([])
+  },
+)
