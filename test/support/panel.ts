@@ -112,6 +112,15 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
   }
 }
 
+/** A user writes to a session, and it is stored. */
+export async function write(panel: TestPanel, text: string, session = 'default'): Promise<void> {
+  const bot = panel.bots.get(session)!
+  await panel.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
+  await panel.until(`${text} is stored`, async () =>
+    (await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: text })).messages.at(0),
+  )
+}
+
 const shared = new AsyncDisposableStack()
 afterAll(() => shared.disposeAsync())
 

@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'bun:test'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { testClock } from '../support/clock.ts'
+import { withPanel, write } from '../support/panel.ts'
+import { startService } from '../support/service.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
+
+describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () => {
+  test('an expired and a damaged account are told as it happens, each with the way out', async () => {
+    await using panel = await withPanel({ sessions: ['default', 'sales', 'ops'] })
+    const page = await panel.open()
+    await says(page, 'All 3 accounts are well')
+    panel.sandbox.world.people.expire(panel.bots.get('sales')!.bot_id)
+    await says(page, '1 account needs you')
+    await writeFile(join(panel.dir, 'ops', 'token.json'), '{"bot_id":')
+    await says(page, '2 accounts need you')
+    await page.getByRole('heading', { name: /ops.* files|files of .*ops/ }).waitFor()
+    // Trouble stands first.
+    expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
+    expect(await violationsInBothThemes(page)).toEqual([])
+    const row = page.locator('.concern', { hasText: 'sales' })
+    await row.getByRole('link', { name: 'Log in again' }).click()
+    expect(new URL(page.url()).pathname).toBe('/sessions/sales/login')
+    await page.getByRole('dialog').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a stalled poller is named with the commands that help, and the panel sees it wake', async () => {
+    await using panel = await withPanel({ start: false })
+    const args = ['--upstream-url', panel.sandbox.url, '--cdn-url', panel.sandbox.cdnUrl]
+    await using poller = await startService({ dir: panel.dir, sandbox: false, args })
+    await panel.gateway.start()
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await page.getByText('Received by another process').waitFor()
+    process.kill(poller.pid, 'SIGSTOP')
+    try {
+      await panel.until('the stall is seen', async () => {
+        panel.clock.advance(2000)
+        return (await panel.gateway.health()).stalled
+      })
+      await says(page, 'No messages come in right now')
+      await page.getByText(`kill -CONT ${poller.pid}`).waitFor()
+      expect(await violationsInBothThemes(page)).toEqual([])
+    } finally {
+      process.kill(poller.pid, 'SIGCONT')
+    }
+    await says(page, 'Your account is well')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a store that fails is told, also to who comes then, and forgotten when it is mended', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'kept')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    const path = join(panel.dir, 'messages.db')
+    await rename(path, `${path}.away`)
+    await says(page, 'Messages cannot be stored right now')
+    const late = await panel.open()
+    await says(late, 'Messages cannot be stored right now')
+    await late.getByText('default', { exact: true }).first().waitFor()
+    expect(await violationsInBothThemes(late)).toEqual([])
+    await rename(`${path}.away`, path)
+    await says(page, 'Your account is well')
+    await says(late, 'Your account is well')
+    await late.getByRole('link', { name: /kept/ }).waitFor()
+  })
+
+  test('what may not have been shown, how many and of which account, and in its conversation', async () => {
+    await using panel = await withPanel({ switches: { send_reply: 'ret' } })
+    await write(panel, 'hi')
+    for (const text of ['one', 'two']) await panel.send({ text })
+    const page = await panel.open()
+    await page
+      .getByRole('heading', { name: /^2 messages from .*default.* may not have been shown$/ })
+      .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.getByRole('link', { name: /two/ }).first().click()
+    await page.getByText('May not have been shown: WeChat took it').first().waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('WeChat that does not answer for long', async () => {
+    const clock = testClock()
+    clock.step(-10 * minuteMs)
+    await using panel = await withPanel({ clock, start: false })
+    await panel.sandbox.fail('getupdates', 'hang')
+    await panel.gateway.start()
+    clock.step(10 * minuteMs)
+    const page = await panel.open()
+    await says(page, 'WeChat does not answer for 1 account')
+    await page.getByText('No poll was answered since the start.').waitFor()
+    await page.getByText(`svc doctor -d ${panel.dir}`).waitFor()
+    await page.locator('.fleet').getByText('No answer').waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('polls that fail: with the last error, on the overview and at the account', async () => {
+    await using panel = await withPanel({ clock: testClock() })
+    await write(panel, 'hello')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await panel.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
+    await write(panel, 'ends the poll')
+    await panel.until('failing', async () => {
+      panel.clock.advance(1000)
+      return (await panel.gateway.accounts.list())[0]?.poll_error !== undefined
+    })
+    await says(page, 'WeChat does not answer for 1 account')
+    await page
+      .locator('main')
+      .getByText(/last poll failed.*500/i)
+      .first()
+      .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.goto(new URL('/sessions', page.url()).href)
+    await page
+      .getByText(/last poll failed.*500/i)
+      .first()
+      .waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('every page says the same of an account, and the chat leads to the way out', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const user = panel.bots.get('default')!.user_id
+    panel.sandbox.world.people.expire(panel.bots.get('default')!.bot_id)
+    const page = await panel.open()
+    const said = page.locator('main .badge.bad').first()
+    const texts = []
+    for (const path of ['/', '/sessions', `/conversations/default/${encodeURIComponent(user)}`]) {
+      await page.goto(`${panel.url}${path}`)
+      texts.push(await said.innerText())
+    }
+    expect(new Set(texts).size).toBe(1)
+    await page.locator('.composer').getByRole('link', { name: 'Log in again' }).click()
+    await page.getByRole('img', { name: 'QR code for WeChat' }).waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a viewer whose clock is wrong sees no trouble where there is none', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open()
+    await says(page, 'Your account is well')
+    await page.clock.setSystemTime(Date.now() + 5 * hourMs)
+    await page.reload()
+    await says(page, 'Your account is well')
+    await page.getByText('Last contact just now').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+})
