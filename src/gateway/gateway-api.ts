@@ -1,5 +1,5 @@
 /**
- * The gateway's public face: the verbs that tools and doors call, each described where it is made.
+ * The gateway's public interface: the verbs that tools and doors call, each described where it is made.
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
@@ -32,7 +32,7 @@ export interface Gateway {
   health(): Promise<Health>
 }
 
-/** What people look at: the panel's part of the face. */
+/** The same with what the panel needs besides: what people look at. */
 export interface PanelGateway extends Gateway {
   readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
   readonly logins: Gateway['logins'] & Pick<Logins, 'begin' | 'follow' | 'giveCode' | 'callOff' | 'leave'>

@@ -1,5 +1,5 @@
 /** Requests to the sandbox, and its clock: it lives in one process and is used by others, which outlive it. */
-import { type Fetch, type FetchInit, networkError } from '../ilink/http.ts'
+import { type Fetch, type FetchInit, type ILinkError, networkError } from '../ilink/http.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 
@@ -38,25 +38,30 @@ export class SandboxClock implements Clock {
  * there again. `clock` follows the one there.
  */
 export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
-  // Whoever uses it goes on asking at this address: another port would help nobody.
-  const { port } = new URL(url)
-  const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
-  const hint = `It ended with the process that ran it: start that again, or keep it running with: ${keep} (for the same directory).`
   let told = false
-  return async (url: string, init: FetchInit) => {
+  return async (address: string, init: FetchInit) => {
     try {
-      const response = await fetch(url, init)
+      const response = await fetch(address, init)
       told = false
       clock?.follow(response)
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error
-      const failed = networkError(error, undefined, 'the simulated WeChat', { hint })
+      const failed = sandboxError(error, url)
       if (failed.neverSent && !told) {
         told = true
-        log.warn(`the simulated WeChat is not there. ${hint}`)
+        log.warn(`the simulated WeChat is not there. ${failed.hint}`)
       }
       throw failed
     }
   }
+}
+
+/** A failed request to the simulated WeChat at `url`. */
+export function sandboxError(error: unknown, url: string): ILinkError {
+  // Whoever uses it goes on asking at this address: another port would help nobody.
+  const { port } = new URL(url)
+  const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
+  const hint = `It ended with the process that ran it: start that again, or keep it running with: ${keep} (for the same directory).`
+  return networkError(error, undefined, 'the simulated WeChat', { hint })
 }

@@ -5,6 +5,7 @@ import { createAdminApp } from '../../src/server/admin.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
 import { raw } from '../support/rest.ts'
+import { withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
 
 const token = 'correct-horse-battery-staple'
@@ -409,5 +410,14 @@ describe("the sandbox's phone under the panel's address", () => {
     const { media_id } = (await sent.json()) as { media_id: string }
     const media = await fetch(`${admin.url}/phone/media/${media_id}`, { headers: { cookie } })
     expect(Buffer.compare(await media.bytes(), body)).toBe(0)
+  })
+
+  test('a phone that is gone is no fault of svc', async () => {
+    const sandbox = await withSandbox()
+    await using alone = await startAdmin({ sandbox, sessions: [], start: false })
+    await sandbox[Symbol.asyncDispose]()
+    const { status, body } = await alone.call('GET', '/phone/state')
+    expect([status, body.code]).toEqual([502, 'upstream_error'])
+    expect(alone.test.lines.filter(line => line.includes('ERROR'))).toEqual([])
   })
 })
