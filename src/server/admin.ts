@@ -14,7 +14,7 @@ import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { JsonSchema } from '../tools/schema.ts'
 import { type Access, createAccess } from './admin/access.ts'
-import { addAccountRoutes } from './admin/account-routes.ts'
+import { addAccountRoutes, type PanelContext } from './admin/account-routes.ts'
 import { SignInBody, type Status, Success } from './admin/bodies.ts'
 import { PanelEvents } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
@@ -79,42 +79,22 @@ const about = {
 
 /** @throws Error when the address is open to others and there is no token */
 export function createAdminApp(options: AdminOptions): AdminApp {
-  const { gateway, config, version, clock = systemClock } = options
+  const { gateway, config, clock = systemClock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock })
   const tries = new FailedTries({ log, clock })
   const context = { gateway, log, waiting: new Waiting() }
   const files = openPanelFiles(options.folders)
   const startedAt = clock.now()
-
   const status = () => statusOf(options, { startedAt, token_required: access.required })
-  const sessions = async () => ({ sessions: await gateway.accounts.withUsers() })
   const events = new PanelEvents({ gateway, status, clock, log })
-
-  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
-  app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
-  )
-  addAccountRoutes(app, context, { status, sessions })
-  addMessageRoutes(app, context, {
-    ...{ maxUploadBytes: config.maxUploadBytes, log },
-    onRead: mark => events.tell('read', mark),
-  })
-  app.get('/api/events', ({ request }) => events.open(() => !access.refusal(request, false)), {
-    response: { 200: declared(eventStream) },
-    detail: liveDetail,
-  })
-  addSignInRoutes(app, context, access, events)
-  addHealthRoute(app, context)
-  addDocsRoutes(app, { version, tokenRequired: access.required, about })
-  const methods = methodsByPath(app)
-
+  const called = addRoutes(options, context, { access, events, status })
   const page = pageAnswers(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
     const phone = phoneOf(path)
     if (phone !== undefined) return await askPhone(request, phone)
-    return isApi || appPath.test(path) ? answerOf(app, methods, request, path) : await page(request, path)
+    return isApi || appPath.test(path) ? called(request, path) : await page(request, path)
   }
 
   return {
@@ -139,6 +119,33 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       }
     },
   }
+}
+
+/** Adds all that is described in the document. @returns what answers a call */
+function addRoutes(
+  { config, version }: AdminOptions,
+  context: PanelContext,
+  { access, events, status }: { access: Access; events: PanelEvents; status: () => Promise<Status> },
+): (request: Request, path: string) => Response | Promise<Response> {
+  const app: Elysia = new Elysia({ normalize: false, strictPath: true })
+  app.onError(({ code, error, request }) =>
+    code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
+  )
+  const sessions = async () => ({ sessions: await context.gateway.accounts.withUsers() })
+  addAccountRoutes(app, context, { status, sessions })
+  addMessageRoutes(app, context, {
+    ...{ maxUploadBytes: config.maxUploadBytes, log: context.log },
+    onRead: mark => events.tell('read', mark),
+  })
+  app.get('/api/events', ({ request }) => events.open(() => !access.refusal(request, false)), {
+    response: { 200: declared(eventStream) },
+    detail: liveDetail,
+  })
+  addSignInRoutes(app, context, access, events)
+  addHealthRoute(app, context)
+  addDocsRoutes(app, { version, tokenRequired: access.required, about })
+  const methods = methodsByPath(app)
+  return (request, path) => answerOf(app, methods, request, path)
 }
 
 async function statusOf(
