@@ -134,7 +134,7 @@ export async function usersOf(
         ...(context.first_seen > 0 && { first_seen: context.first_seen }),
         ...(context.received_at !== undefined && { last_received: context.received_at }),
         ...(count.last_sent_at !== undefined && { last_sent: count.last_sent_at }),
-        ...rightToAnswer(count),
+        ...rightToAnswer(count, now),
       }
     })
     .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))

@@ -2,6 +2,7 @@
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
@@ -44,6 +45,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const { config } = options
   const stop = new AbortController()
   const runtime = open.openRuntime(options, stop.signal)
+  // A command that asks WeChat nothing lives by that clock too.
+  await runtime.sandboxClock?.ask(apiFetch, options.sandboxUrl!)
   const directory = await open.openDirectory(options, runtime)
   const upstream = open.connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)

@@ -48,7 +48,7 @@ export const SessionUser = Type.Object({
   last_received: optional(integer('Unix milliseconds of the newest message from the user.')),
   last_sent: optional(integer('Unix milliseconds of the last answer.')),
   window_expires_at: optional(integer('Unix milliseconds until when the bot may answer.')),
-  remaining: integer('Answers left until the user writes again.'),
+  remaining: integer('Answers left until the user writes again; 0 once the window is closed.'),
 })
 export type SessionUser = Static<typeof SessionUser>
 
@@ -157,13 +157,15 @@ export const windowMs = 24 * 60 * 60 * 1000
 /** Upstream accepts about this many sends per inbound message (protocol notes 5.1). */
 export const quotaPerInbound = 10
 
-/** What is left of the right to answer a user, by our own counters; somebody unknown never wrote to this session. */
-export const rightToAnswer = (
-  context: Counter | undefined,
-): { remaining: number; window_expires_at?: number } => ({
-  remaining: Math.max(0, quotaPerInbound - (context?.used ?? 0)),
-  ...(context?.received_at !== undefined && { window_expires_at: context.received_at + windowMs }),
-})
+/** What is left of the right to answer a user at `now`, by our own counters: nothing once the window is closed. */
+export function rightToAnswer(
+  { received_at, used }: Counter,
+  now: number,
+): { remaining: number; window_expires_at?: number } {
+  if (received_at === undefined) return { remaining: Math.max(0, quotaPerInbound - used) }
+  const closesAt = received_at + windowMs
+  return { remaining: closesAt <= now ? 0 : Math.max(0, quotaPerInbound - used), window_expires_at: closesAt }
+}
 
 export const LoginState = oneOf([
   ...(['waiting', 'scaned', 'confirmed', 'expired', 'need_verifycode'] as const),

@@ -1,5 +1,4 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
-import { sandboxClockHeader } from '../gateway/sandbox-fetch.ts'
 import { brokenAnswer, cutAnswer } from './broken-answer.ts'
 import { HeldPolls } from './held-polls.ts'
 import { newTypingTicket } from './ids.ts'
@@ -74,10 +73,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
     const fault = faults.take(name, bot?.id)
     const response = fault ? await brokenAnswer(fault, honest, core.clock, signal) : await honest()
     // The client is gone; nobody reads this.
-    if (!response) return new Response(null, { status: 499 })
-    // A service in the sandbox lives by the world's clock.
-    response.headers.set(sandboxClockHeader, String(core.aheadMs))
-    return response
+    return response ?? new Response(null, { status: 499 })
   }
 }
 

@@ -3,6 +3,7 @@
  * process runs it per folder; the others read its address there and use it.
  */
 import { join } from 'node:path'
+import { sandboxClockHeader } from '../gateway/sandbox-fetch.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
@@ -38,6 +39,11 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const ilink = createEmulator(world)
   const cdn = createCdn(world)
   const phone = createPhone(world)
+  // A service in the sandbox lives by the world's clock.
+  const dated = (response: Response) => {
+    response.headers.set(sandboxClockHeader, String(world.core.aheadMs))
+    return response
+  }
   let running = 0
   let idle = () => {}
   return {
@@ -48,9 +54,9 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       url.pathname = url.pathname.replace(/\/{2,}/g, '/')
       running++
       try {
-        if (url.pathname.startsWith('/ilink/')) return await ilink(request, url)
+        if (url.pathname.startsWith('/ilink/')) return dated(await ilink(request, url))
         if (url.pathname.startsWith('/c2c/')) return await cdn(request, url)
-        if (/^\/phone(\/|$)/.test(url.pathname)) return await phone(request, url)
+        if (/^\/phone(\/|$)/.test(url.pathname)) return dated(await phone(request, url))
         if (url.pathname === '/') return new Response(null, { status: 302, headers: { location: '/phone' } })
         return new Response('not found', { status: 404 })
       } catch (error) {

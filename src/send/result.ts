@@ -2,15 +2,20 @@
 import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
-import { type Counter, rightToAnswer } from '../model/session.ts'
+import type { rightToAnswer } from '../model/session.ts'
 import type { EndReason, Entry, EntryPart } from '../storage/sqlite/store.ts'
 import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
 /**
- * @param right the count of answers, and what it waits for, where the entry has not ended
+ * @param right what is left of the right to answer
+ * @param waiting what it waits for, where it has not ended
  * @throws SvcError the first part's error when certainly nothing reached the user and nothing waits
  */
-export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): SendResult {
+export function resultOf(
+  entry: Entry,
+  right: ReturnType<typeof rightToAnswer>,
+  waiting: Waiting = {},
+): SendResult {
   if (entry.answer !== undefined) return JSON.parse(entry.answer)
   const { mode, parts, session } = entry
   const waits = mode === 'queue' && !entry.ended
@@ -36,7 +41,7 @@ export function resultOf(entry: Entry, right: Counter, waiting: Waiting = {}): S
     ...(went.some(part => part.status === 'suspect') && { suspect: true }),
     session,
     parts: parts.map(partOf),
-    ...rightToAnswer(entry.counter ?? right),
+    ...right,
     ...(waits && { outbox_id: String(entry.id), ...waiting }),
     ...(waits && entry.asked && { hint: asksFirst }),
   }

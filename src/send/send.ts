@@ -310,8 +310,9 @@ export class Sender {
     const { context, token } = worker.attempts.terms(session, to)
     if (token === undefined) throw neverWrote()
     await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
-    const count = countNow(context, store.outbox.counters(session, to).get(to), this.#runtime.clock.now())
-    return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count) }
+    const now = this.#runtime.clock.now()
+    const count = countNow(context, store.outbox.counters(session, to).get(to), now)
+    return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count, now) }
   }
 
   /** Says now and then that the call still runs: an upload may take long. */
@@ -329,9 +330,15 @@ export class Sender {
     const { clock } = this.#runtime
     const { store, worker } = this.#ports
     const { counter, session, user } = entry
-    if (counter) return resultOf(entry, counter)
+    // As it was: a call that is repeated has the answer of the first.
+    if (counter) return resultOf(entry, rightToAnswer(counter, 0))
     const { context } = worker.attempts.terms(session, user)
-    const count = countNow(context, store.outbox.counters(session, user).get(user), clock.now())
-    return resultOf(entry, count, entry.mode === 'queue' ? await worker.waiting(entry) : {})
+    const now = clock.now()
+    const count = countNow(context, store.outbox.counters(session, user).get(user), now)
+    return resultOf(
+      entry,
+      rightToAnswer(count, now),
+      entry.mode === 'queue' ? await worker.waiting(entry) : {},
+    )
   }
 }
