@@ -7,7 +7,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { reachable } from '../platform/serve.ts'
 import { version } from '../version.ts'
 import { print } from './print.ts'
-import { announce, graceMs, linksOf, listen, openService, stopSignal } from './serving.ts'
+import { announce, graceMs, linksOf, listen, notePanel, openService, stopSignal } from './serving.ts'
 
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -40,6 +40,7 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
     app.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
+  await notePanel(config.basePath, reachable(server.url))
   const missing = await app.pageMissing()
   return {
     announce() {

@@ -4,7 +4,7 @@ import process from 'node:process'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { notedAddresses } from '../inspect/healthz.ts'
+import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -102,6 +102,8 @@ export async function openSandboxFor(
       throw listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
     })
   stack.defer(() => sandbox.stop())
+  // Who wants to send without waiting is not to be refused for it by our own WeChat.
+  if (config.pace === 'off') sandbox.world.core.setSwitches({ burst: 'off' })
   return sandbox
 }
 
@@ -148,23 +150,47 @@ export async function listenMain(
   stack: AsyncDisposableStack,
   fetch: ServeOptions['fetch'],
 ): Promise<RunningServer> {
-  const server = await listenWhere(config, fetch)
+  const server = await listenWhere(config, fetch).catch(async error => {
+    throw (await runsAlready(config, error)) ?? error
+  })
   stack.defer(() => server.stop(0))
   const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
-  await noteAddress(config.basePath, url)
+  await noteAddress(config.basePath, { url })
   stack.defer(() => noteAddress(config.basePath))
   return server
 }
 
+/** What is wrong where the address is taken by a service of this directory. */
+async function runsAlready(config: Config, error: unknown): Promise<SvcError | undefined> {
+  const url = addressIn(config.socket === undefined ? config : { ...config, socket: resolve(config.socket) })
+  const there = (await notedAddresses(config.basePath)).find(one => one.url === url)
+  if (!there || !(error instanceof SvcError)) return undefined
+  const panel = there.panel === undefined ? '' : `, its panel at ${there.panel}`
+  return new SvcError(
+    'internal',
+    `svc already runs on ${config.basePath}: process ${there.pid} at ${url}${panel}`,
+    {
+      hint: `Use that one, or stop it first. ${error.options.hint ?? ''}`,
+      cause: error,
+    },
+  )
+}
+
 /** Notes where this process listens, or that it does so no more, beside what other services that run noted. */
-async function noteAddress(dir: string, url?: string): Promise<void> {
+async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
   const { pid } = process
   const path = join(dir, dataFiles.address)
   const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
-  if (url !== undefined) noted.push({ url, pid })
+  if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
   // One that cannot be noted is found by its port.
   await (lines.length === 0 ? removeQuietly(path) : writeDurably(path, lines.join('\n')).catch(() => {}))
+}
+
+/** Notes beside it where the panel of this process is. */
+export async function notePanel(dir: string, panel: string): Promise<void> {
+  const own = (await notedAddresses(dir)).find(({ pid }) => pid === process.pid)
+  if (own) await noteAddress(dir, { ...own, panel })
 }
 
 async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {

@@ -38,6 +38,8 @@ export interface NotedAddress {
   /** As `addressIn`. */
   url: string
   pid: number
+  /** Where its panel is, if it has one. */
+  panel?: string
 }
 
 /** What the services that run noted, as far as that can be told from here: the one that was started first comes first. */
@@ -49,9 +51,9 @@ export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
 
 async function running(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid }: Partial<NotedAddress> = JSON.parse(line)
+    const { url, pid, panel }: Partial<NotedAddress> = JSON.parse(line)
     return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
-      ? { url, pid }
+      ? { url, pid, ...(typeof panel === 'string' && { panel }) }
       : undefined
   } catch {
     return undefined

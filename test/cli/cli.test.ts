@@ -148,6 +148,18 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
+  test('a port on which svc serves the directory already: which process, and where', async () => {
+    await using service = await startService({ args: ['--admin-port', '0'] })
+    const panel = /^admin on (\S+)$/m.exec(service.stdout())![1]!
+    const args = ['openapi', '--sandbox', '-d', service.dir, '-p', new URL(service.url).port]
+    const { status, stderr } = await svc([...args, '--log-level', 'ERROR'])
+    expect(status).toBe(1)
+    for (const part of [`process ${service.pid} `, service.url, panel]) expect(stderr).toContain(part)
+    await using other = await startService()
+    const elsewhere = await svc(['openapi', '-d', other.dir, '--sandbox', '-p', new URL(service.url).port])
+    expect(elsewhere.stderr).not.toContain(String(service.pid))
+  })
+
   test('a port that a command does not serve is not in its way', async () => {
     using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, reusePort: false, fetch: () => new Response() })
     const port = String(taken.port)
