@@ -47,7 +47,8 @@ function mediaLine(item: MessageItem, message: Message, nth: number, again: stri
   const facts = [
     item.kind.toLowerCase(),
     ...(item.file_name === undefined ? [] : [oneLine(item.file_name)]),
-    ...(item.size === undefined ? [] : [byteSize(item.size)]),
+    // Of anything but a file WeChat tells the size after encryption, which is up to 16 bytes more.
+    ...(item.size === undefined ? [] : [`${item.kind === 'FILE' ? '' : 'about '}${byteSize(item.size)}`]),
     ...(item.kind === 'VOICE' && item.playtime !== undefined
       ? [`${Math.max(1, Math.round(item.playtime / 1000))} s`]
       : []),

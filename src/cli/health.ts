@@ -27,12 +27,12 @@ export interface HealthFlags {
 /** Runs the command. @returns its exit status: 0 when the service works */
 export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   spareLoopbackTheProxy()
-  const url = flags.url === undefined ? await configured(flags) : given(flags.url)
+  const { url, unnamed } = flags.url === undefined ? await configured(flags) : { url: given(flags.url) }
   const answer = await askHealth(url, deadlineMs)
   const healthy = answer.kind === 'svc' && answer.status === 200
   // As GET /healthz says it; what is degraded works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
-  const what = saidOfHealth(answer)
+  const what = saidOfHealth(answer, unnamed)
   // Whoever names a whole address may mean another machine.
   const next =
     answer.kind === 'nobody' && flags.url === undefined
@@ -67,18 +67,20 @@ export function isOpen(read: (usual: { port: string; host: string }) => Config):
   return socket === undefined && port === 0 && host === nowhere.host
 }
 
-async function configured(flags: HealthFlags): Promise<string> {
+/** Where the service is; `unnamed` the data directory that should say so and does not. */
+async function configured(flags: HealthFlags): Promise<{ url: string; unnamed?: string }> {
   const config = settings(flags)
-  if (isOpen(usual => settings(flags, usual))) {
+  const isUsual = isOpen(usual => settings(flags, usual))
+  if (isUsual) {
     const [noted] = await notedAddresses(config.basePath)
-    if (noted) return noted.url
+    if (noted) return noted
   }
   if (config.port === 0 && config.socket === undefined) {
     throw badArgument('--port', 'expected the port the service listens on, got 0', {
       hint: 'It stands in the line "listening on …" that the service prints.',
     })
   }
-  return addressIn(config)
+  return { url: addressIn(config), ...(isUsual && { unnamed: config.basePath }) }
 }
 
 function given(text: string): string {
@@ -89,8 +91,8 @@ function given(text: string): string {
   })
 }
 
-/** What the answer means, for people. */
-export function saidOfHealth(answer: HealthAnswer): string {
+/** What the answer means, for people. @param unnamed the data directory that names no service, so that it may be another's */
+export function saidOfHealth(answer: HealthAnswer, unnamed?: string): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen
@@ -105,7 +107,9 @@ export function saidOfHealth(answer: HealthAnswer): string {
       const but = store === 'ok' ? '' : ', its message store does not work'
       // One of an older version says nothing of it.
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
-      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${failed}${but}${low}`
+      const whose =
+        unnamed === undefined ? '' : `; no service is noted in ${unnamed}, so it may be another directory's`
+      return `svc ${version} ${work}, ${connected} of ${sessions} sessions connected${failed}${but}${low}${whose}`
     }
     case 'stranger':
       return 'what answers there is not svc'

@@ -20,6 +20,7 @@ import {
   outboxText,
   type Shown,
   sessionsText,
+  typingText,
   usersText,
   writeNote,
 } from './show.ts'
@@ -85,17 +86,19 @@ export const nameUser = (line: CommandLine, command: Command): Promise<void> => 
 
 /** `svc typing`: shown again and again, since it fades in some seconds. */
 export async function showTyping(command: Command): Promise<void> {
-  const { seconds, session } = command.opts<{ seconds: string; session?: string }>()
+  const { seconds, session, json } = command.opts<{ seconds: string; session?: string; json?: boolean }>()
   const longest = /^\d{1,3}$/.test(seconds) ? Number(seconds) : 0
   if (longest < 1 || longest > 300) throw badArgument('--seconds', 'expected 1 to 300 seconds')
   const config = toolConfig(command)
   using call = commandCall()
   await using stack = new AsyncDisposableStack()
   const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
-  const request = { to: command.args[0]!, media: [], typing: true, session }
+  const to = command.args[0]!
+  const request = { to, media: [], typing: true, session }
   const until = systemClock.monotonic() + longest * 1000
-  while (!call.signal.aborted && systemClock.monotonic() < until) {
-    await gateway.sender.send(request, call)
+  for (let nth = 0; !call.signal.aborted && systemClock.monotonic() < until; nth++) {
+    const result = await gateway.sender.send(request, call)
+    if (nth === 0) await writeOut(json ? `${jsonLine(result)}\n` : typingText(result, to, longest))
     const leftMs = until - systemClock.monotonic()
     await systemClock.sleep(Math.max(0, Math.min(typingFadesMs, leftMs)), call.signal)
   }

@@ -112,6 +112,10 @@ function sendText(result: SendResult, to: string, again: string): string {
   return `${lines.join('\n')}\n`
 }
 
+/** That the bot is typing. */
+export const typingText = ({ session }: SendResult, to: string, seconds: number): string =>
+  `${colours.green('typing')}  ${oneLine(session)} → ${oneLine(to)}, for ${seconds} s\n`
+
 /** What to do about a part that failed. */
 const adviceFor = ({ code, hint = '' }: NonNullable<SendPart['error']>, again: string): string =>
   code === 'session_expired' ? `Log in with svc login${again}, then try again.` : hint

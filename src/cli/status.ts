@@ -29,7 +29,7 @@ function statusText(seen: StatusReport): string {
   const { service_pid, service_url } = seen
   const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
-  const waits = outbox.messages === 0 ? '' : `, ${counted(outbox.messages, 'message')} waiting to be sent`
+  const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
   const lost = sessions.find(session => !session.connected)
   const connected = `${connected_count} of ${session_count} connected`
   const sight =

@@ -73,7 +73,7 @@ function outboxOf({ outbox }: StoreStats, command: string, now: number): Found {
     outbox.firstExpiryAt === undefined ? '' : `; the first is given up on ${localTime(outbox.firstExpiryAt)}`
   return note(
     'outbox',
-    `${counted(outbox.messages, 'message')} ${outbox.messages === 1 ? 'waits' : 'wait'} to be sent to ${counted(outbox.users, 'user')}${oldest}${expiry}`,
+    `${counted(outbox.sends, 'send')} ${outbox.sends === 1 ? 'waits' : 'wait'}, to ${counted(outbox.users, 'user')}${oldest}${expiry}`,
     `They go out while somebody polls and the session is logged in, once the user writes or the pace allows it; ${command} shows them.`,
   )
 }

@@ -54,7 +54,8 @@ export interface StatusReport {
   sessions: SessionReport[]
   /** Absent without a store, or when it cannot be read: then `trouble` says why. */
   store?: { messages: number; size_bytes: number }
-  outbox: { messages: number; users: number; oldest_at?: number }
+  /** As `svc outbox` lists them, each of one or more messages. */
+  outbox: { sends: number; messages: number; users: number; oldest_at?: number }
   /** What could not be read. */
   trouble: string[]
 }
@@ -99,14 +100,14 @@ export async function readStatus(options: {
   })
   const connected = sessions.filter(session => session.connected).length
   const failing = sessions.some(session => session.failing_since !== undefined)
-  const { messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
+  const { sends = 0, messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
   return {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
     ...(service && { service_url: service.url, service_pid: service.pid }),
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
-    outbox: { messages, users, oldest_at: oldestAt },
+    outbox: { sends, messages, users, oldest_at: oldestAt },
     trouble,
   }
 }

@@ -13,7 +13,7 @@ export interface StoreStats {
   sizeBytes: number
   walBytes: number
   messages: number
-  outbox: { messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
+  outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
   /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
   suspects: ReadonlyMap<string, number>
   /** What the check of the whole file found wrong; absent when it was not asked for. */
@@ -65,7 +65,7 @@ async function read(
     const form = Number(db.get`PRAGMA user_version`?.user_version ?? 0)
     const sight: Read = {
       ...{ form, newest: newestForm, messages: 0 },
-      ...{ outbox: { messages: 0, users: 0 }, suspects: new Map() },
+      ...{ outbox: { sends: 0, messages: 0, users: 0 }, suspects: new Map() },
     }
     if (check) sight.damage = damageOf(db)
     // The tables of a newer version are not ours to judge.
@@ -95,7 +95,8 @@ function damageOf(db: Database): string[] {
 }
 
 function outboxOf(db: Database): StoreStats['outbox'] {
-  const waiting = db.get`SELECT count(*) AS messages, count(DISTINCT part.lane) AS users,
+  const waiting = db.get`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
+    count(DISTINCT part.lane) AS users,
     min(outbox.created_at) AS oldest,
     min(outbox.expires_at) AS expiry
     FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
@@ -103,6 +104,7 @@ function outboxOf(db: Database): StoreStats['outbox'] {
   const oldest = numberOf(waiting, 'oldest')
   const expiry = numberOf(waiting, 'expiry')
   return {
+    sends: Number(waiting?.sends ?? 0),
     messages: Number(waiting?.messages ?? 0),
     users: Number(waiting?.users ?? 0),
     oldestAt: oldest,

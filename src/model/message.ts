@@ -30,7 +30,11 @@ export const MessageItem = Type.Object({
   kind: MessageKind,
   text: optional(text('Of a TEXT item.')),
   file_name: optional(Type.String()),
-  size: optional(integer('Bytes, as WeChat states them: exact for files, the encrypted size for the rest.')),
+  size: optional(
+    integer(
+      'Bytes, as WeChat states them: exact for files; for the rest the encrypted size, up to 16 more than `download` saves.',
+    ),
+  ),
   width: optional(Type.Integer()),
   height: optional(Type.Integer()),
   playtime: optional(integer('Voice: milliseconds. Video: as WeChat sends it.')),

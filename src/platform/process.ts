@@ -1,5 +1,6 @@
 /** The process itself: how it was started, how it is stopped, and others that it starts. */
 
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -24,11 +25,17 @@ export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
 export function ownCommand(): string[] {
   if (isCompiled) return [process.execPath]
   const { Deno } = globalThis as { Deno?: DenoRuntime }
-  if (!Deno) return [process.execPath, resolve(process.argv[1] ?? '')]
+  if (!Deno) return [bunFile(), resolve(process.argv[1] ?? '')]
   const { mainModule } = Deno
   // One that was run from an address is run from there again; Deno keeps a copy.
   const script = mainModule.startsWith('file:') ? fileURLToPath(mainModule) : mainModule
   return [process.execPath, 'run', '--allow-all', script]
+}
+
+/** npm's Bun is called bun.exe on every system; its package manager puts a link of the usual name beside the package. */
+function bunFile(): string {
+  const link = process.execPath.replace(/\/bun\/bin\/bun\.exe$/, '/.bin/bun')
+  return existsSync(link) ? link : process.execPath
 }
 
 /** The variable that Bun reads its limit of fetches at a time from, at its very start. */

@@ -4,6 +4,7 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { saidOfHealth } from '../../src/cli/health.ts'
 import type { Report } from '../../src/doctor/examine.ts'
 import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
@@ -290,7 +291,7 @@ describe('svc status', () => {
         session_count: 1,
         connected_count: 1,
         store: { messages: 1 },
-        outbox: { messages: 0 },
+        outbox: { sends: 0, messages: 0 },
         trouble: [],
       },
       sessions: [{ name: 'work', status: 'connected', connected: true, is_default: true, user_count: 1 }],
@@ -402,11 +403,17 @@ describe('svc health', () => {
     })
   })
 
+  const health = {
+    ...({ status: 'degraded', version, role: 'poller', stalled: false, store: 'ok', disk: 'ok' } as const),
+    ...{ sessions: 2, connected: 2, failing: 1 },
+  }
+  test('what listens on the usual port, and in no data directory, may be the service of another one', () => {
+    const answer = { kind: 'svc', status: 200, seen: health } as const
+    expect(saidOfHealth(answer, '/data/of mine')).toContain('/data/of mine')
+    expect(saidOfHealth(answer)).not.toContain('director')
+  })
+
   test('says the word of the service: what is degraded works, and is said', async () => {
-    const health = {
-      ...{ status: 'degraded', version, role: 'poller', stalled: false, store: 'ok', disk: 'ok' },
-      ...{ sessions: 2, connected: 2, failing: 1 },
-    }
     using degraded = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json(health) })
     const said = await svc(['health', '-p', String(degraded.port)])
     expect(said).toMatchObject({ status: 0, stdout: expect.stringMatching(/^degraded: .*\b1\b.* fail/) })

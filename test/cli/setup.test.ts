@@ -41,6 +41,7 @@ describe('svc setup', () => {
       expect(stdout).toStartWith(`${dir}/`)
       expect(stdout).toContain('svc')
       expect(stdout).toContain('stdio')
+      expect(stdout).not.toContain('.exe')
     }
     expect(await readdir(dir)).toEqual([])
   })

@@ -151,6 +151,10 @@ describe('beside a running service', () => {
     const shown = (await run(['history', '--type', 'FILE', '--direction', 'received'])).stdout
     const line = /\[file · data\.bin · 5\.0 kB\] {2}(svc download \S+ --sandbox -d \S+)/.exec(shown)?.[1]
     expect(line).toBe(`svc download ${message.message_id} --sandbox -d ${dir}`)
+    // Of a picture WeChat tells the encrypted size.
+    await fetch(`${service.phoneUrl}/phone/media?kind=image&name=p.png`, { method: 'POST', body: bytes })
+    const picture = async () => (await run(['history', '--type', 'IMAGE', '--direction', 'received'])).stdout
+    expect(await until('the picture', 30_000, picture)).toMatch(/\[image · about 5\.0 kB\]/)
     await writeFile(join(home, 'taken'), 'x')
     for (const [folder, why] of [
       ['taken', 'it is a file'],
@@ -214,14 +218,19 @@ describe('beside a running service', () => {
     const refused = await run(['send', user, 'too much'])
     expect(refused.status).toBe(1)
     expect(refused.stderr).toStartWith('error: all 10 answers to this user are used.')
-    const queued = await run(['send', user, 'later', '--when-closed', 'queue'])
+    await writeFile(join(home, 'picture.png'), 'x')
+    const picture = ['--image', join(home, 'picture.png')]
+    const queued = await run(['send', user, 'later', ...picture, '--when-closed', 'queue'])
     expect(queued).toMatchObject({ status: 0, stderr: '' })
     const id = /svc outbox cancel (\d+)/.exec(queued.stdout)![1]!
-    expect((await run(['outbox'])).stdout).toMatch(new RegExp(`\\n${id} .* later\\n$`))
+    expect((await run(['outbox'])).stdout).toMatch(new RegExp(`\\n${id} .* later \\| picture.png\\n$`))
     expect(await json('outbox', '--session', 'default')).toMatchObject([{ outbox_id: id }])
+    // Counted as they are listed.
+    expect(await json('status')).toMatchObject({ outbox: { sends: 1, messages: 2, users: 1 } })
+    expect((await run(['status'])).stdout).toContain('1 send ')
     expect(await run(['outbox', 'cancel', id])).toMatchObject({
       status: 0,
-      stdout: `cancelled: ${id}, 1 message\n`,
+      stdout: `cancelled: ${id}, 2 messages\n`,
     })
     expect(await run(['outbox'])).toMatchObject({ status: 0, stdout: '', stderr: 'nothing waits\n' })
     expect((await run(['outbox', 'cancel', id])).status).toBe(1)
@@ -246,7 +255,14 @@ describe('beside a running service', () => {
   test('typing is shown, and nothing is sent', async () => {
     await said('are you there?')
     const [{ remaining }] = await json('users')
-    expect(await run(['typing', user, '--seconds', '1'])).toEqual({ status: 0, stdout: '', stderr: '' })
+    const shown = await run(['typing', user, '--seconds', '1'])
+    expect(shown).toMatchObject({ status: 0, stderr: '' })
+    expect(shown.stdout).toMatch(/^[^\n]+ default → \S+@im\.wechat[^\n]+\n$/)
+    expect(await json('typing', user, '--seconds', '1')).toMatchObject({
+      success: true,
+      parts: [],
+      remaining,
+    })
     expect(await json('send', user, '--typing')).toMatchObject({ status: 'accepted', parts: [], remaining })
     expect((await run(['send', user, '--typing'])).stdout).toContain(`${remaining} answers left`)
     expect((await run(['typing', user, '--seconds', '0'])).status).toBe(2)

@@ -98,7 +98,7 @@ test('messages that wait for their users', async () => {
     expect(sent.status).toBe('queued')
   }
   expect((await ward.look()).of('store/outbox')).toMatchObject([
-    { severity: 'note', what: expect.stringMatching(/^1 message .* 1 user\b/) },
+    { severity: 'note', what: expect.stringMatching(/^1 send .* 1 user\b/) },
   ])
 })
 

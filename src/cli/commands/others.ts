@@ -136,6 +136,7 @@ const specs: readonly CommandSpec[] = [
         .argument('<user>', 'Id or name of a user who has written.')
         .option('--seconds <seconds>', 'How long.', '5')
         .option('-s, --session <session>', 'From this session; without it the one written to last.'),
+    json: 'Print the result as one JSON value.',
     examples: [['svc typing Mum --seconds 20', 'While another program makes an answer']],
     run: async command => (await import('../run-reads.ts')).showTyping(command),
   },
