@@ -121,13 +121,14 @@ Svc.prototype.send = async function (...args) {
 /** A start of the bot; all that it started dies with it. */
 function start({ folder, command, env }: Bot) {
   const child = Bun.spawn(command, {
-    ...{ cwd: folder, detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+    ...{ cwd: folder, detached: true, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
     env: { PATH: process.env.PATH ?? '', HOME: home, ...env },
   })
   let said = ''
-  void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) said += chunk
-  })()
+  for (const stream of [child.stdout, child.stderr])
+    void (async () => {
+      for await (const chunk of stream.pipeThrough(new TextDecoderStream())) said += chunk
+    })()
   const kill = async () => {
     // Its whole group, of which it is the first.
     if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGKILL')
@@ -191,5 +192,32 @@ describe.each(bots)('the bot in %s (skipped without %s)', (name, program, make) 
       )
     },
     300_000,
+  )
+})
+
+describe('with the pace used up', () => {
+  beforeAll(async () => {
+    await service.kill('SIGTERM')
+    const dir = join(home, '.svc-sandbox')
+    service = await startService({ dir, cwd: home, env: { HOME: home }, args: ['--pace', '20/s,10/5m'] })
+    await service.phone('switches', { burst: 'off' })
+    await say('hi')
+    const { body } = await service.call('recv', { timeout: 20 })
+    for (let nth = 0; nth < 10; nth++) await service.call('send', { to: body.at(-1).from_user, text: 'x' })
+  }, withinMs)
+  test.each(bots)(
+    'the bot in %s says that its answer waits',
+    async (name, program, make) => {
+      if (program !== 'bun' && !Bun.which(program)) return
+      const folder = join(home, `paced ${name}`)
+      await mkdir(folder)
+      const bot = await make(folder)
+      using _proxy = bot.proxy
+      await using running = start({ ...bot, env: { ...bot.env, SVC_PACE: '20/s,10/5m' } })
+      await until('it has begun', withinMs, bot.begun, running.said)
+      await say(`paced ${name}`)
+      await until('it says so', withinMs, () => /\bpace\b/.test(running.said()), running.said)
+    },
+    60_000,
   )
 })
