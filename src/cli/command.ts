@@ -2,6 +2,7 @@
 
 import { type Command, Option } from 'commander'
 import { type CommandName, type Config, type Flags, optionTable, readConfig, type Usual } from '../config.ts'
+import { badArgument } from '../model/error.ts'
 
 /** A command line under way. */
 export interface CommandLine {
@@ -20,6 +21,27 @@ export interface CommandLine {
 /** A module of `commands/`: declares commands; their work is loaded when they run. */
 export interface CommandModule {
   add(line: CommandLine): void
+}
+
+/** A command that is no tool, as data. What it does is loaded when it runs. */
+export interface CommandSpec {
+  /** As they are typed. */
+  words: string
+  summary: string
+  /** The summary, where there is none. */
+  about?: string
+  /** Whose options of the table in config it takes, and its own words for some. */
+  config?: CommandName
+  own?: OwnWords
+  /** Its further arguments and options. */
+  takes?(command: Command): Command
+  /** What `--json` prints, where it has it. */
+  json?: string
+  examples: readonly (readonly [line: string, does: string])[]
+  /** Below the examples, such as a meaning of the exit status of its own. */
+  after?: string
+  /** @returns the exit status where it is 0 or 1 */
+  run(command: Command, line: CommandLine): Promise<unknown>
 }
 
 /** Defaults of a command that does one thing: its output is not to drown in log lines. */
@@ -97,3 +119,8 @@ export function addEpilogue(
  */
 export const configFrom = (command: Command, preset: Flags = {}, usual: Usual = {}): Config =>
   readConfig({ ...command.opts<Flags>(), ...preset }, undefined, usual)
+
+/** A command that only holds others. */
+export const chosen = (command: string, words: string) => async () => {
+  throw badArgument(command, `expected ${words}`)
+}

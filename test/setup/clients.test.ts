@@ -15,7 +15,7 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { clientNames } from '../../src/cli/commands/others.ts'
+import { clientNames } from '../../src/cli/commands/surroundings.ts'
 import type { UserFolders } from '../../src/config.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
