@@ -2,7 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
-import type { SessionRecord } from '../storage/sqlite/state/sessions.ts'
+import type { SessionRecord } from '../storage/state.ts'
 
 /** What a process has room for: logins under way, and sessions with one. */
 export interface Room {

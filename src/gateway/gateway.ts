@@ -135,6 +135,6 @@ async function closed(
   ])
   patience.abort()
   directory.store.close()
-  await directory.pollLock.close()
+  await directory.leases.close()
   await directory.dataLock.close()
 }

@@ -22,7 +22,6 @@ import { Bus, named, type Runtime } from '../platform/runtime.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
 import { Commits } from '../receive/commits.ts'
 import { Dispatcher } from '../receive/dispatcher.ts'
-import { Heartbeat } from '../receive/heartbeat.ts'
 import { Inbox } from '../receive/inbox.ts'
 import { Judge } from '../receive/judge.ts'
 import { OneShot } from '../receive/one-shot.ts'
@@ -30,6 +29,7 @@ import { Poller } from '../receive/poller.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
+import { openLeases } from '../storage/sqlite/leases.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
 import { inMemory, Store } from '../storage/sqlite/store.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
@@ -70,8 +70,13 @@ export async function openDirectory({ config, store: at }: GatewayOptions, { clo
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
   const dataLock = await openLock(join(basePath, dataFiles.dataLock))
-  const pollLock = await openLock(join(basePath, dataFiles.pollLock))
   const state = openState({ dir: basePath, lock: dataLock, log: log.child('state') })
+  const { sessions } = state
+  const leases = await openLeases(join(basePath, dataFiles.pollLock), {
+    sessions,
+    clock,
+    log: log.child('poller'),
+  })
   const shared = at !== false
   const store = await Store.open({
     path: at === false ? inMemory : (at ?? join(basePath, dataFiles.store)),
@@ -82,7 +87,7 @@ export async function openDirectory({ config, store: at }: GatewayOptions, { clo
   })
   state.contexts.archive = archiveIn(store)
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  return { folders, dataLock, pollLock, state, store, shared, space }
+  return { folders, dataLock, leases, state, store, shared, space }
 }
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>
@@ -118,8 +123,8 @@ export function connect(
 
 /** Upstream → store → readers. */
 export function openReceive(
-  { config, oneShot: isOneShot }: GatewayOptions,
-  { pollLock: lock, shared, state, store }: Directory,
+  { oneShot: isOneShot }: GatewayOptions,
+  { leases, shared, state, store }: Directory,
   upstream: Upstream,
   runtime: Runtime,
 ) {
@@ -129,8 +134,7 @@ export function openReceive(
     { upstream, sessions, store, commit: batch => commits.commit(batch), slots: slots.polls },
     named(runtime, 'poller'),
   )
-  const heartbeat = new Heartbeat(join(config.basePath, dataFiles.pollLock), runtime.clock)
-  const polling = { lock, poller, heartbeat, shared }
+  const polling = { leases, poller, shared }
   const dispatcher = new Dispatcher(polling, named(runtime, 'dispatcher'))
   const inbox = new Inbox({ store, sessions }, named(runtime, 'inbox'))
   const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined

@@ -5,7 +5,7 @@ import { AwakeTime, type Clock } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { type ProcessState, processState } from '../platform/other-process.ts'
-import { beatEveryMs, stalledMs } from '../receive/heartbeat.ts'
+import { beatEveryMs, stalledMs } from '../storage/sqlite/heartbeat.ts'
 
 export interface Polling {
   /** Whether somebody holds the poll lock; undefined when that cannot be told. */

@@ -1,21 +1,18 @@
 /**
- * Who polls: the one process of a data directory that holds the poll lock. Any other follows the store, and takes
- * over when the lock frees. Readers are the same in both: they read the log.
+ * Whether this process polls: one that has a lease does. Any other follows the store, and takes over when a lease comes
+ * free. Readers are the same in both: they read the log.
  */
 import { SvcError } from '../model/error.ts'
-import type { FileLock } from '../platform/lock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
-import type { Heartbeat } from './heartbeat.ts'
+import type { Lease, Leases } from '../storage/leases.ts'
 import type { Poller } from './poller.ts'
 
-/** A watcher tries the lock this often. */
+/** A watcher asks for a lease this often. */
 const tryEveryMs = 1000
 
 export interface DispatcherPorts {
-  lock: FileLock
+  leases: Leases
   poller: Poller
-  heartbeat: Heartbeat
   /** What another process polls can be read here, so there is something to follow. */
   shared: boolean
 }
@@ -37,7 +34,7 @@ export class Dispatcher {
     return this.#role
   }
 
-  /** Whether another process holds the poll lock and shows no life: stopped, hung, or on a disk that is. */
+  /** Whether another process keeps the right to poll and shows no life: stopped, hung, or on a disk that is. */
   get stalled(): boolean {
     return this.#stalled
   }
@@ -48,12 +45,12 @@ export class Dispatcher {
    * @throws SvcError `poll_lock_held` when another process polls and there is no store to follow it through
    */
   async start(): Promise<void> {
-    const polling = await this.#ports.lock.tryLock()
-    if (polling) this.#become('poller')
+    const lease = await this.#ports.leases.join()
+    if (lease) this.#become('poller')
     else if (!this.#ports.shared) {
       throw new SvcError('poll_lock_held', 'another process polls for this data directory')
     } else this.#runtime.log.info('another process polls; following the store')
-    this.#running = this.#run(polling)
+    this.#running = this.#run(lease)
   }
 
   /** Ends polling; batches in hand are committed first. */
@@ -67,20 +64,15 @@ export class Dispatcher {
     this.#runtime.bus.tell('roleChanged', role)
   }
 
-  /** Polls until stopped, or until the lock is lost. */
-  async #poll(signal: AbortSignal): Promise<void> {
-    using ended = linked(signal, this.#ports.lock.lost)
+  /** Polls until stopped, or until the lease is lost. */
+  async #poll(lease: Lease, signal: AbortSignal): Promise<void> {
     this.#stalled = false
-    const beating = this.#ports.heartbeat.beat(ended.signal)
-    await this.#ports.poller.run(ended.signal, { mayPoll: () => this.#ports.lock.sure })
-    await beating
-    await this.#ports.lock
-      .unlock()
-      .catch(error => this.#runtime.log.error('poll lock cannot be given back', { error }))
+    await this.#ports.poller.run(lease, signal)
+    await lease.release()
   }
 
   async #watch(): Promise<void> {
-    const stalled = await this.#ports.heartbeat.stalled()
+    const stalled = await this.#ports.leases.stalled()
     if (stalled === this.#stalled) return
     this.#stalled = stalled
     if (!stalled) this.#runtime.log.info('the polling process works again')
@@ -90,27 +82,27 @@ export class Dispatcher {
       )
   }
 
-  async #run(polling: boolean): Promise<void> {
+  async #run(first: Lease | undefined): Promise<void> {
     const { signal } = this.#stop
-    /** Why the lock cannot be tried, as it was logged. */
+    /** Why no lease can be had, as it was logged. */
     let told: string | undefined
-    for (let locked = polling; !signal.aborted; ) {
-      if (locked) {
+    for (let lease = first; !signal.aborted; ) {
+      if (lease) {
         this.#become('poller')
-        await this.#poll(signal)
+        await this.#poll(lease, signal)
         this.#become('watcher')
         if (!signal.aborted) this.#runtime.log.warn('poll lock lost; following the store')
       }
       await this.#runtime.clock.sleep(tryEveryMs, signal)
       if (signal.aborted) return
       try {
-        locked = await this.#ports.lock.tryLock()
+        lease = await this.#ports.leases.join()
         if (told !== undefined) this.#runtime.log.info('poll lock can be tried again')
         told = undefined
-        if (locked) this.#runtime.log.info('the poller is gone; polling from here')
+        if (lease) this.#runtime.log.info('the poller is gone; polling from here')
         else await this.#watch()
       } catch (error) {
-        locked = false
+        lease = undefined
         if (told === String(error)) continue
         told = String(error)
         this.#runtime.log.error('poll lock cannot be tried', { error })

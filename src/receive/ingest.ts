@@ -8,9 +8,10 @@ import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.t
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { SessionRecord, Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Sessions } from '../storage/sqlite/state/sessions.ts'
 import type { BatchCommit } from '../storage/sqlite/state/state.ts'
 import type { ReceivedMessage, Store } from '../storage/sqlite/store.ts'
+import type { SessionRecord } from '../storage/state.ts'
 import type { Wait } from './watchdog.ts'
 import { writtenAt } from './written-at.ts'
 

@@ -1,25 +1,20 @@
 /**
  * recv where no dispatcher runs (the library, one-shot commands): the call polls by itself while it waits and gives
- * the poll lock back with its answer. Where another process polls, it shows what that one stored lately.
+ * its lease back with its answer. Where another process polls, it shows what that one stored lately.
  */
 import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
 import { AwakeTime } from '../platform/clock.ts'
-import type { FileLock } from '../platform/lock.ts'
-import type { Log } from '../platform/log.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { type Linked, linked } from '../platform/signals.ts'
-import { unavailable } from '../platform/system-error.ts'
-import type { Heartbeat } from './heartbeat.ts'
+import type { Lease, Leases } from '../storage/leases.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
 
 export interface OneShotPorts {
   inbox: Inbox
-  lock: FileLock
+  leases: Pick<Leases, 'join'>
   poller: Poller
-  /** Tells the others that we live while we poll. */
-  heartbeat: Heartbeat
   /** What another process polls can be read here. */
   shared: boolean
 }
@@ -40,7 +35,7 @@ export class OneShot {
   readonly #ports: OneShotPorts
   readonly #runtime: Runtime
   #cycle: Cycle | undefined
-  /** One call takes the lock for all: another beside it must not think that another process has it. */
+  /** One call asks for the lease for all: another beside it must not think that another process has it. */
   #taking: Promise<void> | undefined
   #ending: Promise<void> | undefined
   /** A dispatcher polls, or is about to. */
@@ -55,7 +50,7 @@ export class OneShot {
   }
 
   /**
-   * As `Inbox.recv`, where no dispatcher runs. With the poll lock: polls every session and
+   * As `Inbox.recv`, where no dispatcher runs. With a lease: polls every session and
    * returns what there is. Without: the received messages of the last minute, whoever has read them, moving nothing,
    * those shown to this consumer before marked `redelivered`; nothing where there is no store to read them from.
    */
@@ -75,7 +70,7 @@ export class OneShot {
         } finally {
           await this.#leave(cycle)
         }
-        // The polling ended before the wait: the lock was lost, or a dispatcher takes over.
+        // The polling ended before the wait: the lease was lost, or a dispatcher takes over.
         continue
       }
       if (this.#halted) continue
@@ -185,14 +180,10 @@ export class OneShot {
     // One that is over, and not yet left by all.
     await this.#cycle?.end()
     this.#cycle = undefined
-    const { log } = this.#runtime
-    const { lock, poller, heartbeat } = this.#ports
+    const { leases, poller } = this.#ports
     if (this.#halted) return
-    const taken = await lock.tryLock().catch(error => {
-      throw unavailable(error, 'the poll lock cannot be tried')
-    })
-    if (!taken) return
-    this.#cycle = new Cycle(lock, poller, heartbeat, log)
+    const lease = await leases.join()
+    if (lease) this.#cycle = new Cycle(lease, poller)
   }
 
   async #leave(cycle: Cycle): Promise<void> {
@@ -206,49 +197,39 @@ export class OneShot {
   }
 }
 
-/** One hold of the poll lock, for the calls that wait at the time. */
+/** One lease, for the calls that wait at the time. */
 class Cycle {
   users = 0
-  readonly #lock: FileLock
+  readonly #lease: Lease
   readonly #poller: Poller
-  readonly #heartbeat: Heartbeat
-  readonly #log: Log
   readonly #stop = new AbortController()
   readonly #linked: Linked
   #polling: Promise<void> | undefined
   #ended: Promise<void> | undefined
 
-  constructor(lock: FileLock, poller: Poller, heartbeat: Heartbeat, log: Log) {
-    this.#lock = lock
+  constructor(lease: Lease, poller: Poller) {
+    this.#lease = lease
     this.#poller = poller
-    this.#heartbeat = heartbeat
-    this.#log = log
-    this.#linked = linked(this.#stop.signal, lock.lost)
+    this.#linked = linked(this.#stop.signal, lease.lost)
   }
 
-  /** Aborts when polling ends: nobody waits for it any more, a dispatcher takes over, or the lock was lost. */
+  /** Aborts when polling ends: nobody waits for it any more, a dispatcher takes over, or the lease was lost. */
   get over(): AbortSignal {
     return this.#linked.signal
   }
 
   start(): void {
-    if (!this.over.aborted) this.#polling ??= this.#poll()
+    if (!this.over.aborted) this.#polling ??= this.#poller.run(this.#lease, this.over, { oneCycle: true })
   }
 
-  /** Resolves when what came is committed and the lock is free. */
+  /** Resolves when what came is committed and the lease is given back. */
   end(): Promise<void> {
     this.#stop.abort()
     this.#ended ??= (async () => {
       await this.#polling
       this.#linked[Symbol.dispose]()
-      await this.#lock.unlock().catch(error => this.#log.error('poll lock cannot be given back', { error }))
+      await this.#lease.release()
     })()
     return this.#ended
-  }
-
-  async #poll(): Promise<void> {
-    const beating = this.#heartbeat.beat(this.over)
-    await this.#poller.run(this.over, { oneCycle: true, mayPoll: () => this.#lock.sure })
-    await beating
   }
 }

@@ -10,7 +10,9 @@
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { SessionRecord } from '../storage/sqlite/state/sessions.ts'
+import { linked } from '../platform/signals.ts'
+import type { Lease } from '../storage/leases.ts'
+import type { SessionRecord } from '../storage/state.ts'
 import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -65,21 +67,23 @@ export class Poller {
   }
 
   /**
-   * Polls until `signal` aborts; then waits for the batches in hand to be committed.
+   * Polls the sessions of a lease until `stop` aborts or the lease is lost; then waits for the batches in hand to be
+   * committed. Does not give the lease back.
    *
    * @param options.oneCycle on behalf of one call: sessions are neither greeted nor bidden farewell, and one that has
    *   brought messages is asked again only a second later, so that no poll is begun to be cut off
-   * @param options.mayPoll asked before each poll: whether the right to poll is surely ours at this moment
    */
   async run(
-    signal: AbortSignal,
-    options: { oneCycle?: boolean; mayPoll?: () => boolean } = {},
+    lease: Omit<Lease, 'release'>,
+    stop: AbortSignal,
+    { oneCycle = false }: { oneCycle?: boolean } = {},
   ): Promise<void> {
+    using ended = linked(stop, lease.lost)
+    const { signal } = ended
     const { clock, log } = this.#runtime
-    const { sessions } = this.#ports
-    const { oneCycle = false, mayPoll = () => true } = options
     const run: PollRun = {
-      ...{ oneCycle, mayPoll, stopping: signal, cuts: this.#cuts },
+      ...{ oneCycle, stopping: signal, cuts: this.#cuts },
+      mayPoll: session => lease.mayPoll(session),
       outlive: work => this.#keep(work),
     }
     this.#begun = false
@@ -93,14 +97,14 @@ export class Poller {
       this.#nudge = new AbortController()
       for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
       try {
-        const records = await sessions.list()
+        const records = await lease.owned()
         // Of thousands the list stays the same array until one of them changes; a loop may have ended by itself.
         if (records !== adjustedTo || this.#sessionPollers.size !== started) this.#adjust(records, run)
         adjustedTo = records
         started = this.#sessionPollers.size
         this.#begun = true
       } catch (error) {
-        log.error('session files cannot be read', { error })
+        log.error('sessions to poll cannot be read', { error })
       }
       if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
     }

@@ -28,8 +28,8 @@ export interface PollRun {
   readonly oneCycle: boolean
   /** By address, after how many ms a gateway in front of WeChat ends a poll. */
   readonly cuts: Map<string, number>
-  /** Whether the right to poll is surely ours at this moment. */
-  mayPoll(): boolean
+  /** As of a lease. */
+  mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
   /** The run ends only after this work. */
@@ -138,7 +138,7 @@ export class SessionPoller implements PolledLogin {
     this.#greeting = new Greeting({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
-      while (!mayPoll() && !signal.aborted) await this.#pause(tryAgainMs)
+      while (!mayPoll(this.name) && !signal.aborted) await this.#pause(tryAgainMs)
       if (signal.aborted) break
       const polled = await this.#poll(loop, this.#greeting)
       if (polled && !(await this.#take(loop, polled))) break
@@ -151,7 +151,7 @@ export class SessionPoller implements PolledLogin {
     const { signal } = this.stop
     try {
       using _slot = await this.#ports.slots.take(signal)
-      if (!this.#run.mayPoll()) return undefined
+      if (!this.#run.mayPoll(this.name)) return undefined
       // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
       if (this.#health.standing === 'expired') await greeting.say()
       else if (!greeting.heard) this.#greet()
@@ -357,7 +357,14 @@ export class SessionPoller implements PolledLogin {
   async #farewell(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
     const { aborted, reason } = this.stop.signal
-    if (oneCycle || !aborted || reason === goesOn || this.#health.standing === 'expired' || !mayPoll()) return
+    if (
+      oneCycle ||
+      !aborted ||
+      reason === goesOn ||
+      this.#health.standing === 'expired' ||
+      !mayPoll(this.name)
+    )
+      return
     await this.#greeting?.farewell()
   }
 }

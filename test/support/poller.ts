@@ -77,7 +77,12 @@ export async function withPoller(
     },
     runtime,
   )
-  const running = poller.run(stop.signal, options.mayPoll && { mayPoll: options.mayPoll })
+  const lease = {
+    lost: stop.signal,
+    owned: () => state.sessions.list(),
+    mayPoll: options.mayPoll ?? (() => true),
+  }
+  const running = poller.run(lease, stop.signal)
   const stats = sandbox.world.core.stats
   return {
     ...{ poller, sandbox, clock, lines },

@@ -19,17 +19,11 @@ import {
 } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
+import type { SessionRecord } from '../../state.ts'
 import { type Found, folderNames, JsonFiles, smallFile, told } from './json-file.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
 import { marked, parseToken, serialized, type TokenFile, unmarked } from './token-file.ts'
-
-export interface SessionRecord {
-  name: string
-  /** Absent when the credentials are damaged. */
-  bot?: BotInfo
-  damaged?: true
-}
 
 /** Of so many the files are looked at with every look; of more now and then. */
 const fewFolders = 64

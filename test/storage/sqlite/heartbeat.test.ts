@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Heartbeat } from '../../src/receive/heartbeat.ts'
-import { testClock } from '../support/clock.ts'
+import { Heartbeat } from '../../../src/storage/sqlite/heartbeat.ts'
+import { testClock } from '../../support/clock.ts'
 
 let dir: string
 let path: string

@@ -3,7 +3,7 @@
  * nobody may poll beside it, so the lock alone does not tell: while polling goes on, the lock's file is touched.
  */
 import { stat, utimes } from 'node:fs/promises'
-import { AwakeTime, type Clock } from '../platform/clock.ts'
+import { AwakeTime, type Clock } from '../../platform/clock.ts'
 
 /** A poller beats this often. */
 export const beatEveryMs = 4000

@@ -1,0 +1,183 @@
+/** What every engine's leases must do (`src/storage/leases.ts`), on those there are. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openLock } from '../../src/platform/lock.ts'
+import { createLog } from '../../src/platform/log.ts'
+import type { Lease, Leases } from '../../src/storage/leases.ts'
+import { openLeases } from '../../src/storage/sqlite/leases.ts'
+import { openState } from '../../src/storage/sqlite/state/state.ts'
+import type { SessionRecord } from '../../src/storage/state.ts'
+import { testClock } from '../support/clock.ts'
+import { until } from '../support/until.ts'
+
+/** Several that share what is stored. */
+interface Shared extends AsyncDisposable {
+  /** One more of them, as of a process of its own. */
+  another(): Promise<Leases>
+  login(name: string): Promise<void>
+  /** A process of its own that has joined; absent where an engine is of one process alone. */
+  killable?(): Promise<{ kill(): Promise<void> }>
+  clock: ReturnType<typeof testClock>
+}
+
+const bot = { bot_id: 'b@im.bot', token: 'b:1', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
+
+/** As simple as the interface allows: one process, nothing written. */
+async function inMemory(): Promise<Shared> {
+  const clock = testClock()
+  const silentMs = 15_000
+  let records: readonly SessionRecord[] = []
+  let holder: { lost: AbortController; seenAt: number } | undefined
+  const another = async (): Promise<Leases> => {
+    let mine: typeof holder
+    const give = async (one: typeof holder) => {
+      if (one && holder === one) holder = undefined
+    }
+    return {
+      async join() {
+        if (holder) return undefined
+        const own = { lost: new AbortController(), seenAt: clock.monotonic() }
+        holder = own
+        mine = own
+        const lease: Lease = {
+          lost: own.lost.signal,
+          owned: async () => records,
+          mayPoll: () => holder === own,
+          release: () => give(own),
+        }
+        return lease
+      },
+      stalled: async () => holder !== undefined && clock.monotonic() - holder.seenAt > silentMs,
+      close: () => give(mine),
+    }
+  }
+  return {
+    ...{ another, clock },
+    async login(name) {
+      records = [...records, { name, bot }]
+    },
+    async [Symbol.asyncDispose]() {},
+  }
+}
+
+const joiner = `
+  import { openLeases } from '${join(import.meta.dir, '../../src/storage/sqlite/leases.ts')}'
+  import { systemClock } from '${join(import.meta.dir, '../../src/platform/clock.ts')}'
+  const [path] = process.argv.slice(-1)
+  const leases = await openLeases(path, { sessions: { list: async () => [] }, clock: systemClock, log: console })
+  console.log((await leases.join()) ? 'joined' : 'refused')
+  setInterval(() => {}, 1000)
+`
+
+async function onOneMachine(): Promise<Shared> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-leases-'))
+  const clock = testClock()
+  const log = createLog('ERROR', () => {})
+  const lock = await openLock(join(dir, '.data.lock'))
+  const path = join(dir, '.poll.lock')
+  const { sessions } = openState({ dir, lock, log })
+  const opened: Leases[] = []
+  return {
+    clock,
+    async another() {
+      const leases = await openLeases(path, { sessions, clock, log })
+      opened.push(leases)
+      return leases
+    },
+    login: name => sessions.save(name, bot),
+    async killable() {
+      const child = Bun.spawn([process.execPath, '-e', joiner, path], { stdout: 'pipe', stderr: 'inherit' })
+      const said = await child.stdout.getReader().read()
+      expect(new TextDecoder().decode(said.value).trim()).toBe('joined')
+      return {
+        async kill() {
+          child.kill('SIGKILL')
+          await child.exited
+        },
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const leases of opened) await leases.close()
+      await lock.close()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+for (const [name, open] of [
+  ['SQLite', onOneMachine],
+  ['in memory', inMemory],
+] as const)
+  describe(`leases, ${name}`, () => {
+    test('what one holds another does not get, until it is given back', async () => {
+      await using shared = await open()
+      const [one, other] = [await shared.another(), await shared.another()]
+      const lease = await one.join()
+      expect(lease!.mayPoll('s')).toBe(true)
+      expect(await other.join()).toBeUndefined()
+      await lease!.release()
+      expect(lease!.mayPoll('s')).toBe(false)
+      const next = await other.join()
+      expect(next!.mayPoll('s')).toBe(true)
+      await lease!.release()
+      expect(next!.mayPoll('s')).toBe(true)
+      expect(await one.join()).toBeUndefined()
+      await next!.release()
+    })
+
+    test('one that joins again has a lease of its own: the one before grants nothing', async () => {
+      await using shared = await open()
+      const leases = await shared.another()
+      const before = await leases.join()
+      await before!.release()
+      const again = await leases.join()
+      expect([before!.mayPoll('s'), again!.mayPoll('s')]).toEqual([false, true])
+      expect(again!.lost.aborted).toBe(false)
+    })
+
+    test('closing gives back what is held', async () => {
+      await using shared = await open()
+      const [one, other] = [await shared.another(), await shared.another()]
+      await one.join()
+      await one.close()
+      await one.close()
+      expect(await other.join()).toBeDefined()
+    })
+
+    test('owned are the sessions of now', async () => {
+      await using shared = await open()
+      const lease = await (await shared.another()).join()
+      expect(await lease!.owned()).toEqual([])
+      await shared.login('a')
+      await shared.login('b')
+      const owned = await lease!.owned()
+      expect(owned.map(({ name }) => name).sort()).toEqual(['a', 'b'])
+    })
+
+    test("a holder that gives a sign of life is not stalled, and a free right is nobody's to stall", async () => {
+      await using shared = await open()
+      const [one, other] = [await shared.another(), await shared.another()]
+      expect(await other.stalled()).toBe(false)
+      const lease = await one.join()
+      expect(await other.stalled()).toBe(false)
+      await lease!.release()
+    })
+  })
+
+test('SQLite: a killed holder leaves its right to the next at once', async () => {
+  await using shared = await onOneMachine()
+  const leases = await shared.another()
+  for (let round = 0; round < 3; round++) {
+    const holder = await shared.killable!()
+    expect(await leases.join()).toBeUndefined()
+    await holder.kill()
+    let lease: Lease | undefined
+    await until('the right is free', 10_000, async () => {
+      lease = await leases.join()
+      return lease !== undefined
+    })
+    await lease!.release()
+  }
+})
