@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
 import { contentSha512, fromNpm, sha512 } from '../../scripts/scalar.ts'
-import { exampleReceived } from '../../src/tools/example-values.ts'
+import { exampleReceived, exampleUser } from '../../src/tools/example-values.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Rest, startRest } from '../support/rest.ts'
@@ -58,6 +58,22 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     expect(offered.map(text => text.trim()).sort()).toEqual(['Curl', 'Fetch', 'Requests'])
     await page.keyboard.press('Escape')
     await checked()
+  })
+
+  test('what it cannot know, as who wrote last behind a token, is plainly to be replaced', async () => {
+    const open = await browser.newPage()
+    watch(open, rest.url, complaints)
+    for (const [place, shown] of [
+      ['messages/POST/tools/default/send', 'USER_ID'],
+      ['messages/POST/tools/default/download', 'MESSAGE_ID'],
+      ['sessions/POST/tools/default/logout', 'SESSION_NAME'],
+      ['sessions/POST/tools/default/set_default', 'SESSION_NAME'],
+    ] as const) {
+      await open.goto(`${rest.url}/docs#tag/${place}`)
+      await open.getByText(`"${shown}"`).first().waitFor()
+      expect(await open.getByText(exampleUser).count()).toBe(0)
+    }
+    await open.close()
   })
 
   test('a call can be tried with the token, and the QR code of a login is a picture', async () => {

@@ -48,27 +48,33 @@ async function follow(response) {
   if (Boolean(qr_text) !== code.matches(':popover-open')) code.togglePopover()
 }
 
-/** The document, with who wrote last and the newest file in its examples, so that they can be tried as they stand. */
+/**
+ * The document, with who wrote last and the newest file in its examples, so that they can be tried as they stand. What is
+ * not known, since nobody wrote yet or a token is needed, is plainly to be replaced; so is the session that a call ends.
+ */
 async function filled(response) {
   const text = await response.text()
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
-  const [user, file] = [exampleOf('send')?.to, exampleOf('download')?.message_id]
   // Where a token is needed nobody has given one yet.
-  if (!user || security.every(way => 'bearer' in way)) return new Response(text)
-  const answer = await fetch('/tools/default/history', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ direction: 'received', limit: 100 }),
-  })
-  const { messages = [] } = await answer.json()
+  const isKnown = exampleOf('send') && !security.every(way => 'bearer' in way)
+  const answer =
+    isKnown &&
+    (await fetch('/tools/default/history', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ direction: 'received', limit: 100 }),
+    }))
+  const { messages = [] } = answer ? await answer.json() : {}
   const media = messages.find(message => JSON.stringify(message).includes('"has_media":true'))
-  return new Response(
-    text
-      .replaceAll(`"${user}"`, JSON.stringify(messages[0]?.from_user ?? user))
-      .replaceAll(`"${file}"`, JSON.stringify(media?.message_id ?? file)),
-  )
+  const shown = [
+    [exampleOf('send')?.to, messages[0]?.from_user ?? 'USER_ID'],
+    [exampleOf('download')?.message_id, media?.message_id ?? 'MESSAGE_ID'],
+    [exampleOf('logout')?.session_name, 'SESSION_NAME'],
+  ]
+  const put = (text, [old, now]) => text.replaceAll(JSON.stringify(old), JSON.stringify(now))
+  return new Response(shown.filter(([old]) => old).reduce(put, text))
 }
 
 // What Scalar 1.72.1 leaves out, by selector; `null` takes an attribute away.
