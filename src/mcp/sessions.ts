@@ -187,7 +187,8 @@ export class Sessions {
   #forgetCancelled({ transport }: Session, parsedBody: unknown): void {
     for (const { method, params } of messagesOf(parsedBody)) {
       const id = method === 'notifications/cancelled' ? params?.requestId : undefined
-      if (id !== undefined) endUnanswered(transport, id as RequestId)
+      // Anything else is no request's, and may be nested too deep to be written down.
+      if (typeof id === 'string' || typeof id === 'number') endUnanswered(transport, id)
     }
   }
 

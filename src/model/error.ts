@@ -74,7 +74,7 @@ const kinds = {
   invalid_arguments: { status: 422, title: 'Invalid arguments', next: { action: 'see', what: 'arguments' } },
   no_media: { status: 422, title: 'Message has no media', next: { action: 'see', what: 'media' } },
   // WeChat.
-  rate_limited: { status: 429, title: 'Too many sends', next: { action: 'wait' } },
+  rate_limited: { status: 429, title: 'Too many requests', next: { action: 'wait' } },
   quota_exhausted: {
     // Generic clients repeat a 429 by themselves; this one ends when the user writes.
     status: 409,

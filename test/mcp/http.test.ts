@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { createMcpHttp, type McpHttpOptions } from '../../src/mcp/http.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
@@ -281,6 +281,25 @@ describe('sessions', () => {
     const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 5 } }
     expect((await post(door.url, cancel, headers)).status).toBe(202)
     expect(await waiting.text()).toContain('"error"')
+  })
+
+  test('an id that is none is written down nowhere: nested deep enough that would take seconds', async () => {
+    await using door = await startDoor()
+    const opened = await post(door.url, initialize)
+    await opened.text()
+    const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const cancel = {
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: { a: { b: 0 } } },
+    }
+    const body = JSON.stringify(cancel)
+    using written = spyOn(JSON, 'stringify')
+    expect((await post(door.url, body, headers)).status).toBe(202)
+    // What follows from it is done by the next turn.
+    for (let turns = 0; turns < 5; turns++) await new Promise(resolve => setImmediate(resolve))
+    const ids = written.mock.calls.map(([value]) => (value as { id?: unknown } | undefined)?.id)
+    expect(ids.filter(id => typeof id === 'object' && id !== null)).toEqual([])
   })
 })
 
