@@ -1,44 +1,23 @@
 /** Sends that a person has to say yes to first. */
 import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { readdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OutboxEntry, SendResult } from '../../src/model/message.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { withTalk } from '../support/talk.ts'
+import { keptFiles, pass, seen, write } from '../support/waiting.ts'
 
 const hourMs = 60 * 60_000
 const approval = true as const
 const file = { kind: 'file' as const, data: Buffer.from('the file').toString('base64'), file_name: 'a.txt' }
 
-const seen = async (t: TestGateway) =>
-  (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
 const states = async (t: TestGateway) => {
   const page = await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })
   return page.messages.reverse().map(({ text, status, reason_code }) => [text, status, reason_code])
 }
-const keptFiles = async (t: TestGateway) => {
-  const folder = join(t.mediaRoot, 'outbox')
-  return existsSync(folder) ? readdir(folder) : []
-}
-
-/** Time passes for both sides. */
-async function pass(t: TestGateway, ms: number): Promise<void> {
-  t.clock.advance(ms)
-  await t.sandbox.advance(ms)
-}
-
-/** The user writes, and the gateway knows it. */
-async function write(t: TestGateway): Promise<void> {
-  const before = (await t.right())?.received_at ?? 0
-  await pass(t, 10)
-  await t.sandbox.say('hi')
-  await t.until('the user has written', async () => ((await t.right())?.received_at ?? 0) > before)
-}
-
 /** A second process on the same directory. */
 const beside = (t: TestGateway) =>
   withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock })

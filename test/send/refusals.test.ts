@@ -1,0 +1,196 @@
+/** What waits because WeChat refused it or gave no clear answer. */
+import { describe, expect, test } from 'bun:test'
+import { failure } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import {
+  dayMs,
+  keptFiles,
+  nothingWaits,
+  pass,
+  seen,
+  sent,
+  states,
+  withClosed,
+  write,
+} from '../support/waiting.ts'
+
+const queue = { when_closed: 'queue' } as const
+const context = (t: TestGateway) => t.right()
+
+describe('a refusal of upstream', () => {
+  test('a user who has never written: the message waits for the first one', async () => {
+    await using t = await withGateway()
+    const result = await t.send({ text: 'hello?', ...queue })
+    expect(result).toMatchObject({ status: 'queued', waits_for: 'user', parts: [{ status: 'queued' }] })
+    expect(t.requests('sendmessage')).toBe(1)
+    expect(await states(t)).toEqual([['hello?', 'queued']])
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['hello?'])
+    expect(await states(t)).toEqual([['hello?', 'accepted']])
+  })
+
+  test('in the middle of a send, explained by the quota: what went is told, the rest waits', async () => {
+    await using t = await withGateway({ switches: { quota: 9 } })
+    await write(t)
+    for (let i = 0; i < 8; i++) await t.send({ text: `${i}` })
+    const media = [{ kind: 'file' as const, data: Buffer.from('bytes').toString('base64') }]
+    const result = await t.send({ text: 'goes', media, ...queue })
+    expect(result).toMatchObject({ success: false, status: 'queued', outbox_id: expect.any(String) })
+    expect(result.parts.map(({ status }) => status)).toEqual(['accepted', 'queued'])
+    expect(result.message_id).toBe(result.parts[0]!.message_id!)
+    expect((await sent(t)).slice(8).map(({ status }) => status)).toEqual(['accepted', 'queued'])
+    await write(t)
+    await nothingWaits(t)
+    expect((await sent(t)).slice(8).map(({ status }) => status)).toEqual(['accepted', 'accepted'])
+    expect((await seen(t)).slice(8)).toEqual(['goes', 'file'])
+  })
+
+  test('one that our counters do not explain: it waits until the user writes, or for half an hour, and sends are told', async () => {
+    await using t = await withGateway({ switches: { quota: 1 } })
+    await write(t)
+    await t.send({ text: 'a' })
+    const held = await t.send({ text: 'b', ...queue })
+    expect(held).toMatchObject({ status: 'queued', success: false, waits_for: 'refusal' })
+    expect(held.not_before).toBeWithin(t.clock.now() + 29 * 60_000, t.clock.now() + 30 * 60_000 + 1)
+    expect(await states(t)).toEqual([
+      ['a', 'accepted'],
+      ['b', 'queued'],
+    ])
+    expect(await failure(t.send({ text: 'no' }))).toMatchObject({ code: 'rate_limited', retryAfter: 1800 })
+    await pass(t, 29 * 60_000)
+    expect(t.requests('sendmessage')).toBe(2)
+    await t.sandbox.switches({ quota: 10 })
+    await pass(t, 61_000)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['a', 'b'])
+  })
+
+  test('one that comes a day early for us, and again: half an hour, an hour, two; the user writes, and it goes', async () => {
+    await using t = await withGateway()
+    await write(t)
+    // The day is over for WeChat alone.
+    await t.sandbox.advance(dayMs)
+    expect((await t.send({ text: 'a', ...queue })).status).toBe('queued')
+    for (const [nth, minutes] of [30, 60, 120].entries()) {
+      expect(t.requests('sendmessage')).toBe(nth + 1)
+      await pass(t, minutes * 60_000 - 1000)
+      expect((await t.gateway.outbox.list()).length).toBe(1)
+      expect(t.requests('sendmessage')).toBe(nth + 1)
+      await pass(t, 2000)
+      await t.until('tried once more', () => t.requests('sendmessage') === nth + 2)
+      await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    }
+    await write(t)
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([['a', 'accepted']])
+  })
+
+  test('again right after the user wrote: that one is refused, and the next goes on', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', ...queue })
+    await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 2 })
+    await write(t)
+    await t.until('refused', () => t.requests('sendmessage') === 1)
+    await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    await pass(t, 29 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await write(t)
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([
+      ['a', 'refused'],
+      ['b', 'accepted'],
+    ])
+    expect((await sent(t))[0]!.reason).toBeString()
+    expect(t.requests('sendmessage')).toBe(3)
+  })
+
+  test('of the login: what waits stays, and goes when the session works again', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.sandbox.fail('sendmessage', 'expired')
+    await write(t)
+    await t.until('asked', () => t.requests('sendmessage') === 1)
+    // What getupdates says when it is asked.
+    await t.sandbox.switches({ receive: 'expired' })
+    await t.until('expired', async () => (await t.gateway.accounts.list())[0]!.status === 'expired')
+    await t.until('back', async () => (await sent(t))[0]!.status === 'queued')
+    expect(t.requests('sendmessage')).toBe(1)
+    expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'session_expired' })
+    expect(await t.gateway.outbox.list()).toMatchObject([{ waits_for: 'login' }])
+    await t.sandbox.switches({ receive: 'open' })
+    await pass(t, 31 * 60_000)
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([['a', 'accepted']])
+    expect(await seen(t)).toEqual(['a'])
+  })
+
+  test('of an upload: not repeated before the user writes again, and only so often', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ media: [file], ...queue })
+    await t.send({ text: 'behind', ...queue })
+    await t.sandbox.fail('getuploadurl', 'ret', { times: 0, delay_ms: 1 })
+    for (const tries of [1, 2]) {
+      await write(t)
+      await t.until('asked', () => t.requests('getuploadurl') === tries)
+      await t.until(
+        'its answer is noted',
+        () => t.lines.join('').split('queued message not sent').length > tries,
+      )
+      // The clock is not to jump while something is on its way: that would be taken for a process that hangs.
+      if (tries === 2)
+        await t.until('the next went out', async () => (await sent(t))[1]?.status === 'accepted')
+      await pass(t, 10 * 60_000)
+    }
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['refused', 'accepted'])
+    expect(t.requests('getuploadurl')).toBe(2)
+    await t.until('no file left', async () => (await keptFiles(t)).length === 0)
+  })
+
+  test('an upload that breaks is tried again after a while', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ media: [file], ...queue })
+    await t.sandbox.fail('getuploadurl', '500', { times: 1 })
+    await write(t)
+    await t.until('asked', () => t.requests('getuploadurl') === 1)
+    await t.until('held', () => t.lines.join('').includes('queued message not sent'))
+    await pass(t, 10_000)
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted'])
+    expect((await context(t))!.used).toBe(1)
+  })
+})
+
+describe('no clear answer', () => {
+  test('that message is unknown and never sent again; the ones behind it go after a calm', async () => {
+    await using t = await withClosed()
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ text: 'perhaps', media: [file], ...queue })
+    await t.sandbox.fail('sendmessage', 'reset', { after: true })
+    await write(t)
+    await t.until('unknown', async () => (await sent(t))[0]!.status === 'unknown')
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['unknown', 'queued'])
+    expect((await sent(t))[0]!.reason).toBeString()
+    await pass(t, 4 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await pass(t, 61_000)
+    await nothingWaits(t)
+    expect((await sent(t)).map(({ status }) => status)).toEqual(['unknown', 'accepted'])
+    expect(t.requests('sendmessage')).toBe(2)
+  })
+
+  test('joined texts are unknown together', async () => {
+    await using t = await withClosed()
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', ...queue })
+    await t.sandbox.fail('sendmessage', '500', { after: true })
+    await write(t)
+    await t.until('unknown', async () => (await sent(t)).every(({ status }) => status === 'unknown'))
+    expect(await seen(t)).toEqual(['a\n\nb'])
+    await nothingWaits(t)
+  })
+})

@@ -1,0 +1,51 @@
+/** Sends that wait in the outbox: what the tests do with them. */
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Message } from '../../src/model/message.ts'
+import { type TestGateway, withGateway } from './gateway.ts'
+
+export const hourMs = 60 * 60_000
+export const dayMs = 24 * hourMs
+
+/** What was sent or is to be, oldest first. */
+export const sent = async (t: TestGateway): Promise<Message[]> =>
+  (await t.gateway.history.page({ direction: 'sent', limit: 200, offset: 0 })).messages.reverse()
+export const states = async (t: TestGateway) => (await sent(t)).map(({ text, status }) => [text, status])
+/** What the users saw of it: the first item of each message. */
+export const seen = async (t: TestGateway) =>
+  (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ items }) => items[0]!.text ?? items[0]!.kind)
+/** Files of what waits. */
+export const keptFiles = async (t: TestGateway) => {
+  const folder = join(t.mediaRoot, 'outbox')
+  return existsSync(folder) ? readdir(folder) : []
+}
+
+/** Time passes for both sides. */
+export async function pass(t: TestGateway, ms: number): Promise<void> {
+  t.clock.advance(ms)
+  await t.sandbox.advance(ms)
+}
+
+/** The user writes, and the gateway knows it. */
+export async function write(t: TestGateway, text = 'hi'): Promise<void> {
+  const before = (await t.right())?.received_at ?? 0
+  await pass(t, 10)
+  await t.sandbox.say(text)
+  await t.until('the user has written', async () => ((await t.right())?.received_at ?? 0) > before)
+}
+
+export const nothingWaits = (t: TestGateway) =>
+  t.until('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
+
+/** A gateway whose user has written, and whose window has closed since. */
+export async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
+  const t = await withGateway(options)
+  await write(t)
+  // When a day passes at once the house is kept, and a file of this moment is a day old: not one of the test's.
+  await mkdir(join(t.mediaRoot, 'outbox'), { recursive: true })
+  await writeFile(join(t.mediaRoot, 'outbox', `${crypto.randomUUID()}.queued`), '')
+  await pass(t, dayMs + 1000)
+  await t.until('the house is kept', async () => (await keptFiles(t)).length === 0)
+  return t
+}
