@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import process from 'node:process'
-import { fileURLToPath } from 'node:url'
 import { type Admin, startAdmin } from '../support/admin.ts'
+import { redocly, spectral } from '../support/openapi-judges.ts'
 import type { Json } from '../support/rest.ts'
-
-const toolsDir = fileURLToPath(new URL('../openapi-tools', import.meta.url))
 
 let admin: Admin
 let document: Json
@@ -15,23 +12,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await admin[Symbol.asyncDispose]()
 })
-
-/** Runs a program of the workspace under this Bun; nothing of it may reach the network. */
-async function run(args: string[], stdin = ''): Promise<{ code: number; out: string }> {
-  const child = Bun.spawn([process.execPath, ...args], {
-    cwd: toolsDir,
-    stdin: Buffer.from(stdin),
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
-  })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out: out + err }
-}
 
 test('the document has every path of the specification’s table and of the panel', () => {
   const operations = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
@@ -73,20 +53,13 @@ test('the document has every path of the specification’s table and of the pane
 })
 
 test('Redocly (recommended-strict) finds nothing in it', async () => {
-  const { code, out } = await run([
-    Bun.resolveSync('@redocly/cli/package.json', toolsDir).replace('package.json', 'bin/cli.js'),
-    'lint',
-    `${admin.url}/openapi.json`,
-    '--extends=recommended-strict',
-    '--format=stylish',
-  ])
-  expect(out).toContain('Your API description is valid')
-  expect(code).toBe(0)
+  const { status, stdout, stderr } = await redocly(`${admin.url}/openapi.json`)
+  expect(stdout + stderr).toContain('Your API description is valid')
+  expect(status).toBe(0)
 })
 
 test('Spectral (spectral:oas) finds no errors, and of warnings only the contact we have not', async () => {
-  const { out } = await run(['spectral.ts'], JSON.stringify(document))
-  const found = JSON.parse(out) as { severity: number; code: string; path: unknown; message: string }[]
+  const found = await spectral(JSON.stringify(document))
   expect(found.filter(one => one.severity === 0)).toEqual([])
   expect(found.filter(one => one.code !== 'info-contact')).toEqual([])
 })

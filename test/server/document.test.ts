@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import process from 'node:process'
-import { fileURLToPath } from 'node:url'
 import { describedFor, type Tool, tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
+import { redocly, runTool, spectral, toolsDir } from '../support/openapi-judges.ts'
 import { type Json, type Rest, startRest } from '../support/rest.ts'
 
-const toolsDir = fileURLToPath(new URL('../openapi-tools', import.meta.url))
 const clientDir = `${toolsDir}/client`
 
 let rest: Rest
@@ -19,23 +17,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await rest[Symbol.asyncDispose]()
 })
-
-/** Runs a program of the workspace under this Bun; nothing of it may reach the network. */
-async function run(args: string[], stdin = ''): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, ...args], {
-    cwd: toolsDir,
-    stdin: Buffer.from(stdin),
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
-  })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out, err }
-}
 
 /** Calls a tool with its first example, without waiting. */
 const callExample = (tool: Tool) => {
@@ -114,32 +95,25 @@ describe('the OpenAPI document', () => {
 
 describe('its judges', () => {
   test('Redocly (recommended-strict) finds nothing', async () => {
-    const { code, out, err } = await run([
-      Bun.resolveSync('@redocly/cli/package.json', toolsDir).replace('package.json', 'bin/cli.js'),
-      'lint',
-      `${rest.url}/openapi.json`,
-      '--extends=recommended-strict',
-      '--format=stylish',
-    ])
-    expect(out + err).toContain('Your API description is valid')
-    expect(code).toBe(0)
+    const { status, stdout, stderr } = await redocly(`${rest.url}/openapi.json`)
+    expect(stdout + stderr).toContain('Your API description is valid')
+    expect(status).toBe(0)
   })
 
   test('Spectral (spectral:oas) finds no errors, and of warnings only the contact we have not', async () => {
-    const { out } = await run(['spectral.ts'], text)
-    const found = JSON.parse(out) as { severity: number; code: string }[]
+    const found = await spectral(text)
     expect(found.filter(one => one.severity === 0)).toEqual([])
     expect(found.map(one => one.code)).toEqual(['info-contact'])
   })
 
   test('a client generated from it type-checks with TypeScript 5 and calls all nine tools', async () => {
-    const generated = await run(['generate.ts'], text)
-    expect(generated.code).toBe(0)
-    await Bun.write(`${clientDir}/schema.ts`, generated.out)
+    const generated = await runTool(['generate.ts'], text)
+    expect(generated.status).toBe(0)
+    await Bun.write(`${clientDir}/schema.ts`, generated.stdout)
     const typescript = Bun.resolveSync('typescript/package.json', toolsDir)
     expect((await Bun.file(typescript).json()).version).toStartWith('5.')
-    const checked = await run([typescript.replace('package.json', 'bin/tsc'), '-p', clientDir])
-    expect(checked).toEqual({ code: 0, out: '', err: '' })
+    const checked = await runTool([typescript.replace('package.json', 'bin/tsc'), '-p', clientDir])
+    expect(checked).toEqual({ status: 0, stdout: '', stderr: '' })
     await using fresh = await startRest()
     fresh.gateway.say('你好')
     fresh.gateway.known.push({
@@ -149,9 +123,9 @@ describe('its judges', () => {
       is_default: true,
       user_count: 1,
     })
-    const { out, err } = await run(['client/client.ts', fresh.url])
-    expect(err).toBe('')
-    expect(out.trim().split('\n')).toEqual([
+    const { stdout, stderr } = await runTool(['client/client.ts', fresh.url])
+    expect(stderr).toBe('')
+    expect(stdout.trim().split('\n')).toEqual([
       'login: waiting',
       'sessions: true',
       'recv: 你好',
