@@ -2,7 +2,8 @@
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { type ReceivedMessage, Store } from '../../src/storage/sqlite/store.ts'
+import type { ReceivedMessage } from '../../src/storage/messages.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { botId } from './process.ts'
 import { random, wireText, writtenAt } from './texts.ts'
 
@@ -18,9 +19,9 @@ const othersOfEach = 5
 export async function fillPanelStore(dir: string, sessions: number, messages: number): Promise<void> {
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await Store.open(options)
+  const store = await SqliteStore.open(options)
   const next = random(1)
-  const write = (session: string, run: number, count: number, users: number) => {
+  const write = async (session: string, run: number, count: number, users: number) => {
     const bot = botId(session)
     for (let from = 0; from < count; from += batch) {
       const rows = Array.from({ length: Math.min(batch, count - from) }, (_, n): ReceivedMessage => {
@@ -39,13 +40,13 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
           raw: wireText(message),
         }
       })
-      store.insertReceived(session, bot, rows)
+      await store.intake.insertReceived(session, bot, rows)
     }
   }
   try {
     for (let nth = 1; nth < sessions; nth++) write(sessionName(nth), nth, othersOfEach, othersOfEach)
     write(sessionName(0), 0, messages, 1)
   } finally {
-    store.close()
+    await store.upkeep.close()
   }
 }

@@ -1,5 +1,6 @@
 /** Which messaging accounts there are, how they are, and the changes a caller may make to them. */
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { suspectSpanMs } from '../model/message.ts'
 import {
   type BotInfo,
   defaultSessionName,
@@ -16,12 +17,11 @@ import {
 import type { Runtime } from '../platform/runtime.ts'
 import type { Judge } from '../receive/judge.ts'
 import type { Poller } from '../receive/poller.ts'
-import { suspectSpanMs } from '../storage/sqlite/conversations.ts'
 import type { State } from '../storage/sqlite/state/state.ts'
-import type { Store } from '../storage/sqlite/store.ts'
 import type { SessionRecord } from '../storage/state.ts'
+import type { ContextArchive, Conversations, Upkeep } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
-import { attempt, usersOf, writersIn } from './users.ts'
+import { type UserStore, usersOf } from './users.ts'
 
 /** A session that can be polled and sent from. */
 export interface ConnectedSession {
@@ -31,7 +31,12 @@ export interface ConnectedSession {
 
 export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: Store
+  store: UserStore & {
+    durable: boolean
+    contexts: Pick<ContextArchive, 'knowing' | 'forget'>
+    conversations: Pick<Conversations, 'suspects'>
+    upkeep: Pick<Upkeep, 'renameSession'>
+  }
   poller: Pick<Poller, 'lastPolls'>
   logins: Pick<Logins, 'alone' | 'cancel' | 'pending'>
   judge: Judge
@@ -67,9 +72,11 @@ export class Accounts {
     const { poller, store } = this.#ports
     const polls = poller.lastPolls()
     // A log that fails is told of elsewhere, and hides no session.
-    const suspects = attempt(() => store.conversations(all => all.suspects(clock.now() - suspectSpanMs)))
+    const since = clock.now() - suspectSpanMs
+    const suspects = await store.conversations.suspects(since).catch(() => undefined)
     const records = await this.#ordered()
     const first = records[0]?.name
+    const writers = await contexts.writers(records.map(({ name }) => name))
     const listed = records.map(({ name, bot, damaged }): Session => {
       const loggingInNow = pending.delete(name)
       const status = bot ? standingOf(bot) : loggingInNow && !damaged ? 'logging_in' : 'disconnected'
@@ -84,7 +91,7 @@ export class Accounts {
         ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
         ...(bot?.failing_since !== undefined && { failing_since: bot.failing_since }),
         ...(bot?.poll_error !== undefined && { poll_error: bot.poll_error }),
-        user_count: attempt(() => contexts.writers(name)) ?? writersIn(contexts.known(name)).length,
+        user_count: writers.get(name) ?? 0,
         ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
       }
     })
@@ -168,20 +175,18 @@ export class Accounts {
     const { store } = this.#ports
     const all = await sessions.list()
     const holders = store.durable
-      ? new Set([
-          ...contexts.holders(user),
-          ...store.writtenTo(user),
-          ...store.archive(archive => archive.holders(user)),
-        ])
+      ? new Set([...contexts.holders(user), ...(await store.contexts.knowing(user))])
       : new Set(all.map(({ name }) => name))
     const found = await Promise.all([...holders].map(name => sessions.get(name)))
     const once = [
       ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
     ]
-    return (await this.#inOrder(once)).flatMap(({ name, bot }) => {
-      const context = contexts.find(name, user)
-      return bot && context?.token !== undefined ? [{ name, bot, context }] : []
-    })
+    const known: (ConnectedSession & { context: UserContext })[] = []
+    for (const { name, bot } of await this.#inOrder(once)) {
+      const context = bot && (await contexts.find(name, user))
+      if (bot && context?.token !== undefined) known.push({ name, bot, context })
+    }
+    return known
   }
 
   /**
@@ -218,7 +223,7 @@ export class Accounts {
     }
     this.#ports.logins.cancel(record.name)
     await this.#ports.state.sessions.remove(record.name)
-    this.#ports.state.contexts.archive?.forget(record.name)
+    await this.#ports.store.contexts.forget(record.name)
     this.#runtime.bus.tell('sessionsChanged')
     return { success: true, session: record.name }
   }
@@ -246,7 +251,7 @@ export class Accounts {
     logins.cancel(record.name)
     await sessions.rename(record.name, target)
     try {
-      store.renameSession(record.name, target)
+      await store.upkeep.renameSession(record.name, target)
     } catch (error) {
       // Both or none: a session whose messages stand under another name looks like lost messages.
       await sessions.rename(target, record.name)

@@ -28,7 +28,7 @@ export async function routeTo(
     if (record.bot.expired_at !== undefined) throw expired(record.name)
     return {
       session: { name: record.name, bot: record.bot },
-      context: contexts.find(record.name, to),
+      context: await contexts.find(record.name, to),
     }
   }
   const known = await accounts.knowing(to)
@@ -39,5 +39,5 @@ export async function routeTo(
   if (!session) {
     throw new SvcError('not_connected', 'no session is connected, and none has a context token for this user')
   }
-  return { session, context: contexts.find(session.name, to) }
+  return { session, context: await contexts.find(session.name, to) }
 }

@@ -13,8 +13,9 @@ import {
 import { userName } from '../model/user-name.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { addressee } from '../send/plan.ts'
+import type { Entries } from '../storage/outbox.ts'
 import type { State } from '../storage/sqlite/state/state.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { ContextArchive, Names } from '../storage/store.ts'
 
 export interface UserFilter {
   /** '' is the default session; all of them without it. */
@@ -39,9 +40,15 @@ interface Sessions {
   knowing(user: string): Promise<{ name: string; context: UserContext }[]>
 }
 
+/** What of the store there is to know of users. */
+export interface UserStore {
+  outbox: Pick<Entries, 'counters'>
+  names: Names
+}
+
 export interface UserPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: Store
+  store: UserStore & { contexts: Pick<ContextArchive, 'knowing'> }
 }
 
 export class Users {
@@ -92,8 +99,8 @@ export class Users {
     const user = await this.#meant(user_id, session)
     const known = [
       ...newestFirst(await this.#accounts.knowing(user)).map(one => one.name),
-      ...store.writtenTo(user),
-      ...store.names(names => names.naming(user)),
+      ...(await store.contexts.knowing(user)),
+      ...(await store.names.naming(user)),
     ]
     const key = session === undefined ? undefined : sessionKey(sessionName(session))
     const where = known.find(one => key === undefined || sessionKey(one) === key)
@@ -102,7 +109,7 @@ export class Users {
         next: { action: 'see', what: 'users' },
       })
     }
-    store.names(names => names.set(where, user, wanted))
+    await store.names.set(where, user, wanted)
     const listed = (await this.of(where)).find(one => one.user_id === user)
     const bare = { user_id: user, remaining: 0, ...(wanted !== undefined && { name: wanted }) }
     return { session: where, ...(listed ?? bare) }
@@ -116,15 +123,16 @@ export class Users {
 
 /** Who has written to a session, by its files and the log; who wrote last comes first. */
 export async function usersOf(
-  { state: { contexts }, store }: UserPorts,
+  { state: { contexts }, store }: { state: Pick<State, 'contexts'>; store: UserStore },
   session: string,
   now: number,
 ): Promise<SessionUser[]> {
   // What the log adds to the files is missing while it fails, which is told of elsewhere.
-  const counters = attempt(() => store.outbox.counters(session))
-  const names = attempt(() => store.names(names => names.of(session)))
+  const counters = await store.outbox.counters(session).catch(() => undefined)
+  const names = await store.names.of(session).catch(() => undefined)
   const users = await contexts.users(session).catch(() => contexts.known(session))
-  return writersIn(users)
+  return [...users]
+    .filter(([, context]) => hasWritten(context))
     .map(([user_id, context]): SessionUser => {
       const count = countNow(context, counters?.get(user_id), now)
       const name = names?.get(user_id)
@@ -139,18 +147,6 @@ export async function usersOf(
     })
     .sort((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1))
 }
-
-export function attempt<T>(work: () => T): T | undefined {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
-}
-
-/** Who has written. */
-export const writersIn = (users: ReadonlyMap<string, UserContext>): [string, UserContext][] =>
-  [...users].filter(([, context]) => hasWritten(context))
 
 /** Sessions that know a user, the one first that the user wrote to last. */
 export const newestFirst = <T extends { context: UserContext }>(known: readonly T[]): T[] =>

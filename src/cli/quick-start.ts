@@ -56,7 +56,7 @@ function nextCommands(
 async function beginner(serving: Serving, command: Command): Promise<void> {
   const again = againFlags(command)
   const { gateway, log, phoneUrl, stopping } = serving
-  const from = gateway.end()
+  const from = await gateway.end()
   const write = writeOut
   const call = {
     ...{ signal: stopping, local: true, onDelivered: () => {} },

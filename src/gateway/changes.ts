@@ -10,8 +10,9 @@ import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
-import { viewOf } from '../receive/view.ts'
-import { type Store, type StoredMessage, within } from '../storage/sqlite/store.ts'
+import type { Views } from '../receive/view.ts'
+import type { StoredMessage } from '../storage/messages.ts'
+import type { Conversations, MessageLog } from '../storage/store.ts'
 
 /**
  * Why a message is told of: it was received, it is being sent or waits for it, the status of a sent one is another, or
@@ -27,7 +28,8 @@ export interface ChangeListener {
 }
 
 export interface ChangePorts {
-  store: Store
+  store: { log: MessageLog; conversations: Pick<Conversations, 'open'> }
+  views: Views
   accounts: Pick<Accounts, 'withUsers'>
 }
 
@@ -79,32 +81,33 @@ export class Changes {
 
   async #followLog(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
-    const { store } = this.#ports
+    const { store, views } = this.#ports
     let position: number | undefined
     /** Sent rows that may still change, with their status as told. */
     const open = new Map<number, string>()
     for (let failures = 0; !signal.aborted; ) {
       try {
         if (position === undefined) {
-          position = store.lastId()
-          for (const row of store.conversations(all => all.open())) open.set(row.id, stateOf(row))
+          position = await store.log.head()
+          for (const row of await store.conversations.open()) open.set(row.id, stateOf(row))
         }
-        const seen = store.lastId()
-        this.#settled(open)
-        const rows = store.after(position, { limit: readRows, fits: within(readCharacters) })
+        const seen = await store.log.head()
+        await this.#settled(open, signal)
+        const rows = await store.log.after(position, { limit: readRows, characters: readCharacters })
         const turn = turns(clock)
         for (const row of rows) {
           await turn()
+          const message = await views.of(row)
           if (signal.aborted) return
           position = row.id
           if (isOpen(row)) open.set(row.id, stateOf(row))
           const news = row.past ? 'past' : row.direction
           if (news === 'received') this.#nudge.abort()
-          this.#tell(listener => listener.message, viewOf(store, row), news)
+          this.#tell(listener => listener.message, message, news)
         }
         for (const id of [...open.keys()].slice(0, -watchedSends)) open.delete(id)
         failures = 0
-        if (rows.length === 0) await store.waitForChange(signal, lookEveryMs, seen)
+        if (rows.length === 0) await store.log.wait(seen, lookEveryMs, signal)
         // A long backlog makes way for others.
         else await clock.sleep(0)
       } catch (error) {
@@ -117,17 +120,21 @@ export class Changes {
   }
 
   /** Tells of sent rows whose status is another one now. */
-  #settled(open: Map<number, string>): void {
+  async #settled(open: Map<number, string>, signal: AbortSignal): Promise<void> {
     if (open.size === 0) return
-    const { store } = this.#ports
-    const still = new Map(store.conversations(all => all.open()).map(row => [row.id, stateOf(row)]))
-    for (const [id, before] of open) {
-      if (still.has(id) && still.get(id) === before) continue
-      const row = store.byId(id)
+    const { store, views } = this.#ports
+    const still = new Map((await store.conversations.open()).map(row => [row.id, stateOf(row)]))
+    const others = [...open].filter(([id, before]) => !still.has(id) || still.get(id) !== before)
+    const rows = await store.log.byIds(others.map(([id]) => id))
+    const found = new Map(rows.map(row => [row.id, row]))
+    for (const [id, before] of others) {
+      const row = found.get(id)
       if (row && stateOf(row) === before) continue
+      const message = row && (await views.of(row))
+      if (signal.aborted) return
       if (!row || !isOpen(row)) open.delete(id)
       else open.set(id, stateOf(row))
-      if (row) this.#tell(listener => listener.message, viewOf(store, row), 'settled')
+      if (message) this.#tell(listener => listener.message, message, 'settled')
     }
   }
 

@@ -4,8 +4,8 @@ import type { Conversation, Hour } from '../model/conversation.ts'
 import { type SessionUser, sessionKey, sessionName } from '../model/session.ts'
 import { turns } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { viewOf } from '../receive/view.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { Views } from '../receive/view.ts'
+import type { Conversations as Threads } from '../storage/store.ts'
 
 /** Which conversations; all without it. */
 export interface ConversationFilter {
@@ -15,7 +15,8 @@ export interface ConversationFilter {
 }
 
 export interface ConversationPorts {
-  store: Store
+  threads: Threads
+  views: Views
   accounts: Pick<Accounts, 'withUsers'>
 }
 
@@ -38,7 +39,7 @@ export class Conversations {
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
-    const { accounts, store } = this.#ports
+    const { accounts, threads, views } = this.#ports
     const limit = filter.limit ?? Number.MAX_SAFE_INTEGER
     const session = filter.session === undefined ? undefined : sessionKey(sessionName(filter.session))
     const rights = new Map<string, { session: string; user: SessionUser }[]>()
@@ -58,13 +59,13 @@ export class Conversations {
         { session: filter.session, user: undefined },
       ]) {
         await turn()
-        const thread = store.conversations(all => all.thread(peer, name))
+        const thread = await threads.thread(peer, name)
         // A send to somebody who never wrote begins no conversation.
         if (!thread || (thread.refused && !user)) continue
         const conversation: Conversation = {
           session: user && name !== undefined ? name : thread.last.session,
           user_id: peer,
-          last_message: viewOf(store, thread.last),
+          last_message: await views.of(thread.last),
           unread: thread.unread,
           remaining: user?.remaining,
           window_expires_at: user?.window_expires_at,
@@ -79,11 +80,11 @@ export class Conversations {
   /** Who there are messages with, whose is the newest first. */
   async #peers(only: string | undefined): Promise<{ peer: string; newest: number }[]> {
     if (only !== undefined) return [{ peer: only, newest: Number.MAX_SAFE_INTEGER }]
-    const { store } = this.#ports
+    const { threads } = this.#ports
     const found: { peer: string; newest: number }[] = []
     const turn = turns(this.#runtime.clock)
     for (let page = peerPage; page === peerPage; ) {
-      const peers = store.conversations(all => all.peers(found.at(-1)?.peer, peerPage))
+      const peers = await threads.peers(found.at(-1)?.peer, peerPage)
       found.push(...peers)
       page = peers.length
       await turn()
@@ -94,15 +95,14 @@ export class Conversations {
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async markRead(session: string, userId: string, upTo: number): Promise<void> {
     const name = sessionName(session)
-    this.#ports.store.conversations(all => all.markRead(name, userId, upTo))
+    await this.#ports.threads.markRead(name, userId, upTo)
   }
 
   /** Messages per hour of the last `count` hours, the running one last. */
   async hours(count: number): Promise<Hour[]> {
     const { clock } = this.#runtime
-    const { store } = this.#ports
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
-    const counted = new Map(store.conversations(all => all.counts(first, hourMs)).map(one => [one.span, one]))
+    const counted = new Map((await this.#ports.threads.counts(first, hourMs)).map(one => [one.span, one]))
     return Array.from({ length: count }, (_none, span) => {
       const { received, sent } = counted.get(span) ?? { received: 0, sent: 0 }
       return { from: first + span * hourMs, received, sent }

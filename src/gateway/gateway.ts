@@ -27,7 +27,7 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
   /** Received messages one by one, as `Inbox.follow`. */
   follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
   /** Row id of the newest row of the log. */
-  end(): number
+  end(): Promise<number>
   /** Ends polling and logins, commits what is in hand, closes the files. Safe to call twice. */
   close(): Promise<void>
 }
@@ -54,8 +54,9 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const media = open.openMedia(config, directory, upstream, runtime)
   const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
   const { outbox, sender } = send
-  const { state, store } = directory
-  const housekeeping = new Housekeeping({ sessions: state.sessions, store, media, outbox }, runtime)
+  const { state, store, views } = directory
+  const { conversations: threads, upkeep } = store
+  const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping }
   let closing: Promise<void> | undefined
   const close = () => {
@@ -67,13 +68,13 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     ...{ sender, outbox, accounts, users, logins },
     inbox: inboxOf(rooms),
     media: mediaOf(media),
-    history: new History(store, state.sessions),
-    conversations: new Conversations({ store, accounts }, runtime),
-    changes: new Changes({ store, accounts }, named(runtime, 'changes')),
+    history: new History({ store, sessions: state.sessions, views }),
+    conversations: new Conversations({ threads, views, accounts }, runtime),
+    changes: new Changes({ store, views, accounts }, named(runtime, 'changes')),
     health: () => healthOf(options.version, directory, receive),
     start: () => start(rooms),
     follow: (reading, signal) => receive.inbox.follow(reading, signal),
-    end: () => receive.inbox.end,
+    end: () => receive.inbox.end(),
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -134,7 +135,7 @@ async function closed(
     clock.sleep(closeMs, patience.signal),
   ])
   patience.abort()
-  directory.store.close()
+  await directory.store.upkeep.close()
   await directory.leases.close()
   await directory.dataLock.close()
 }

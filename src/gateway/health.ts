@@ -48,7 +48,9 @@ export async function healthOf(
     if (bot?.failing_since !== undefined) failing++
   }
   const trouble =
-    'error' in found ? unreadable(found.error) : (store.trouble() ?? (poller.stuck ? stuck() : undefined))
+    'error' in found
+      ? unreadable(found.error)
+      : ((await store.upkeep.trouble()) ?? (poller.stuck ? stuck() : undefined))
   const disk = (await space.isLow()) ? 'low' : 'ok'
   const isWell = !trouble && !dispatcher.stalled && connected === all.length && failing === 0 && disk === 'ok'
   return {

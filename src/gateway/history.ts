@@ -1,10 +1,11 @@
 /** history: pages of the log, newest first. */
 import type { Message } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
-import { Answer } from '../receive/view.ts'
+import type { Views } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
+import type { HistoryFilter } from '../storage/messages.ts'
 import type { Sessions } from '../storage/sqlite/state/sessions.ts'
-import type { HistoryFilter, Store } from '../storage/sqlite/store.ts'
+import type { MessageLog, Names } from '../storage/store.ts'
 
 export interface HistoryPage {
   messages: Message[]
@@ -16,21 +17,23 @@ export interface HistoryPage {
   next_before?: number
 }
 
-export class History {
-  readonly #store: Store
-  readonly #sessions: Pick<Sessions, 'get' | 'list'>
+export interface HistoryPorts {
+  store: { log: Pick<MessageLog, 'history'>; names: Pick<Names, 'called'> }
+  sessions: Pick<Sessions, 'get' | 'list'>
+  views: Views
+}
 
-  constructor(store: Store, sessions: Pick<Sessions, 'get' | 'list'>) {
-    this.#store = store
-    this.#sessions = sessions
+export class History {
+  readonly #ports: HistoryPorts
+
+  constructor(ports: HistoryPorts) {
+    this.#ports = ports
   }
 
   /** What is nobody's name is an id, of a user of whom there may be no messages. */
   async #meant(user: string, session: string | undefined): Promise<string> {
-    const isName = this.#store.names(names => names.called(user)).length > 0
-    return isName
-      ? addressee({ store: this.#store, sessions: this.#sessions }, { user, session }, 'user_id')
-      : user
+    const isName = (await this.#ports.store.names.called(user)).length > 0
+    return isName ? addressee(this.#ports, { user, session }, 'user_id') : user
   }
 
   /**
@@ -44,23 +47,27 @@ export class History {
     signal?: AbortSignal,
     hasRoom?: (message: Message) => boolean,
   ): Promise<HistoryPage> {
+    const { sessions, store, views } = this.#ports
     const { session: given, ...rest } = request
     const name = given === undefined ? undefined : sessionName(given)
     // As it is written, whatever the caller's capitals; of a session that is logged out, as the caller says.
-    const session = name === undefined ? undefined : ((await this.#sessions.get(name))?.name ?? name)
+    const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? name)
     const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
-    const answer = new Answer(this.#store, { hasRoom })
-    const filter = { ...rest, session, ...(user_id && { user_id }) }
-    const page = await this.#store.history(filter, signal, answer.fits)
-    const { length } = page.rows
+    const answer = views.answer({ hasRoom })
+    const { characters } = answer
+    const filter = { ...rest, session, characters, ...(user_id && { user_id }) }
+    const page = await store.log.history(filter, signal)
+    const messages = await answer.take(page.rows)
+    const { length } = messages
+    const next = length < page.rows.length ? messages.at(-1)?.id : page.next_before
     return {
-      messages: answer.of(page.rows),
+      messages,
       total: page.total,
       total_is_lower_bound: page.total_is_lower_bound,
       // Who adds it to the offset skips nothing.
-      limit: page.next_before !== undefined && length > 0 ? length : request.limit,
+      limit: next !== undefined && length > 0 ? length : request.limit,
       offset: request.offset,
-      ...(page.next_before !== undefined && { next_before: page.next_before }),
+      ...(next !== undefined && { next_before: next }),
     }
   }
 }

@@ -3,11 +3,11 @@ import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sessions } from '../storage/sqlite/state/sessions.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { Upkeep } from '../storage/store.ts'
 
 export interface HousekeepingPorts {
   sessions: Sessions
-  store: Store
+  upkeep: Pick<Upkeep, 'prune' | 'trustsClock'>
   media: Media
   outbox: Outbox
 }
@@ -57,15 +57,15 @@ export class Housekeeping {
 
   async #once(): Promise<void> {
     const { clock, closing, log } = this.#runtime
-    const { media, outbox, store } = this.#ports
+    const { media, outbox, upkeep } = this.#ports
     this.#doneAt = clock.monotonic()
     try {
       await outbox.tidy()
-      await store.prune(closing)
+      await upkeep.prune(closing)
     } catch (error) {
       if (!closing.aborted) log.error('store not pruned', { error })
     }
-    if (store.trustsClock)
+    if (await upkeep.trustsClock())
       await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
   }
 

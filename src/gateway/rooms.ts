@@ -26,12 +26,14 @@ import { Inbox } from '../receive/inbox.ts'
 import { Judge } from '../receive/judge.ts'
 import { OneShot } from '../receive/one-shot.ts'
 import { Poller } from '../receive/poller.ts'
+import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { openLeases } from '../storage/sqlite/leases.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
-import { inMemory, Store } from '../storage/sqlite/store.ts'
+import { inMemory, SqliteStore } from '../storage/sqlite/store.ts'
+import type { Store } from '../storage/store.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {
@@ -78,29 +80,21 @@ export async function openDirectory({ config, store: at }: GatewayOptions, { clo
     log: log.child('poller'),
   })
   const shared = at !== false
-  const store = await Store.open({
+  const store: Store = await SqliteStore.open({
     path: at === false ? inMemory : (at ?? join(basePath, dataFiles.store)),
     log: log.child('store'),
     clock,
     maxAgeDays: config.storeMaxAgeDays,
     maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
   })
-  state.contexts.archive = archiveIn(store)
+  state.contexts.archive = store.contexts
+  state.contexts.archives = store.durable
+  const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  return { folders, dataLock, leases, state, store, shared, space }
+  return { folders, dataLock, leases, state, store, views, shared, space }
 }
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>
-
-/** Where the context tokens are that contexts.json has no room for. */
-const archiveIn = (store: Store): NonNullable<Directory['state']['contexts']['archive']> => ({
-  ...(store.durable && { keep: store.keepContexts.bind(store) }),
-  find: (session, user) => store.archive(archive => archive.find(session, user)),
-  all: session => store.archive(archive => archive.all(session)),
-  count: session => store.archive(archive => archive.count(session)),
-  drop: (session, users) => store.archive(archive => archive.drop(session, users)),
-  forget: session => store.archive(archive => archive.forget(session)),
-})
 
 /** WeChat, or the sandbox in its place. */
 export function connect(
@@ -124,19 +118,19 @@ export function connect(
 /** Upstream → store → readers. */
 export function openReceive(
   { oneShot: isOneShot }: GatewayOptions,
-  { leases, shared, state, store }: Directory,
+  { leases, shared, state, store, views }: Directory,
   upstream: Upstream,
   runtime: Runtime,
 ) {
   const { sessions } = state
   const commits = new Commits(state, runtime.bus)
   const poller = new Poller(
-    { upstream, sessions, store, commit: batch => commits.commit(batch), slots: slots.polls },
+    { upstream, sessions, intake: store.intake, commit: batch => commits.commit(batch), slots: slots.polls },
     named(runtime, 'poller'),
   )
   const polling = { leases, poller, shared }
   const dispatcher = new Dispatcher(polling, named(runtime, 'dispatcher'))
-  const inbox = new Inbox({ store, sessions }, named(runtime, 'inbox'))
+  const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
   const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
   const judge = new Judge({ sessions, oneShot }, named(runtime, 'judge'))
   return { commits, poller, dispatcher, inbox, oneShot, judge }
@@ -162,10 +156,10 @@ export function openAccounts(
 
 export const openMedia = (
   { maxUploadBytes }: Config,
-  { folders, space, store }: Directory,
+  { folders, space, store, views }: Directory,
   upstream: MediaUpstream,
   runtime: Runtime,
-): Media => new Media({ upstream, store, folders, space, maxUploadBytes }, named(runtime, 'media'))
+): Media => new Media({ upstream, store, views, folders, space, maxUploadBytes }, named(runtime, 'media'))
 
 /** Caller → outbox → upstream. */
 export function openSend(

@@ -1,9 +1,10 @@
 /** The message store, read beside the process that has it open: no lock that a writer waits for, and no file made or changed. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
+import { suspectSpanMs } from '../model/message.ts'
 import { errorCodeOf, statOf } from '../platform/files.ts'
 import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
-import { suspectSpanMs, suspectsOf } from '../storage/sqlite/conversations.ts'
+import { suspectsOf } from '../storage/sqlite/conversations.ts'
 import { newestForm } from '../storage/sqlite/migrations.ts'
 
 export interface StoreStats {

@@ -30,7 +30,7 @@ export interface HandlerOptions {
 export interface HandlerPorts {
   follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
   /** Row id of the newest row. */
-  end(): number
+  end(): Promise<number>
   clock: Clock
   log: Log
 }
@@ -61,7 +61,7 @@ export class Handlers {
   /** @returns unsubscribes: a call under way ends normally, no other begins */
   add(handler: MessageHandler, options: HandlerOptions): () => void {
     const subscription: Subscription = { handler, options, stop: new AbortController() }
-    if (this.#started) this.#run(subscription, this.#ports.end())
+    if (this.#started) this.#run(subscription, () => this.#ports.end())
     else this.#waiting.add(subscription)
     return () => {
       this.#waiting.delete(subscription)
@@ -72,7 +72,7 @@ export class Handlers {
   /** Begins to call them; those without a consumer get what comes after `from`. */
   start(from: number): void {
     this.#started = true
-    for (const subscription of this.#waiting) this.#run(subscription, from)
+    for (const subscription of this.#waiting) this.#run(subscription, async () => from)
     this.#waiting.clear()
   }
 
@@ -86,17 +86,17 @@ export class Handlers {
     await all
   }
 
-  #run(subscription: Subscription, from: number): void {
+  #run(subscription: Subscription, from: () => Promise<number>): void {
     const running = this.#serve(subscription, from)
       .catch(error => this.#ports.log.error('handler no longer called', { error }))
       .finally(() => this.#running.delete(subscription))
     this.#running.set(subscription, running)
   }
 
-  async #serve({ handler, options, stop }: Subscription, from: number): Promise<void> {
+  async #serve({ handler, options, stop }: Subscription, from: () => Promise<number>): Promise<void> {
     const { consumer, session } = options
     const reading: Reading = {
-      ...(consumer === undefined ? { from } : { consumer }),
+      ...(consumer === undefined ? { from: await from() } : { consumer }),
       ...(session && { session }),
     }
     for await (const message of this.#ports.follow(reading, stop.signal)) {

@@ -269,14 +269,14 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
    */
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
     checkReader(options)
-    const from = this.#background ? undefined : this.#gateway.end()
+    const from = this.#background ? undefined : await this.#gateway.end()
     await this.runBackground()
     using ended = linked(options.signal ?? this.#stop.signal, this.#stop.signal)
     const { consumer, session } = options
     const over = Promise.withResolvers<void>()
     if (consumer !== undefined) this.#iterating.add(over.promise)
     try {
-      const place = consumer === undefined ? { from: from ?? this.#gateway.end() } : { consumer }
+      const place = consumer === undefined ? { from: from ?? (await this.#gateway.end()) } : { consumer }
       yield* this.#gateway.follow({ ...place, session }, ended.signal)
     } finally {
       over.resolve()
@@ -304,7 +304,7 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
 
   async #start(): Promise<void> {
     // Before polling begins: what it brings is new to the handlers.
-    const from = this.#gateway.end()
+    const from = await this.#gateway.end()
     await this.#gateway.start()
     if (!this.#stop.signal.aborted) this.#handlers.start(from)
   }

@@ -18,7 +18,6 @@ import {
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { viewOf } from '../receive/view.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
 import { allowedPath } from './own-files.ts'
@@ -43,7 +42,7 @@ export interface OpenedMedia {
   size?: number
 }
 
-type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'folders' | 'space'>
+type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders' | 'space'>
 
 export class Downloads {
   readonly #ports: DownloadPorts
@@ -61,7 +60,7 @@ export class Downloads {
    */
   async open(request: { message_id: string; item: number }, signal: AbortSignal): Promise<OpenedMedia> {
     const { cdn, cdnUrl } = this.#ports.upstream
-    const found = this.#find(request.message_id, request.item)
+    const found = await this.#find(request.message_id, request.item)
     const { stream, size } = await cdn.download(found, { cdnUrl, signal })
     const named = found.fileName === undefined ? undefined : safeBaseName(found.fileName, 'file')
     const fromName = named && (await typeOfName(named))
@@ -80,7 +79,7 @@ export class Downloads {
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
     using either = linked(call.signal, this.#runtime.closing)
     const { signal } = either
-    this.#find(request.message_id, request.item)
+    await this.#find(request.message_id, request.item)
     const folder = await this.#saveFolder(request.save_dir, call)
     const { stream, file_name, content_type, size } = await this.open(request, signal)
     const partial = join(folder, `.${file_name}.${randomUUID().slice(0, 8)}.part`)
@@ -113,12 +112,13 @@ export class Downloads {
     await sweep(join(folders.mediaRoot, 'downloads'), unfinished, clock.now() - staleMs)
   }
 
-  #find(messageId: string, item: number): MediaReference {
-    const row = this.#ports.store.byMessageId(messageId)
-    if (!row) throw this.#unknown(messageId)
+  async #find(messageId: string, item: number): Promise<MediaReference> {
+    const { store, views } = this.#ports
+    const [row] = (await store.log.byMessageIds([messageId])).rows
+    if (!row) throw await this.#unknown(messageId)
     const found = mediaOf(row.raw, item)
     if (found) return found
-    const count = viewOf(this.#ports.store, row).items.filter(part => part.has_media).length
+    const count = (await views.of(row)).items.filter(part => part.has_media).length
     throw new SvcError(
       'no_media',
       count === 0
@@ -128,9 +128,10 @@ export class Downloads {
   }
 
   /** Every message shows its row id before its `message_id`: a caller that took the wrong one is told the right one. */
-  #unknown(messageId: string): SvcError {
+  async #unknown(messageId: string): Promise<SvcError> {
     const none = `there is no message ${messageId}`
-    const meant = /^\d{1,15}$/.test(messageId) ? this.#ports.store.byId(Number(messageId)) : undefined
+    const isRowId = /^\d{1,15}$/.test(messageId)
+    const [meant] = isRowId ? await this.#ports.store.log.byIds([Number(messageId)]) : []
     if (!meant) return new SvcError('message_not_found', none)
     const { message_id } = meant
     return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {

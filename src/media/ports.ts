@@ -2,12 +2,15 @@
 import type { Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { Views } from '../receive/view.ts'
+import type { Entries } from '../storage/outbox.ts'
+import type { MessageLog } from '../storage/store.ts'
 import type { Folders } from './own-files.ts'
 
 export interface MediaPorts {
   upstream: MediaUpstream
-  store: Store
+  store: { log: MessageLog; outbox: Pick<Entries, 'files'> }
+  views: Views
   folders: Folders
   space: FreeSpace
   maxUploadBytes: number

@@ -12,7 +12,7 @@ import { openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { type Adopted, adopt } from '../storage/sqlite/state/adopt.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
-import { Store } from '../storage/sqlite/store.ts'
+import { SqliteStore } from '../storage/sqlite/store.ts'
 import type { Plan, PlannedSession } from './plan.ts'
 import { Findings, type HistoryTally } from './source.ts'
 
@@ -87,7 +87,7 @@ async function moveHistory(
   { config, clock, log }: { config: Config; clock: Clock; log: Log },
 ): Promise<void> {
   if (!history || history.rows === 0) return
-  const store = await Store.open({
+  const store = await SqliteStore.open({
     path: join(config.basePath, dataFiles.store),
     clock,
     log: log.child('store'),
@@ -98,30 +98,29 @@ async function moveHistory(
   try {
     // Retention keeps the newest by number: rows too many would push out messages that nobody has read yet.
     const room = config.storeMaxCount === 0 ? Number.POSITIVE_INFINITY : config.storeMaxCount
-    const free = Math.max(0, room - store.past(past => past.count()))
+    const free = Math.max(0, room - (await store.intake.count()))
     let tooMany = 0
     if (history.rows > free) {
       let fresh = 0
-      for (const page of read()) fresh += store.past(past => page.filter(one => !past.isKnown(one)).length)
+      for (const page of read()) fresh += (await store.intake.known(page)).filter(known => !known).length
       tooMany = Math.max(0, fresh - free)
     }
     for (const page of read()) {
       let batch = page
       if (applied.history.leftOut < tooMany) {
-        batch = store.past(past =>
-          page.filter(one => {
-            if (applied.history.leftOut >= tooMany || past.isKnown(one)) return true
-            applied.history.leftOut += 1
-            return false
-          }),
-        )
+        const known = await store.intake.known(page)
+        batch = page.filter((_one, nth) => {
+          if (applied.history.leftOut >= tooMany || known[nth]) return true
+          applied.history.leftOut += 1
+          return false
+        })
       }
-      applied.history.added += store.past(past => past.add(batch))
+      applied.history.added += await store.intake.add(batch)
       // Whoever else has work in this process goes between two pages.
       await clock.sleep(0)
     }
   } finally {
-    store.close()
+    await store.upkeep.close()
   }
   if (applied.history.leftOut > 0) {
     applied.findings.problem(

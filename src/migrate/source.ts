@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { UserContext } from '../model/session.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import type { PastMessage } from '../storage/sqlite/store.ts'
+import type { PastMessage } from '../storage/messages.ts'
 
 /** The programs that can be moved from. */
 export type Program = 'weilink' | 'openclaw'

@@ -2,7 +2,7 @@
 import { isSvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Database } from '../platform/sqlite.ts'
-import type { PastMessage } from '../storage/sqlite/store.ts'
+import type { PastMessage } from '../storage/messages.ts'
 import { snapshotOf } from './snapshot.ts'
 import type { Conversation, Findings, HistoryTally, SourceHistory } from './source.ts'
 import { pastOf, rowColumns } from './weilink-row.ts'

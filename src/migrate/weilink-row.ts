@@ -10,7 +10,7 @@ import { parseLossless } from '../ilink/lossless.ts'
 import { itemType, messageState, messageType, type WeixinMessage, type WireItem } from '../ilink/wire.ts'
 import type { MediaKind } from '../model/message.ts'
 import type { Row } from '../platform/sqlite.ts'
-import type { PastMessage } from '../storage/sqlite/store.ts'
+import type { PastMessage } from '../storage/messages.ts'
 import type { HistoryTally } from './source.ts'
 
 type Fields = Record<string, unknown>

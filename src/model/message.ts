@@ -18,6 +18,9 @@ export const SentStatus = oneOf(
 )
 export type SentStatus = Static<typeof SentStatus>
 
+/** How far back messages are counted that are suspect. */
+export const suspectSpanMs = 24 * 60 * 60_000
+
 export const MessageKind = oneOf(['TEXT', 'IMAGE', 'VOICE', 'FILE', 'VIDEO', 'UNKNOWN'])
 export type MessageKind = Static<typeof MessageKind>
 

@@ -6,12 +6,13 @@ import { sessionName } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Sessions } from '../storage/sqlite/state/sessions.ts'
-import { type Claim, type Store, within } from '../storage/sqlite/store.ts'
-import { Answer, viewOf } from './view.ts'
+import type { Backlog, Claim, Consumers, MessageLog } from '../storage/store.ts'
+import type { Views } from './view.ts'
 import { Waits, type Wanted } from './waits.ts'
 
 export interface InboxPorts {
-  store: Store
+  store: { log: MessageLog; consumers: Consumers; backlog: Backlog }
+  views: Views
   sessions: Pick<Sessions, 'get'>
 }
 
@@ -40,7 +41,7 @@ export class Inbox {
   constructor(ports: InboxPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.#waits = new Waits(ports.store)
+    this.#waits = new Waits(ports.store.log, ports.store.backlog)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 
@@ -66,8 +67,8 @@ export class Inbox {
     }
     for (;;) {
       // Taken before looking, so that a message stored between the look and the wait still wakes us.
-      const seen = store.lastId()
-      const messages = this.#read(request, session, call)
+      const seen = await store.log.head()
+      const messages = await this.#read(request, session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
         // Another call of the consumer may find what this one left.
@@ -82,12 +83,12 @@ export class Inbox {
   /** How many messages wait for such a request, counted up to `most`. @throws as `recv` */
   async waiting({ consumer, after, session: given }: WaitingRequest, most: number): Promise<number> {
     const session = given === undefined ? undefined : await this.#named(given)
-    return this.#ports.store.waiting(after ?? consumer, { limit: most, session })
+    return this.#ports.store.backlog.waiting(after ?? consumer, { limit: most, session })
   }
 
   /** Row id of the newest row. */
-  get end(): number {
-    return this.#ports.store.lastId()
+  end(): Promise<number> {
+    return this.#ports.store.log.head()
   }
 
   /** Whether the service stops. */
@@ -107,16 +108,17 @@ export class Inbox {
     shown: number,
     request: Pick<RecvRequest, 'limit' | 'session'>,
   ): Promise<{ messages: Message[]; upTo?: number }> {
-    const { store } = this.#ports
+    const { store, views } = this.#ports
     const session = request.session === undefined ? undefined : await this.#named(request.session)
     const options = { limit: request.limit, session }
-    const ids = store.recent(since, { ...options, direction: 'received' })
-    const answer = new Answer(store)
+    const ids = await store.backlog.recent(since, { ...options, direction: 'received' })
+    const answer = views.answer()
+    const taken = async (ids: readonly number[]) => answer.take(await store.log.byIds(ids, answer.characters))
     const news = ids.filter(id => id > shown)
-    const rows = store.read(news, answer.fits)
-    if (rows.length < news.length) return { messages: answer.of(rows), upTo: rows.at(-1)?.id ?? shown }
-    const old = store.read(ids.filter(id => id <= shown).reverse(), answer.fits)
-    return { messages: answer.of([...old.reverse(), ...rows]) }
+    const messages = await taken(news)
+    if (messages.length < news.length) return { messages, upTo: messages.at(-1)?.id ?? shown }
+    const old = await taken(ids.filter(id => id <= shown).reverse())
+    return { messages: [...old.reverse(), ...messages] }
   }
 
   /**
@@ -126,29 +128,32 @@ export class Inbox {
    */
   async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
     const { clock, closing, log } = this.#runtime
-    const { store } = this.#ports
+    const { store, views } = this.#ports
     const session = reading.session === undefined ? undefined : sessionName(reading.session)
     const where = session === undefined ? {} : { session }
     const wanted = { ...where, consumer: reading.consumer }
     const over = () => signal.aborted || closing.aborted
-    let position = reading.from ?? (reading.consumer === undefined ? this.end : 0)
+    let position = reading.from ?? (reading.consumer === undefined ? await this.end() : 0)
     for (let failures = 0; !over(); ) {
       try {
-        const seen = store.lastId()
+        const seen = await store.log.head()
         if (reading.consumer === undefined) {
-          const rows = store.after(position, {
-            ...{ ...where, limit: readRows, fits: within(readCharacters), direction: 'received' },
+          const rows = await store.log.after(position, {
+            ...{ ...where, limit: readRows, characters: readCharacters, direction: 'received' },
           })
           for (const row of rows) {
+            const message = await views.of(row)
             if (over()) return
-            yield viewOf(store, row)
+            yield message
             position = row.id
           }
           if (rows.length > 0) continue
         } else {
-          const claim = store.claim(reading.consumer, { ...where, limit: 1 })
+          const claim = await store.consumers.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
             this.#waits.pass(wanted)
+            // Nobody is shown what was claimed while the reading ended.
+            if (over()) return await store.consumers.giveBack(claim, 0)
             yield* this.#leased(claim)
             continue
           }
@@ -169,27 +174,31 @@ export class Inbox {
   /** The message of a claim, held until the reader asks for the next one. */
   async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
     const { log } = this.#runtime
-    const { store } = this.#ports
+    const { store, views } = this.#ports
+    const { consumers } = store
     const renewing = setInterval(() => {
-      try {
-        store.renew(claim.lease)
-      } catch (error) {
-        log.warn('lease not renewed', { error })
-      }
+      consumers.renew(claim.lease).catch(error => log.warn('lease not renewed', { error }))
     }, renewEveryMs)
     let read = false
     try {
-      for (const row of claim.rows) yield viewOf(store, row, claim.redelivered.has(row.id))
+      for (const row of claim.rows) {
+        const message = await views.of(row)
+        yield claim.redelivered.has(row.id) ? { ...message, redelivered: true } : message
+      }
       read = true
     } finally {
       clearInterval(renewing)
-      try {
-        if (read) store.confirm(claim.lease)
-        else store.abandon(claim.lease)
-      } catch (error) {
-        // It lapses by itself, and the message comes again.
-        log.warn('position not moved; the message comes again', { error })
-      }
+      await this.#settled(claim.lease, read)
+    }
+  }
+
+  async #settled(lease: number, read: boolean): Promise<void> {
+    const { consumers } = this.#ports.store
+    try {
+      await (read ? consumers.ack(lease) : consumers.nack(lease))
+    } catch (error) {
+      // It lapses by itself, and the message comes again.
+      this.#runtime.log.warn('position not moved; the message comes again', { error })
     }
   }
 
@@ -207,21 +216,29 @@ export class Inbox {
     const name = sessionName(given)
     const found = await sessions.get(name)
     if (found) return found.name
-    if (store.after(0, { limit: 1, session: name }).length > 0) return name
+    if ((await store.log.after(0, { limit: 1, session: name })).length > 0) return name
     throw new SvcError('session_not_found', `there is no session named "${name}"`)
   }
 
-  #read(request: RecvRequest, session: string | undefined, call: Call): Message[] {
-    const { store } = this.#ports
-    const answer = new Answer(store, { beside: request.beside, hasRoom: call.room?.() })
+  async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {
+    const { store, views } = this.#ports
+    const answer = views.answer({ beside: request.beside, hasRoom: call.room?.() })
     const { limit, after, consumer } = request
-    const options = { limit, session, fits: answer.fits }
-    if (after !== undefined) return answer.of(store.after(after, { ...options, direction: 'received' }))
+    const options = { limit, session, characters: answer.characters }
+    if (after !== undefined)
+      return answer.take(await store.log.after(after, { ...options, direction: 'received' }))
     // A caller that is gone must not lease anything.
     if (call.signal.aborted) return []
-    const claim = store.claim(consumer, options)
+    const claim = await store.consumers.claim(consumer, options)
     if (!claim) return []
-    call.onDelivered(delivered => (delivered ? store.confirm(claim.lease) : store.abandon(claim.lease)))
-    return answer.of(claim.rows, claim.redelivered)
+    const { lease, rows, redelivered } = claim
+    // It left while they were claimed: nobody was shown any.
+    if (call.signal.aborted) await store.consumers.giveBack(claim, 0)
+    if (call.signal.aborted) return []
+    call.onDelivered(delivered => void this.#settled(lease, delivered))
+    const messages = await answer.take(rows, redelivered)
+    const next = rows[messages.length]
+    if (next) await store.consumers.giveBack(claim, next.id)
+    return messages
   }
 }

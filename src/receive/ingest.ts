@@ -8,16 +8,17 @@ import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.t
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { ReceivedMessage } from '../storage/messages.ts'
 import type { Sessions } from '../storage/sqlite/state/sessions.ts'
 import type { BatchCommit } from '../storage/sqlite/state/state.ts'
-import type { ReceivedMessage, Store } from '../storage/sqlite/store.ts'
 import type { SessionRecord } from '../storage/state.ts'
+import type { Intake } from '../storage/store.ts'
 import type { Wait } from './watchdog.ts'
 import { writtenAt } from './written-at.ts'
 
 export interface BatchPorts {
   sessions: Sessions
-  store: Store
+  intake: Pick<Intake, 'insertReceived'>
   /** Context tokens, then the cursor, in one hold of the data lock. */
   commit(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
@@ -147,7 +148,7 @@ async function store(ports: BatchPorts, login: PolledLogin, polled: Polled, batc
   const { earliest, receivedAt, rows, senders } = batch
   // Its name may have changed; not knowing that is no reason not to store.
   await currentSession(ports.sessions, login).catch(() => undefined)
-  const results = ports.store.insertReceived(login.name, bot.bot_id, rows)
+  const results = await ports.intake.insertReceived(login.name, bot.bot_id, rows)
   batch.stored = true
   for (const { row, ...sender } of senders) {
     const { timed, timestamp } = rows[row]!

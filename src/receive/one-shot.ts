@@ -77,7 +77,7 @@ export class OneShot {
       if (!shared) return []
       // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
       if (request.after !== undefined || request.onward) return inbox.recv(request, call)
-      const seen = inbox.end
+      const seen = await inbox.end()
       const { messages, upTo } = await this.#recent(request)
       const over = leftMs <= 0 || call.signal.aborted || inbox.closed
       if (over || messages.some(message => !message.redelivered)) {

@@ -4,32 +4,9 @@ import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import type { Store, StoredMessage } from '../storage/sqlite/store.ts'
-
-/**
- * The message of a row.
- *
- * @param redelivered marks one that was handed out before
- * @param onQuoted is given the row that the message quotes, which is decoded too
- */
-export function viewOf(
-  store: Store,
-  row: StoredMessage,
-  redelivered = false,
-  onQuoted?: (quoted: StoredMessage) => void,
-): Message {
-  const message = decoded(store, row, id => {
-    const found = store.byMessageId(id)
-    if (found) onQuoted?.(found)
-    // The store's own text is for searching; what was said stands in the raw message.
-    return found && decoded(store, found)
-  })
-  return {
-    ...message,
-    ...(row.user_name !== undefined && { user_name: row.user_name }),
-    ...(redelivered && { redelivered }),
-  }
-}
+import type { Log } from '../platform/log.ts'
+import type { StoredMessage } from '../storage/messages.ts'
+import type { MessageLog } from '../storage/store.ts'
 
 /** What an answer may have, as JSON, with some room for what is around the messages. */
 const answerBytes = 4 * 1024 * 1024 - 1024
@@ -38,83 +15,147 @@ const answerBytes = 4 * 1024 * 1024 - 1024
  * (Bun 1.4.5, objects of 50,000 keys); a thousand messages as people write them are half of it.
  */
 const rawCharacters = 2 * 1024 * 1024
+/** Stored characters decoded in one go. */
+const someCharacters = 64 * 1024
 /** `"redelivered":true` and a comma, which a message may get in the end. */
 const markBytes = 20
 
-/** The messages of one answer. What does not fit is left where it is; the first message always fits. */
+/** A row that is decoded but for what it quotes. */
+interface Sketch {
+  row: StoredMessage
+  message: Message
+  /** `message_id` of what it quotes. */
+  asks?: string
+}
+
+/** Shows rows. One that cannot be read is told of once, however often it is looked at. */
+export class Views {
+  readonly #store: Pick<MessageLog, 'byMessageIds'>
+  readonly #log: Log
+  /** Row ids of what cannot be shown, as told. */
+  readonly #unreadable = new Set<number>()
+
+  constructor(store: Pick<MessageLog, 'byMessageIds'>, log: Log) {
+    this.#store = store
+    this.#log = log
+  }
+
+  async of(row: StoredMessage): Promise<Message> {
+    const sketch = this.sketch(row)
+    const quoted = await this.quoted([sketch], Number.POSITIVE_INFINITY)
+    return this.whole(sketch, quoted.rows)
+  }
+
+  /** The messages of one answer. @param beside messages that go into the same answer; `hasRoom` as of a call */
+  answer(options: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {}): Answer {
+    return new Answer(this, options)
+  }
+
+  sketch(row: StoredMessage): Sketch {
+    let asks: string | undefined
+    const message = this.#decoded(row, id => {
+      asks = id
+      return undefined
+    })
+    return { row, message, asks }
+  }
+
+  /** What these quote, by `message_id`; `rest` as of the log. */
+  async quoted(sketches: readonly Sketch[], characters: number) {
+    const ids = [...new Set(sketches.flatMap(({ asks }) => asks ?? []))]
+    if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }
+    const { rows, rest } = await this.#store.byMessageIds(ids, characters)
+    return { rows: new Map(rows.map(row => [row.message_id, row])), rest }
+  }
+
+  whole({ row, message, asks }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
+    const found = asks === undefined ? undefined : rows.get(asks)
+    // The store's own text is for searching; what was said stands in the raw message.
+    const known = found && this.#decoded(found)
+    const whole = known ? this.#decoded(row, () => known) : message
+    return { ...whole, ...(row.user_name !== undefined && { user_name: row.user_name }) }
+  }
+
+  /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
+  #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
+    const { id, message_id, session, bot_id, direction, status, reason, reason_code, sent_with, timestamp } =
+      row
+    const known = {
+      ...{ id, message_id, session, bot_id, direction, timestamp },
+      ...(status && { status }),
+      ...(reason !== undefined && { reason }),
+      ...(reason_code !== undefined && { reason_code }),
+      ...(sent_with !== undefined && { sent_with }),
+    }
+    try {
+      return decodeMessage(row.raw, { ...known, ...(quoted && { quoted }) })
+    } catch (error) {
+      if (isSvcError(error)) throw error
+      if (!this.#unreadable.has(id))
+        this.#log.error('a stored message cannot be read', { session, id, message_id, error })
+      this.#unreadable.add(id)
+      const to_user = direction === 'received' ? bot_id : ''
+      return { ...known, from_user: row.from_user, to_user, msg_type: 'UNKNOWN', text: '', items: [] }
+    }
+  }
+}
+
+/** Takes rows in as long as they fit. What does not fit is left where it is; the first message always fits. */
 export class Answer {
-  readonly #store: Store
-  readonly #messages = new Map<number, Message>()
+  /** To read rows with: more of them would not fit. */
+  readonly characters = rawCharacters
+  readonly #views: Views
   readonly #hasRoom: ((message: Message) => boolean) | undefined
   #left: number
   #rawLeft = rawCharacters
   #isEmpty: boolean
 
-  /** @param beside messages that go into the same answer; `hasRoom` as of a call */
   constructor(
-    store: Store,
-    { beside = [], hasRoom }: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {},
+    views: Views,
+    { beside = [], hasRoom }: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean },
   ) {
-    this.#store = store
+    this.#views = views
     this.#hasRoom = hasRoom
     this.#left = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
     this.#isEmpty = beside.length === 0
   }
 
-  /** Takes the row in if it fits. */
-  readonly fits = (row: StoredMessage): boolean => {
-    if (!this.#affords(row)) return false
-    let isWhole = true
-    const message = viewOf(this.#store, row, false, quoted => {
-      isWhole = this.#affords(quoted)
-    })
-    const left = this.#left - bytesOf(message)
-    if ((left < 0 || !isWhole) && !this.#isEmpty) return false
-    if (this.#hasRoom?.(message) === false) return false
-    this.#messages.set(row.id, message)
-    this.#left = left
-    this.#isEmpty = false
-    return true
+  /** @returns the messages of the first of these rows, up to the first that does not fit */
+  async take(rows: readonly StoredMessage[], redelivered?: ReadonlySet<number>): Promise<Message[]> {
+    const taken: Message[] = []
+    for (let next = 0; next < rows.length; ) {
+      // Some at a time: what has no room in the end is decoded for nothing.
+      const some: Sketch[] = []
+      for (let characters = 0; next < rows.length && characters < someCharacters; next++) {
+        some.push(this.#views.sketch(rows[next]!))
+        characters += rows[next]!.raw.length
+      }
+      const messages = await this.#fitting(some)
+      taken.push(...messages)
+      if (messages.length < some.length) break
+    }
+    return redelivered?.size
+      ? taken.map(message => (redelivered.has(message.id) ? { ...message, redelivered: true } : message))
+      : taken
   }
 
-  /** Whether one more may be decoded. */
-  #affords({ raw }: StoredMessage): boolean {
-    this.#rawLeft -= raw.length
-    return this.#rawLeft >= 0 || this.#isEmpty
-  }
-
-  /** Of rows that were taken in. */
-  of(rows: readonly StoredMessage[], redelivered?: ReadonlySet<number>): Message[] {
-    return rows.map(({ id }) => {
-      const message = this.#messages.get(id)!
-      return redelivered?.has(id) ? { ...message, redelivered: true } : message
-    })
+  async #fitting(sketches: readonly Sketch[]): Promise<Message[]> {
+    const quoted = await this.#views.quoted(sketches, rawCharacters)
+    const beyond = new Set(quoted.rest)
+    const fitting: Message[] = []
+    for (const sketch of sketches) {
+      const { asks = '', row } = sketch
+      this.#rawLeft -= row.raw.length + (quoted.rows.get(asks)?.raw.length ?? 0)
+      if ((this.#rawLeft < 0 || beyond.has(asks)) && !this.#isEmpty) break
+      const message = this.#views.whole(sketch, quoted.rows)
+      const left = this.#left - bytesOf(message)
+      if ((left < 0 && !this.#isEmpty) || this.#hasRoom?.(message) === false) break
+      fitting.push(message)
+      this.#left = left
+      this.#isEmpty = false
+    }
+    return fitting
   }
 }
 
 const bytesOf = (message: Message) => Buffer.byteLength(JSON.stringify(message)) + markBytes
-
-/** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
-function decoded(
-  store: Store,
-  row: StoredMessage,
-  quoted?: (messageId: string) => Message | undefined,
-): Message {
-  const { id, message_id, session, bot_id, direction, status, reason, reason_code, sent_with, timestamp } =
-    row
-  const known = {
-    ...{ id, message_id, session, bot_id, direction, timestamp },
-    ...(status && { status }),
-    ...(reason !== undefined && { reason }),
-    ...(reason_code !== undefined && { reason_code }),
-    ...(sent_with !== undefined && { sent_with }),
-  }
-  try {
-    return decodeMessage(row.raw, { ...known, ...(quoted && { quoted }) })
-  } catch (error) {
-    if (isSvcError(error)) throw error
-    store.unreadable(row, error)
-    const to_user = direction === 'received' ? bot_id : ''
-    return { ...known, from_user: row.from_user, to_user, msg_type: 'UNKNOWN', text: '', items: [] }
-  }
-}

@@ -3,7 +3,7 @@
  * woken: with thousands of waiting calls, each that looks for itself at every commit would hold up everybody.
  */
 import { sessionKey } from '../model/session.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What is waited for. */
 export interface Wanted {
@@ -24,15 +24,17 @@ const lookEveryMs = 30_000
 const readRows = 200
 
 export class Waits {
-  readonly #store: Store
+  readonly #log: MessageLog
+  readonly #backlog: Backlog
   /** By the key of the session that is read, undefined for all: thousands may wait, and a message concerns few of them. */
   readonly #waiting = new Map<string | undefined, Set<Wait>>()
   #watching = false
   /** Ends the look when nobody waits any more. */
   #over = new AbortController()
 
-  constructor(store: Store) {
-    this.#store = store
+  constructor(log: MessageLog, backlog: Backlog) {
+    this.#log = log
+    this.#backlog = backlog
   }
 
   /**
@@ -42,7 +44,7 @@ export class Waits {
    * @param seen row id of the newest row when the caller looked
    */
   wait(signal: AbortSignal, ms: number, seen: number, wanted: Wanted): Promise<void> {
-    if (signal.aborted || this.#store.lastId() > seen) return Promise.resolve()
+    if (signal.aborted) return Promise.resolve()
     const key = keyOf(wanted)
     return new Promise(resolve => {
       const waits = this.#waiting.get(key) ?? new Set()
@@ -59,6 +61,8 @@ export class Waits {
       signal.addEventListener('abort', end, { once: true })
       this.#waiting.set(key, waits.add(wait))
       if (!this.#watching) void this.#watch(seen)
+      // Only now: what came since the caller looked, and was told of before this one waited, shows here.
+      this.#log.head().then(head => head > seen && end(), end)
     })
   }
 
@@ -79,9 +83,9 @@ export class Waits {
     try {
       while (this.#waiting.size > 0) {
         this.#over = new AbortController()
-        await this.#store.waitForChange(this.#over.signal, lookEveryMs, seen)
-        const last = this.#store.lastId()
-        this.#tell(seen, last)
+        await this.#log.wait(seen, lookEveryMs, this.#over.signal)
+        const last = await this.#log.head()
+        await this.#tell(seen, last)
         seen = last
       }
     } catch {
@@ -92,14 +96,14 @@ export class Waits {
     }
   }
 
-  #tell(seen: number, last: number): void {
-    const rows = last > seen ? this.#store.after(seen, { limit: readRows, direction: 'received' }) : []
+  async #tell(seen: number, last: number): Promise<void> {
+    const rows = last > seen ? await this.#log.after(seen, { limit: readRows, direction: 'received' }) : []
     if (rows.length > 0) {
       const keys = new Set<string | undefined>(rows.map(keyOf)).add(undefined)
       for (const key of rows.length < readRows ? keys : this.#waiting.keys())
         wake(this.#waiting.get(key) ?? [])
     }
-    const lapsed = this.#store.lapsedConsumers()
+    const lapsed = await this.#backlog.lapsed()
     if (lapsed.size > 0) for (const waits of this.#waiting.values()) wake(waits, lapsed)
   }
 }

@@ -4,8 +4,9 @@ import type { SendRules } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
+import type { Begun, Entry, Settlement, Terms } from '../storage/outbox.ts'
 import type { State } from '../storage/sqlite/state/state.ts'
-import type { Begun, Entry, Settlement, Store, Terms } from '../storage/sqlite/store.ts'
+import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, type Letter } from './delivery.ts'
 import type { MediaFiles } from './media-files.ts'
 import { reasonOf } from './problems.ts'
@@ -47,10 +48,10 @@ export class DeliveryAttempts {
   }
 
   /** What a user may be answered by, as far as this process knows. */
-  terms(session: string, user: string): Terms & { token: string | undefined } {
+  async terms(session: string, user: string): Promise<Terms & { token: string | undefined }> {
     const { contexts } = this.#ports.state
     const { rules } = this.#ports
-    const context = contexts.find(session, user)
+    const context = await contexts.find(session, user)
     return { context: context ?? { used: 0 }, rules, token: context?.token }
   }
 

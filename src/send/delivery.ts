@@ -9,7 +9,8 @@ import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
 import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
 import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Begun, SentMessage } from '../storage/sqlite/store.ts'
+import type { SentMessage } from '../storage/messages.ts'
+import type { Begun } from '../storage/outbox.ts'
 import { neverWrote, throttled } from './problems.ts'
 
 /** What became of one message. */

@@ -2,7 +2,7 @@
 import type { Account } from '../ilink/api.ts'
 import type { Call } from '../model/call.ts'
 import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
-import type { KeptFile } from '../storage/sqlite/store.ts'
+import type { KeptFile } from '../storage/outbox.ts'
 
 /** What sends for whom: the door's part of a call. */
 export type Caller = Pick<Call, 'signal' | 'local' | 'progress'>

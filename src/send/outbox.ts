@@ -6,7 +6,8 @@ import { SvcError } from '../model/error.ts'
 import type { OutboxEntry, OutboxPart, Waiting } from '../model/message.ts'
 import { sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, Entry, EntryPart, Store } from '../storage/sqlite/store.ts'
+import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
+import type { Store } from '../storage/store.ts'
 import type { MediaFiles } from './media-files.ts'
 import { cancelled } from './problems.ts'
 import { partOf } from './result.ts'
@@ -97,9 +98,9 @@ export class Outbox {
     return this.#shown(entry, entry.ended ? {} : await worker.waiting(entry))
   }
 
-  #shown(entry: Entry, waiting: Waiting | undefined): OutboxEntry {
+  async #shown(entry: Entry, waiting: Waiting | undefined): Promise<OutboxEntry> {
     const { id, session, user, created_at, expires_at, ended, parts } = entry
-    const user_name = this.#ports.store.names(names => names.of(session)).get(user)
+    const user_name = (await this.#ports.store.names.of(session)).get(user)
     return {
       ...{ outbox_id: String(id), session, to_user: user },
       ...(user_name !== undefined && { user_name }),
@@ -161,7 +162,7 @@ export class Outbox {
     const { clock, log } = this.#runtime
     const { media, store } = this.#ports
     // A clock that was set ahead ends nothing that waits, or is on its way.
-    const trusted = store.trustsClock
+    const trusted = await store.upkeep.trustsClock()
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
     if (!trusted) return

@@ -4,7 +4,8 @@ import type { WireItem } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Begun, Entry, EntryPart, Store } from '../storage/sqlite/store.ts'
+import type { Begun, Entry, EntryPart } from '../storage/outbox.ts'
+import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, type Letter, letter } from './delivery.ts'
 import { type DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import type { Caller } from './media-files.ts'
@@ -53,7 +54,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts, runtime }: OwnTo
     let first = nth === 0 ? own.first : undefined
     while (!first) {
       if (signal.aborted) return refused(ports.store, entry, stopped(signal))
-      const { token, ...terms } = attempts.terms(session, to)
+      const { token, ...terms } = await attempts.terms(session, to)
       const next = letter(to, items[nth]!, token, clock.now())
       const began = await ports.store.outbox.begin([part.id], bot.bot_id, terms, next.row)
       if (began.go === 'begun') first = { begun: began.begun, letter: next }

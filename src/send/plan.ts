@@ -5,7 +5,7 @@ import { badArgument, renamed, SvcError } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
 import type { Sessions } from '../storage/sqlite/state/sessions.ts'
-import type { Store } from '../storage/sqlite/store.ts'
+import type { Names } from '../storage/store.ts'
 import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
@@ -40,15 +40,15 @@ export const isUserId = (user: string): boolean => user.includes('@')
  * @throws SvcError `invalid_arguments` for a name that nobody has there, or several
  */
 export async function addressee(
-  { store, sessions }: { store: Pick<Store, 'names'>; sessions: Pick<Sessions, 'list'> },
+  { store, sessions }: { store: { names: Pick<Names, 'called'> }; sessions: Pick<Sessions, 'list'> },
   { user, session }: { user: string; session: string | undefined },
   field = 'to',
 ): Promise<string> {
   if (isUserId(user)) return user
   const key = session === undefined ? undefined : sessionKey(sessionName(session))
-  const called = store
-    .names(names => names.called(user))
-    .filter(one => key === undefined || sessionKey(one.session) === key)
+  const called = (await store.names.called(user)).filter(
+    one => key === undefined || sessionKey(one.session) === key,
+  )
   const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKey(name)] : [])))
   const here = called.filter(one => live.has(sessionKey(one.session)))
   const [only, ...others] = new Set((here.length > 0 ? here : called).map(({ user_id }) => user_id))

@@ -3,7 +3,7 @@ import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
 import { type ErrorCode, SvcError } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
-import type { EndReason } from '../storage/sqlite/store.ts'
+import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
 /** @param send how many messages it needs, and how many of them are of its text */

@@ -3,7 +3,7 @@ import { sentAs } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
 import type { rightToAnswer } from '../model/session.ts'
-import type { EndReason, Entry, EntryPart } from '../storage/sqlite/store.ts'
+import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
 import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
 
 /**

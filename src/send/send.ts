@@ -10,7 +10,7 @@ import type { SendResult } from '../model/message.ts'
 import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
-import type { Enqueued, Entry, KeptFile } from '../storage/sqlite/store.ts'
+import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
 import { type Letter, letter } from './delivery.ts'
 import type { SendPorts } from './delivery-attempt.ts'
 import { type Draft, newEntry, waitingParts } from './draft.ts'
@@ -162,7 +162,7 @@ export class Sender {
     const count = texts.length + request.media.length
     if (!mayWait && (approval || request.media.length > 0)) {
       // Before anything is read, fetched or uploaded: a shut window should cost nothing.
-      const { context } = worker.attempts.terms(session, request.to)
+      const { context } = await worker.attempts.terms(session, request.to)
       const verdict = await store.outbox.verdict(session, request.to, count, { context, rules })
       if (verdict.go === 'no') throw closedError(verdict, { count, texts: texts.length }, sandboxed)
     }
@@ -187,7 +187,7 @@ export class Sender {
     const { rules, store, worker } = this.#ports
     const { request, session, bot, pieces, files } = draft
     const { to } = request
-    const { token, ...terms } = worker.attempts.terms(session, to)
+    const { token, ...terms } = await worker.attempts.terms(session, to)
     const isFirst = !worker.lines.isBusy(session, to)
     const line = worker.lines.line(session, to)
     const over = new AbortController()
@@ -245,7 +245,7 @@ export class Sender {
     let last: Entry | undefined
     if (!entry.asked && verdict !== 'behind' && verdict.go !== 'no') {
       const left = new AbortController()
-      const { token } = worker.attempts.terms(draft.session, draft.request.to)
+      const { token } = await worker.attempts.terms(draft.session, draft.request.to)
       this.#meanwhile(draft, entry, token, left.signal)
       const abort = Promise.withResolvers<'left'>()
       const leave = () => abort.resolve('left')
@@ -269,7 +269,7 @@ export class Sender {
     const { media, store, worker } = this.#ports
     const { to } = draft.request
     const parts = await waitingParts(draft, { media, clock, kept, signal })
-    const { token: _, ...terms } = worker.attempts.terms(draft.session, to)
+    const { token: _, ...terms } = await worker.attempts.terms(draft.session, to)
     return store.outbox.enqueue(newEntry(draft, parts), terms)
   }
 
@@ -307,11 +307,12 @@ export class Sender {
   async #typed({ to, session: wanted }: SendRequest, signal: AbortSignal): Promise<SendResult> {
     const { judge, route, store, upstream, worker } = this.#ports
     const { name: session, bot } = await route(to, wanted)
-    const { context, token } = worker.attempts.terms(session, to)
+    const { context, token } = await worker.attempts.terms(session, to)
     if (token === undefined) throw neverWrote()
     await judge.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), to, token, signal))
+    const counters = await store.outbox.counters(session, to)
     const now = this.#runtime.clock.now()
-    const count = countNow(context, store.outbox.counters(session, to).get(to), now)
+    const count = countNow(context, counters.get(to), now)
     return { success: true, status: 'accepted', session, parts: [], ...rightToAnswer(count, now) }
   }
 
@@ -332,9 +333,10 @@ export class Sender {
     const { counter, session, user } = entry
     // As it was: a call that is repeated has the answer of the first.
     if (counter) return resultOf(entry, rightToAnswer(counter, 0))
-    const { context } = worker.attempts.terms(session, user)
+    const { context } = await worker.attempts.terms(session, user)
+    const counters = await store.outbox.counters(session, user)
     const now = clock.now()
-    const count = countNow(context, store.outbox.counters(session, user).get(user), now)
+    const count = countNow(context, counters.get(user), now)
     return resultOf(
       entry,
       rightToAnswer(count, now),

@@ -12,7 +12,7 @@ import type { MediaKind, Waiting } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Begun, Entry, EntryPart, Lane } from '../storage/sqlite/store.ts'
+import type { Begun, Entry, EntryPart, Lane } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone, letter } from './delivery.ts'
 import { DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import { Lines } from './lines.ts'
@@ -86,7 +86,7 @@ export class Worker {
       throw new SvcError('not_connected', `${session} is not logged in`, {
         next: { action: 'login', session },
       })
-    const said = await store.outbox.approve(id, this.attempts.terms(session, user))
+    const said = await store.outbox.approve(id, await this.attempts.terms(session, user))
     if (said?.state !== 'closed') return said
     const texts = parts.filter(({ kind }) => kind === 'text').length
     throw closedError(said.verdict, { count: parts.length, texts }, upstream.sandboxed)
@@ -100,7 +100,7 @@ export class Worker {
     if (!next) return {}
     const bot = (await state.sessions.get(session))?.bot
     if (!bot || bot.expired_at !== undefined) return { waits_for: 'login' }
-    const { context, rules } = this.attempts.terms(session, user)
+    const { context, rules } = await this.attempts.terms(session, user)
     const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
     const { not_before: pausedUntil = 0 } = (await store.outbox.lane(next.lane)) ?? {}
     const now = this.#runtime.clock.now()
@@ -128,7 +128,7 @@ export class Worker {
       // Looked at first: a session that is logged out or expired, and a lane that is shut, cost no write at every look.
       const bot = (await sessions.get(lane.session))?.bot
       if (!bot || bot.expired_at !== undefined) break
-      const { context, rules } = this.attempts.terms(lane.session, lane.user)
+      const { context, rules } = await this.attempts.terms(lane.session, lane.user)
       const verdict = await outbox.verdict(lane.session, lane.user, 1, { context, rules })
       if (verdict.go === 'no' && verdict.why !== 'pace') break
       const parts = joinable(await outbox.next(id), lane.hold !== undefined)
@@ -154,7 +154,7 @@ export class Worker {
     if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
     else {
       // Looked at first: an upload that may not be sent for minutes is wasted.
-      const { context, rules } = this.attempts.terms(session, user)
+      const { context, rules } = await this.attempts.terms(session, user)
       const verdict = await store.outbox.verdict(session, user, 1, { context, rules })
       if (verdict.go === 'no') return this.#shut(lane, verdict)
       try {
@@ -164,7 +164,7 @@ export class Worker {
       }
     }
     for (;;) {
-      const { token, ...terms } = this.attempts.terms(session, user)
+      const { token, ...terms } = await this.attempts.terms(session, user)
       const next = letter(user, item, token, clock.now())
       const ids = parts.map(({ id }) => id)
       const began = await store.outbox.begin(ids, bot.bot_id, terms, next.row)

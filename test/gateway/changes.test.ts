@@ -61,22 +61,20 @@ describe('messages', () => {
     t.gateway.changes.subscribe(listener)
     await t.sandbox.say('hi')
     await t.until('heard', () => messages.length === 1)
-    const { Store } = await import('../../src/storage/sqlite/store.ts')
+    const { SqliteStore } = await import('../../src/storage/sqlite/store.ts')
     const { silentLog } = await import('../../src/platform/log.ts')
-    const store = await Store.open({
+    const store = await SqliteStore.open({
       ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     const raw = JSON.stringify({ item_list: [{ type: 1, text_item: { text: 'long ago' } }] })
-    store.past(log =>
-      log.add([
-        {
-          ...{ session: 'default', bot_id: t.bots.get('default')!.bot_id, direction: 'received' },
-          ...{ message_id: 'old', derived_id: '', from_user: 'u@im.wechat', msg_type: 'TEXT' },
-          ...{ text: 'long ago', timestamp: 1, timed: true, contentHash: 'a'.repeat(64), raw },
-        },
-      ]),
-    )
-    store.close()
+    await store.intake.add([
+      {
+        ...{ session: 'default', bot_id: t.bots.get('default')!.bot_id, direction: 'received' },
+        ...{ message_id: 'old', derived_id: '', from_user: 'u@im.wechat', msg_type: 'TEXT' },
+        ...{ text: 'long ago', timestamp: 1, timed: true, contentHash: 'a'.repeat(64), raw },
+      },
+    ])
+    await store.upkeep.close()
     await t.until('heard of it', () => messages.includes('past long ago'))
     expect(messages).toEqual(['received hi', 'past long ago'])
   })

@@ -12,7 +12,9 @@ import { type Finding, Findings, type Program } from '../../src/migrate/source.t
 import type { UserContext } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
-import { Store, type StoredMessage } from '../../src/storage/sqlite/store.ts'
+import type { StoredMessage } from '../../src/storage/messages.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import type { Store } from '../../src/storage/store.ts'
 
 /** A temporary folder with a place for the source and one for svc. */
 export interface Folders extends AsyncDisposable {
@@ -190,7 +192,7 @@ export const contexts = (into: string, name: string) =>
   json<Record<string, UserContext>>(into, name, 'contexts.json')
 
 export const openLog = (into: string): Promise<Store> =>
-  Store.open({
+  SqliteStore.open({
     ...{ path: join(into, 'messages.db'), clock: systemClock, log: silentLog },
     ...{ maxAgeDays: 0, maxCount: 0 },
   })
@@ -199,9 +201,9 @@ export const openLog = (into: string): Promise<Store> =>
 export async function rowsOf(into: string): Promise<StoredMessage[]> {
   const store = await openLog(into)
   try {
-    return store.after(0, { limit: 1_000_000 })
+    return await store.log.after(0, { limit: 1_000_000 })
   } finally {
-    store.close()
+    await store.upkeep.close()
   }
 }
 

@@ -366,16 +366,16 @@ test('no reader is given a message of before: not the one that begins at the beg
   expect(told(findings, 'warning').join()).toContain('messages older than 30 days: 1.')
   const store = await openLog(at.into)
   try {
-    expect(store.claim('default', { limit: 10 })).toBeUndefined()
-    expect(store.claim('default', { limit: 10, session: 'default' })).toBeUndefined()
-    expect(store.after(0, { limit: 10, direction: 'received' })).toEqual([])
-    expect(store.recent(0, { limit: 10, direction: 'received' })).toEqual([])
-    const page = await store.history({ direction: 'received', limit: 10, offset: 0 })
+    expect(await store.consumers.claim('default', { limit: 10 })).toBeUndefined()
+    expect(await store.consumers.claim('default', { limit: 10, session: 'default' })).toBeUndefined()
+    expect(await store.log.after(0, { limit: 10, direction: 'received' })).toEqual([])
+    expect(await store.backlog.recent(0, { limit: 10, direction: 'received' })).toEqual([])
+    const page = await store.log.history({ direction: 'received', limit: 10, offset: 0 })
     expect(page.rows.map(({ text, direction }) => [text, direction])).toEqual([
       ['five years old', 'received'],
     ])
-    expect((await store.history({ text_contains: 'years', limit: 10, offset: 0 })).total).toBe(1)
+    expect((await store.log.history({ text_contains: 'years', limit: 10, offset: 0 })).total).toBe(1)
   } finally {
-    store.close()
+    await store.upkeep.close()
   }
 })

@@ -22,7 +22,7 @@ for (const kind of kinds) {
       const began = t.clock.monotonic()
       // The poll under way was begun before the trouble; its answer ends it.
       await t.sandbox.say('first')
-      await t.until('stored', () => t.texts().length === 1)
+      await t.until('stored', async () => (await t.texts()).length === 1)
       await t.tick(outageMs, 500)
       const failing = askedAt.filter(at => at > began)
       expect(failing.length).toBeGreaterThan(3)
@@ -34,8 +34,8 @@ for (const kind of kinds) {
       }
       await t.sandbox.say('second')
       await t.sandbox.mend()
-      const recoveredMs = await t.tick(recoveryMs, 250, () => t.texts().length === 2)
-      expect(t.texts()).toEqual(['first', 'second'])
+      const recoveredMs = await t.tick(recoveryMs, 250, async () => (await t.texts()).length === 2)
+      expect(await t.texts()).toEqual(['first', 'second'])
       expect(recoveredMs).toBeLessThan(recoveryMs)
     })
   }

@@ -33,10 +33,10 @@ describe('a poll that looks alive and is not', () => {
     await t.pass(4, () => stuck.polls() > 1)
     expect(stuck.polls()).toBe(1)
     await t.pass(60, () => stuck.polls() > 1)
-    await t.until('stored', () => t.texts().length === 1)
+    await t.until('stored', async () => (await t.texts()).length === 1)
     await t.sandbox.say('two')
-    await t.until('stored', () => t.texts().length === 2)
-    expect(t.texts()).toEqual(['one', 'two'])
+    await t.until('stored', async () => (await t.texts()).length === 2)
+    expect(await t.texts()).toEqual(['one', 'two'])
     expect(t.told('poll shows no life')).toBe(1)
     stuck.release()
   })
@@ -49,14 +49,14 @@ describe('a poll that looks alive and is not', () => {
     await t.pass(60, () => stuck.polls() > 1)
     await t.until('another poll', () => stuck.polls() > 1)
     await t.sandbox.say('early')
-    await t.until('stored', () => t.texts().includes('early'))
+    await t.until('stored', async () => (await t.texts()).includes('early'))
     stuck.release()
-    await t.until('stored', () => t.texts().includes('late'))
+    await t.until('stored', async () => (await t.texts()).includes('late'))
     for (const text of ['a', 'b', 'c']) {
       await t.sandbox.say(text)
-      await t.until('stored', () => t.texts().includes(text))
+      await t.until('stored', async () => (await t.texts()).includes(text))
     }
-    expect(t.texts()).toEqual(['early', 'late', 'a', 'b', 'c'])
+    expect(await t.texts()).toEqual(['early', 'late', 'a', 'b', 'c'])
   })
 
   test('a message on its way to a poll that a check ends comes again with the next one, once', async () => {
@@ -79,12 +79,12 @@ describe('a poll that looks alive and is not', () => {
     await t.until('polled', () => t.atOnce() === 1)
     await t.sandbox.say('on its way')
     await handedOver.promise
-    expect(t.texts()).toEqual([])
+    expect(await t.texts()).toEqual([])
     await t.check()
-    await t.until('stored', () => t.texts().length > 0)
+    await t.until('stored', async () => (await t.texts()).length > 0)
     await t.sandbox.say('after')
-    await t.until('stored', () => t.texts().includes('after'))
-    expect(t.texts()).toEqual(['on its way', 'after'])
+    await t.until('stored', async () => (await t.texts()).includes('after'))
+    expect(await t.texts()).toEqual(['on its way', 'after'])
     expect(cursors.slice(0, 2)).toEqual(['', ''])
   })
 
@@ -110,8 +110,8 @@ describe('a poll that looks alive and is not', () => {
     await t.tick(10_000, 1000)
     expect(t.sandbox.world.core.stats.requests.getupdates).toBe(polls)
     sure = true
-    await t.until('stored', () => t.texts().length === 2)
-    expect(t.texts()).toEqual(['in hand', 'later'])
+    await t.until('stored', async () => (await t.texts()).length === 2)
+    expect(await t.texts()).toEqual(['in hand', 'later'])
   })
 
   test('a commit that does not end is waited for and told of; nobody polls beside it, and it is not made twice', async () => {
@@ -138,8 +138,8 @@ describe('a poll that looks alive and is not', () => {
     gate.resolve()
     await t.until('well again', () => !t.poller.stuck)
     await t.sandbox.say('after')
-    await t.until('stored', () => t.texts().length === 2)
-    expect(t.texts()).toEqual(['in hand', 'after'])
+    await t.until('stored', async () => (await t.texts()).length === 2)
+    expect(await t.texts()).toEqual(['in hand', 'after'])
     expect(await t.cursor()).not.toBe('')
   })
 })

@@ -6,7 +6,7 @@ import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { ingest } from '../../src/receive/ingest.ts'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
-import { inMemory, Store } from '../../src/storage/sqlite/store.ts'
+import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -20,7 +20,7 @@ const stored = async (t: TestGateway) =>
 async function withStorage() {
   const t = await withGateway({ start: false })
   const { token } = t.bots.get('default')!
-  const store = await Store.open({
+  const store = await SqliteStore.open({
     path: inMemory,
     clock: t.clock,
     log: silentLog,
@@ -28,7 +28,7 @@ async function withStorage() {
     maxCount: 0,
   })
   return {
-    stored: () => store.after(0, { limit: 100 }),
+    stored: async () => await store.log.after(0, { limit: 100 }),
     async commit(messages: Updates['messages']) {
       const { sessions } = t.other
       const record = await sessions.get('default')
@@ -39,11 +39,11 @@ async function withStorage() {
         clearAt: undefined,
         ...{ clock: t.clock, log: silentLog },
       }
-      const ports = { sessions, store, commit: async () => 'moved' as const }
+      const ports = { sessions, intake: store.intake, commit: async () => 'moved' as const }
       return ingest(ports, { name: 'default', token }, polled, new AbortController().signal)
     },
     async [Symbol.asyncDispose]() {
-      store.close()
+      await store.upkeep.close()
       await t[Symbol.asyncDispose]()
     },
   }
@@ -207,7 +207,7 @@ describe('the inbox', () => {
       message: one,
     }))
     expect(await t.commit(messages)).toBe('next')
-    expect(t.stored().map(({ text, msg_type }) => [text, msg_type])).toEqual([
+    expect((await t.stored()).map(({ text, msg_type }) => [text, msg_type])).toEqual([
       ['one', 'TEXT'],
       ['', 'UNKNOWN'],
       ['two', 'TEXT'],

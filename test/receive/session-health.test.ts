@@ -395,7 +395,7 @@ describe('a gateway that cuts long polls', () => {
       }
       expect(t.told('poll failed')).toBe(0)
       await t.sandbox.say('hi')
-      await t.until('stored', () => t.texts().length === 1)
+      await t.until('stored', async () => (await t.texts()).length === 1)
     })
   }
 

@@ -7,13 +7,18 @@ const minute = 60_000
 
 async function watching() {
   const t = await openStore()
-  const waits = new Waits(t.store)
+  const waits = new Waits(t.store.log, t.store.backlog)
+  let seen = await t.store.log.head()
   const signal = new AbortController()
   const woken: string[] = []
   const start = (name: string, wanted: Wanted, ms = minute) =>
-    waits.wait(signal.signal, ms, t.store.lastId(), wanted).then(() => void woken.push(name))
+    waits.wait(signal.signal, ms, seen, wanted).then(() => void woken.push(name))
   return {
     ...{ store: t.store, waits, signal, woken, start },
+    /** Waits that start from now on know what there is now. */
+    async look() {
+      seen = await t.store.log.head()
+    },
     async [Symbol.asyncDispose]() {
       waits.end()
       await t[Symbol.asyncDispose]()
@@ -21,8 +26,8 @@ async function watching() {
   }
 }
 
-const say = (t: Pick<TestStore, 'store'>, session: string, text: string) =>
-  t.store.insertReceived(session, `${session}@im.bot`, [message(text)])
+const say = async (t: Pick<TestStore, 'store'>, session: string, text: string) =>
+  await t.store.intake.insertReceived(session, `${session}@im.bot`, [message(text)])
 
 test('a message wakes those who read its session or all, and of several that claim the same only one', async () => {
   await using t = await watching()
@@ -33,7 +38,7 @@ test('a message wakes those who read its session or all, and of several that cla
   ]
   const same = t.start('same', { consumer: 'c', session: 'Shop' })
   const plain = [t.start('plain', {}), t.start('plain', {})]
-  say(t, 'shop', 'hello')
+  await say(t, 'shop', 'hello')
   await Promise.all([first, same, ...plain])
   expect(t.woken.sort()).toEqual(['all, first', 'plain', 'plain', 'same'])
 })
@@ -41,29 +46,24 @@ test('a message wakes those who read its session or all, and of several that cla
 test('a message that comes while a wait begins wakes it', async () => {
   await using t = await openStore()
   let looks = 0
-  const look = () => {
-    const last = t.store.lastId()
-    if (++looks === 1) say(t, 'shop', 'just now')
+  const look = async () => {
+    const last = await t.store.log.head()
+    if (++looks === 1) await say(t, 'shop', 'just now')
     return last
   }
-  const store = new Proxy(t.store, {
-    get(target, name) {
-      const member = name === 'lastId' ? look : Reflect.get(target, name)
-      return typeof member === 'function' ? member.bind(target) : member
-    },
-  })
-  await new Waits(store).wait(new AbortController().signal, 10 * minute, 0, {})
+  const log = { ...t.store.log, head: look }
+  await new Waits(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
   expect(looks).toBeGreaterThan(0)
 })
 
 test('of calls for many sessions those of the ones with messages are woken; of more messages than are looked at, all', async () => {
   await using t = await watching()
   const waits = Array.from({ length: 300 }, (_, i) => t.start(`s${i}`, { session: `s${i}` }))
-  say(t, 's7', 'hello')
-  say(t, 's9', 'hello')
+  await say(t, 's7', 'hello')
+  await say(t, 's9', 'hello')
   await Promise.all([waits[7], waits[9]])
   expect(t.woken.sort()).toEqual(['s7', 's9'])
-  t.store.insertReceived(
+  await t.store.intake.insertReceived(
     'elsewhere',
     'b@im.bot',
     Array.from({ length: 200 }, (_, i) => message(`many ${i}`)),
@@ -76,7 +76,7 @@ test('one that was woken and does not read passes it on to the next of the same 
   await using t = await watching()
   const [first, second] = [t.start('first', { consumer: 'c' }), t.start('second', { consumer: 'c' })]
   void t.start('other', { consumer: 'd', session: 'other' })
-  say(t, 'shop', 'hello')
+  await say(t, 'shop', 'hello')
   await first
   t.waits.pass({ consumer: 'c' })
   await second
@@ -85,9 +85,10 @@ test('one that was woken and does not read passes it on to the next of the same 
 
 test('a wait ends at once when there is something already, or nobody wants it any more; and when its time is over', async () => {
   await using t = await watching()
-  const seen = t.store.lastId()
-  say(t, 'shop', 'hello')
+  const seen = await t.store.log.head()
+  await say(t, 'shop', 'hello')
   await t.waits.wait(t.signal.signal, minute, seen, {})
+  await t.look()
   await t.start('time', {}, 1)
   const last = t.start('aborted', {})
   t.signal.abort()

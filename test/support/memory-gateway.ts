@@ -14,7 +14,7 @@ import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
 import type { LoginRequest, Session, SessionUser } from '../../src/model/session.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
-import type { HistoryFilter as HistoryRequest } from '../../src/storage/sqlite/store.ts'
+import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */

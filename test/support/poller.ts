@@ -11,7 +11,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { Slots } from '../../src/platform/slots.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
 import { openState } from '../../src/storage/sqlite/state/state.ts'
-import { Store } from '../../src/storage/sqlite/store.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { testClock } from './clock.ts'
 import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
@@ -34,7 +34,13 @@ export async function withPoller(
   const log = createLog('DEBUG', line => void lines.push(line))
   const lock = await openLock(join(dir, '.data.lock'))
   const state = openState({ dir, lock, log })
-  const store = await Store.open({ path: join(dir, 'messages.db'), log, clock, maxAgeDays: 0, maxCount: 0 })
+  const store = await SqliteStore.open({
+    path: join(dir, 'messages.db'),
+    log,
+    clock,
+    maxAgeDays: 0,
+    maxCount: 0,
+  })
   const bot = sandbox.bot()
   await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
   const { fetch = real => real, commit = real => real } = options
@@ -71,7 +77,7 @@ export async function withPoller(
         account: ({ token }) => ({ base_url: sandbox.url, token }),
       },
       sessions: state.sessions,
-      store,
+      intake: { insertReceived: (...batch) => counted(store.intake.insertReceived(...batch)) },
       commit: (...batch) => counted(committing(...batch)),
       slots: new Slots(100),
     },
@@ -99,7 +105,7 @@ export async function withPoller(
       runtime.bus.tell('sessionsChanged')
     },
     atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
-    texts: () => store.after(0, { limit: 100 }).map(row => row.text),
+    texts: async () => (await store.log.after(0, { limit: 100 })).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
     cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,
     /** Lets time pass, in strides that are no gap, until `look` is true. */
@@ -114,13 +120,17 @@ export async function withPoller(
      *
      * @returns how many have passed so, what the clock goes by itself not counted
      */
-    async tick(ms: number, stepMs: number, look = () => false): Promise<number> {
+    async tick(
+      ms: number,
+      stepMs: number,
+      look: () => boolean | Promise<boolean> = () => false,
+    ): Promise<number> {
       let passed = 0
-      for (; passed < ms && !look(); passed += stepMs) {
+      for (; passed < ms && !(await look()); passed += stepMs) {
         clock.advance(stepMs)
         await new Promise(resolve => setTimeout(resolve, 2))
         // Between the end of one and the beginning of the next lie some turns of the event loop.
-        for (let turns = 0, idle = 0; idle < 5 && !look() && turns < 500; turns++) {
+        for (let turns = 0, idle = 0; idle < 5 && !(await look()) && turns < 500; turns++) {
           idle = busy > 0 ? 0 : idle + 1
           await new Promise(resolve => (busy > 0 ? setTimeout(resolve, 2) : setImmediate(resolve)))
         }
@@ -136,7 +146,7 @@ export async function withPoller(
     async [Symbol.asyncDispose]() {
       stop.abort()
       await running
-      store.close()
+      await store.upkeep.close()
       await lock.close()
       await sandbox[Symbol.asyncDispose]()
       await rm(dir, { recursive: true, force: true })

@@ -21,24 +21,16 @@ export class Archive {
         ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
   }
 
-  find(session: string, user: string): UserContext | undefined {
-    return this.#read(session, ' AND peer = ?', user).get(user)
-  }
-
-  /** Everybody kept of a session. */
-  all(session: string): ReadonlyMap<string, UserContext> {
-    return this.#read(session)
-  }
-
-  #read(session: string, only = '', ...params: string[]): Map<string, UserContext> {
+  of(session: string, users?: readonly string[]): Map<string, UserContext> {
     const key = this.#messages.knownKey(session)
     if (key === undefined) return new Map()
+    const only = users ? ' AND peer IN (SELECT value FROM json_each(?))' : ''
     return new Map(
       this.#db
         .all(
           `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL${only}`,
           key,
-          ...params,
+          ...(users ? [JSON.stringify(users)] : []),
         )
         .map((row): [string, UserContext] => [String(row.peer), JSON.parse(String(row.context))]),
     )
@@ -51,20 +43,22 @@ export class Archive {
     return Number(row?.n)
   }
 
-  /** The sessions of which a user's context is kept here. */
-  holders(user: string): string[] {
-    return this.#db.all`SELECT name FROM outbox_lane JOIN session ON key = session WHERE peer = ${user}
-      AND context IS NOT NULL`.map(row => String(row.name))
+  knowing(user: string): ReadonlySet<string> {
+    const holders = this.#db
+      .all`SELECT name FROM outbox_lane JOIN session ON key = session WHERE peer = ${user}
+      AND context IS NOT NULL`
+    return new Set([...this.#messages.writtenTo(user), ...holders.map(row => String(row.name))])
   }
 
-  /** These stand in contexts.json again. */
   drop(session: string, users: readonly string[]): void {
+    const kept = [...this.of(session, users).keys()]
+    if (kept.length === 0) return
     this.#db.run`UPDATE outbox_lane SET context = NULL
       WHERE session = ${this.#messages.knownKey(session) ?? 0} AND peer IN (SELECT value
-      FROM json_each(${JSON.stringify(users)}))`
+      FROM json_each(${JSON.stringify(kept)}))`
   }
 
-  /** Another bot: nobody has written to it, and what WeChat refused the former one says nothing of it. */
+  /** What WeChat refused the former bot says nothing of the new one. */
   forget(session: string): void {
     this.#db.run`UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
       held_at = NULL,

@@ -1,25 +1,17 @@
-/**
- * Named readers of the log, each with its own position. What is handed out is leased: a confirmed lease is gone, an
- * abandoned or lapsed one is handed out again, marked. So a position may move when rows are handed out and still
- * nothing is lost, and parallel calls of one consumer never get the same row.
- */
+/** Named readers of the log. A position moves when rows are handed out; what is not confirmed stands in a lease. */
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
-import type { Fits, Messages, StoredMessage, Wanted } from './messages.ts'
+import type { StoredMessage, Wanted } from '../messages.ts'
+import type { Claim } from '../store.ts'
+import { type Fits, type Messages, within } from './messages.ts'
 import type { Owner } from './owner.ts'
-
-export interface Claim {
-  lease: number
-  /** Oldest first. */
-  rows: StoredMessage[]
-  /** Row ids that were handed out before. */
-  redelivered: ReadonlySet<number>
-}
 
 /** A lease lapses after this; sooner when its owner is known to be dead. */
 const leaseMs = 30_000
 /** When a consumer was last seen is noted this coarsely: retention looks at days. */
 const seenEveryMs = 60 * 60_000
+/** `expires_at` of a lease whose rows nobody was shown. */
+const neverSeen = -1
 /** The consumer that begins at the beginning. */
 const firstConsumer = 'default'
 
@@ -37,20 +29,15 @@ export class Consumers {
   }
 
   claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
-    const { limit, session } = options
-    let isFull = false
-    const fits: Fits = row => {
-      isFull ||= options.fits?.(row) === false
-      return !isFull
-    }
+    const { characters, limit, session } = options
+    const fits = within(characters)
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     // Looking takes no write lock: most calls find nothing.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.#db.transaction(() => {
       const position = this.#position(consumer)
       const again = this.#lapsed(consumer, keys, limit, fits)
-      if (again.length > 0) return this.#leased(consumer, again, new Set(again.map(row => row.id)))
-      if (isFull) return undefined
+      if (again.rows.length > 0) return this.#leased(consumer, again.rows, again.redelivered)
       const rows =
         keys === undefined
           ? this.#fresh(consumer, position, limit, fits)
@@ -59,7 +46,6 @@ export class Consumers {
     })
   }
 
-  /** How many rows `claim` would give one after the other, counted up to `limit`. */
   waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     const row = this.#db.get`SELECT position FROM consumer WHERE name = ${consumer}`
@@ -74,11 +60,27 @@ export class Consumers {
     return Math.min(limit, again.length + fresh.length)
   }
 
-  confirm(lease: number): void {
+  giveBack({ lease, redelivered }: Pick<Claim, 'lease' | 'redelivered'>, from: number): void {
+    this.#db.transaction(() => {
+      const row = this.#db.get`SELECT consumer, ids FROM lease WHERE id = ${lease}`
+      if (!row) return
+      const ids: number[] = JSON.parse(String(row.ids))
+      this.#left(
+        lease,
+        ids.filter(id => id < from),
+      )
+      for (const wasSeen of [true, false]) {
+        const back = ids.filter(id => id >= from && redelivered.has(id) === wasSeen)
+        if (back.length > 0) this.#lease(String(row.consumer), back, wasSeen ? 0 : neverSeen)
+      }
+    })
+  }
+
+  ack(lease: number): void {
     this.#db.run`DELETE FROM lease WHERE id = ${lease}`
   }
 
-  abandon(lease: number): void {
+  nack(lease: number): void {
     this.#db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
   }
 
@@ -128,11 +130,14 @@ export class Consumers {
     return position
   }
 
-  #lapsedLeases(consumer: string): { id: number; ids: string }[] {
+  #lapsedLeases(consumer: string): { id: number; ids: string; wasSeen: boolean }[] {
     return this.#db.all`SELECT id, ids, owner, expires_at FROM lease WHERE consumer = ${consumer}
       ORDER BY id`
       .filter(row => this.#hasLapsed(row))
-      .map(({ id, ids }) => ({ id: Number(id), ids: String(ids) }))
+      .map(({ id, ids, expires_at }) => ({
+        ...{ id: Number(id), ids: String(ids) },
+        wasSeen: Number(expires_at) !== neverSeen,
+      }))
   }
 
   #hasLapsed({ expires_at, owner }: Row): boolean {
@@ -142,8 +147,14 @@ export class Consumers {
   }
 
   /** Rows of lapsed leases, taken out of them. */
-  #lapsed(consumer: string, keys: number[] | undefined, limit: number, fits: Fits): StoredMessage[] {
-    const taken: StoredMessage[] = []
+  #lapsed(
+    consumer: string,
+    keys: number[] | undefined,
+    limit: number,
+    fits: Fits,
+  ): Pick<Claim, 'rows' | 'redelivered'> {
+    const rows: StoredMessage[] = []
+    const redelivered = new Set<number>()
     let isFull = false
     for (const lease of this.#lapsedLeases(consumer)) {
       if (isFull) break
@@ -153,20 +164,24 @@ export class Consumers {
         const row = isFull ? undefined : this.#messages.byId(id)
         const isWanted = row && (keys === undefined || this.#isOf(id, keys))
         if (isWanted && fits(row)) {
-          taken.push(row)
-          isFull = taken.length >= limit
+          rows.push(row)
+          if (lease.wasSeen) redelivered.add(id)
+          isFull = rows.length >= limit
         } else {
           // A row that retention removed meanwhile is nobody's any more.
           if (row || isFull) left.push(id)
           if (isWanted) isFull = true
         }
       }
-      if (left.length === 0) this.confirm(lease.id)
-      else if (left.length < ids.length) {
-        this.#db.run`UPDATE lease SET ids = ${JSON.stringify(left)} WHERE id = ${lease.id}`
-      }
+      if (left.length < ids.length) this.#left(lease.id, left)
     }
-    return taken.sort((a, b) => a.id - b.id)
+    return { rows: rows.sort((a, b) => a.id - b.id), redelivered }
+  }
+
+  /** These remain of the rows of a lease. */
+  #left(lease: number, ids: readonly number[]): void {
+    if (ids.length === 0) this.ack(lease)
+    else this.#db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
 
   #isOf(id: number, keys: number[]): boolean {
@@ -218,9 +233,12 @@ export class Consumers {
   }
 
   #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
-    const { lastInsertRowid } = this.#db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
-      VALUES (${consumer}, ${JSON.stringify(rows.map(row => row.id))}, ${this.#owner.name},
-      ${this.#clock.now() + leaseMs})`
-    return { lease: lastInsertRowid, rows, redelivered }
+    const ids = rows.map(row => row.id)
+    return { lease: this.#lease(consumer, ids, this.#clock.now() + leaseMs), rows, redelivered }
+  }
+
+  #lease(consumer: string, ids: readonly number[], expiresAt: number): number {
+    return this.#db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
+      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.#owner.name}, ${expiresAt})`.lastInsertRowid
   }
 }

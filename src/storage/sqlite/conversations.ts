@@ -1,21 +1,12 @@
 /** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
 
-import type { Database } from '../../platform/sqlite.ts'
-import type { Messages, StoredMessage } from './messages.ts'
+import type { SentStatus } from '../../model/message.ts'
+import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Thread } from '../store.ts'
+import type { Messages } from './messages.ts'
 
 /** Unread messages are counted up to here. */
 const countedUnread = 100
-
-export interface Thread {
-  last: StoredMessage
-  /** Received since the last answer, and not marked as read. */
-  unread: number
-  /** The user wrote nothing that is kept, and nothing went out or waits: every send was refused. */
-  refused: boolean
-}
-
-/** How far back suspect messages are counted. */
-export const suspectSpanMs = 24 * 60 * 60_000
 
 /** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
 export function suspectsOf(db: Database, since: number): Map<string, number> {
@@ -34,10 +25,7 @@ export class Conversations {
     this.#messages = messages
   }
 
-  /**
-   * Everybody there are messages from or to, each with the row id of the newest of them, in the order of their ids: the
-   * first `limit` after `after`. Two steps of the index each, however many messages.
-   */
+  /** Two steps of the index each, however many messages. */
   peers(after: string | undefined, limit: number): { peer: string; newest: number }[] {
     return this.#db
       .all(
@@ -53,7 +41,6 @@ export class Conversations {
       .map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
   }
 
-  /** The newest of the messages with that user, of one session or of whichever it is. */
   thread(peer: string, session?: string): Thread | undefined {
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     const named = keys ? [JSON.stringify(keys)] : []
@@ -82,7 +69,6 @@ export class Conversations {
     return suspectsOf(this.#db, since)
   }
 
-  /** Everything up to that row has been looked at. */
   markRead(session: string, peer: string, upTo: number): void {
     const position = Math.min(upTo, this.#messages.lastId())
     for (const key of this.#messages.sessionKeys(session)) {
@@ -91,24 +77,19 @@ export class Conversations {
     }
   }
 
-  /** Rows of sent messages whose fate is open, waiting or being handed over; of many the newest. */
-  open(): { id: number; status: string; reason_code: string | null }[] {
-    return this.#db.all`SELECT m.id, m.status, m.reason_code FROM (
+  open(): { id: number; status: SentStatus; reason_code?: string }[] {
+    return this.#db.all<Row & { status: SentStatus }>`SELECT m.id, m.status, m.reason_code FROM (
       SELECT message FROM outbox_part WHERE status = 'asked' UNION
       SELECT message FROM outbox_part WHERE status = 'sending'
       UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
       ORDER BY message DESC LIMIT 1000
       ) AS waiting CROSS JOIN message m ON m.id = waiting.message`.map(row => ({
       id: Number(row.id),
-      status: String(row.status),
-      reason_code: row.reason_code === null ? null : String(row.reason_code),
+      status: row.status,
+      ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
     }))
   }
 
-  /**
-   * Messages by the time they bear, in spans of equal length from `since` (Unix ms) on. Sent is what went out, as far as
-   * is known: not what was refused, waits, or is being handed over.
-   */
   counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
     const count = (messages: string, from: string) =>
       this.#db.all(

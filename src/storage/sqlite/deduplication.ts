@@ -8,32 +8,12 @@
  * one batch are all real: a batch that holds two of which one is stored brings one more. The log itself is asked, so a
  * restart or another process in between changes nothing.
  */
-import type { MessageKind } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import type { ReceivedMessage } from '../messages.ts'
 
 const repeatMs = 15_000
 /** 72 bits of the content's hash are kept. */
 const hashLength = 12
-
-/** A message as the poller hands it over. */
-export interface ReceivedMessage {
-  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
-  message_id?: string
-  /** Deterministic: the same for the same message delivered again. */
-  derived_id: string
-  from_user: string
-  msg_type: MessageKind
-  text: string
-  /** Unix ms. */
-  timestamp: number
-  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
-  timed: boolean
-  /** Unix ms when the user wrote, if it is new: the count of answers begins anew there. Absent: it begins none. */
-  written_at?: number
-  contentHash: string
-  /** The whole message as JSON text. */
-  raw: string
-}
 
 /** A message and what to do with it: `renamed` ones are stored under an id of their own. */
 export interface Arrived {

@@ -7,40 +7,12 @@
  * cost is bounded whatever is in it; windows in which little is found grow.
  */
 import { badArgument } from '../../model/error.ts'
-import type { Direction, MessageKind } from '../../model/message.ts'
 import { type Clock, turns } from '../../platform/clock.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
+import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { gramQuery, likePattern, searchable } from './bigram-index.ts'
-import type { Fits, Messages, StoredMessage } from './messages.ts'
+import { type Messages, within } from './messages.ts'
 import { idsBetweenTimes } from './time-range.ts'
-
-export interface HistoryFilter {
-  /** On either side of the conversation. */
-  user_id?: string
-  bot_id?: string
-  session?: string
-  msg_type?: MessageKind
-  /** Of any item; `msg_type` is the kind of the first. */
-  has_kind?: MessageKind
-  direction?: Direction
-  /** Unix ms, inclusive. */
-  since?: number
-  /** Unix ms, exclusive. */
-  until?: number
-  text_contains?: string
-  limit: number
-  offset: number
-  /** Row id: only what stands before it. */
-  before?: number
-}
-
-export interface HistoryRows {
-  rows: StoredMessage[]
-  /** Of the filter without `before`. Exact up to `exactTotal`, then that. */
-  total: number
-  total_is_lower_bound: boolean
-  next_before?: number
-}
 
 /** Totals are counted up to here. */
 const exactTotal = 10_000
@@ -103,7 +75,7 @@ export class History {
   }
 
   /** @throws SvcError `invalid_arguments` for a needle that is too long; the signal's reason when it aborts */
-  async page(filter: HistoryFilter, signal?: AbortSignal, fits?: Fits): Promise<HistoryRows> {
+  async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#plan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
     const last = this.#messages.lastId()
@@ -111,8 +83,9 @@ export class History {
     // One more than asked for tells whether there are more.
     const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)
     let isCut = false
+    const fits = within(filter.characters)
     const rows = this.#messages.read(page.slice(0, filter.limit), row => {
-      isCut = fits?.(row) === false
+      isCut = !fits(row)
       return !isCut
     })
     const next = isCut ? rows.at(-1)?.id : page[filter.limit] && page[filter.limit - 1]

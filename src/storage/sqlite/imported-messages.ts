@@ -4,19 +4,12 @@
  * They are old. No reader is given one, wherever it stands in the log: neither a consumer that begins at the beginning
  * nor one that names a row id. Received ones bear `sent = 2` for it, where whatever hands messages out asks for 0.
  */
-import type { Direction } from '../../model/message.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import type { PastMessage } from '../messages.ts'
 import { searchable } from './bigram-index.ts'
-import { batchOf, type ReceivedMessage } from './deduplication.ts'
+import { batchOf } from './deduplication.ts'
 import { type Messages, receivedElsewhere } from './messages.ts'
-
-/** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
-export interface PastMessage extends ReceivedMessage {
-  session: string
-  bot_id: string
-  direction: Direction
-}
 
 export class Past {
   readonly #db: Database
@@ -29,24 +22,16 @@ export class Past {
     this.#clock = clock
   }
 
-  /** Rows in the log, whatever they are. */
   count(): number {
     // Ids have no gaps.
     const ids = this.#db.get`SELECT min(id) AS first, max(id) AS last FROM message`
     return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
   }
 
-  /** Whether the log has that message already, by its id and content. */
-  isKnown(message: PastMessage): boolean {
-    return this.#placeOf(message) === undefined
+  known(batch: readonly PastMessage[]): boolean[] {
+    return batch.map(message => this.#placeOf(message) === undefined)
   }
 
-  /**
-   * Adds those that are not there yet, in their order: all or none. They count as stored now, so retention leaves them
-   * as long as any other message of today, and never looks at them before older rows.
-   *
-   * @returns how many were new
-   */
   add(batch: readonly PastMessage[]): number {
     return this.#db.transaction(() => {
       let added = 0

@@ -6,19 +6,9 @@ import type { Hold } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
+import type { Lane } from '../outbox.ts'
 import type { Messages } from './messages.ts'
 import type { Owner } from './owner.ts'
-
-export interface Lane {
-  id: number
-  session: string
-  user: string
-  counter: Counter
-  hold?: Hold
-  /** Unix ms: after trouble on the way, what waits is not tried before. */
-  not_before: number
-  failures: number
-}
 
 /** A lane is nobody's when its owner has not been heard of for this long; sooner when it is known to be dead. */
 export const laneLeaseMs = 60_000

@@ -1,65 +1,22 @@
 /** Rows of the message log: inserted once, settled, read forward. */
-import type { Direction, MessageKind, SentStatus } from '../../model/message.ts'
+import type { MessageKind, SentStatus } from '../../model/message.ts'
 import { sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
+import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
 import { BigramIndex, searchable } from './bigram-index.ts'
-import { type Arrived, batchOf, type ReceivedMessage } from './deduplication.ts'
-
-export type { ReceivedMessage } from './deduplication.ts'
-
-export interface SentMessage {
-  client_id: string
-  to_user: string
-  msg_type: MessageKind
-  text: string
-  timestamp: number
-  raw: string
-}
-
-export interface StoredMessage {
-  id: number
-  message_id: string
-  session: string
-  bot_id: string
-  direction: Direction
-  status?: SentStatus
-  from_user: string
-  msg_type: MessageKind
-  text: string
-  timestamp: number
-  raw: string
-  /** Of a sent message: why it was refused, or is in doubt. */
-  reason?: string
-  /** Of the error catalogue; absent of what an older version sent. */
-  reason_code?: string
-  /** Of a queued text that went out joined to another one: the `message_id` of that one. */
-  sent_with?: string
-  /** What people call the user on the other side. */
-  user_name?: string
-  /** Another program received it. */
-  past?: true
-}
+import { type Arrived, batchOf } from './deduplication.ts'
 
 /** Whether a row is still taken, asked of one after the other; the first that is not ends the reading. */
 export type Fits = (row: StoredMessage) => boolean
 
-/** What to read. */
-export interface Wanted {
-  limit: number
-  direction?: Direction
-  session?: string
-  /** All fit by default. */
-  fits?: Fits
-}
-
-/** Fits until the raw messages have so many characters, and the first one always: for readers that hold many rows. */
-export function within(characters: number): Fits {
-  let left = characters
+/** Fits until the raw messages have so many characters, and the first one always. */
+export function within(characters = Number.POSITIVE_INFINITY): Fits {
+  let left: number | undefined
   return ({ raw }) => {
-    const isFirst = left === characters
-    left -= raw.length
+    const isFirst = left === undefined
+    left = (left ?? characters) - raw.length
     return isFirst || left >= 0
   }
 }
@@ -202,12 +159,12 @@ export class Messages {
     this.#db.run`UPDATE message SET sent_with = ${messageId} WHERE id = ${id}`
   }
 
-  after(id: number, { fits, ...wanted }: Wanted): StoredMessage[] {
-    return this.read(this.idsFrom(id, wanted), fits)
+  after(id: number, { characters, ...wanted }: Wanted): StoredMessage[] {
+    return this.byIds(this.idsFrom(id, wanted), characters)
   }
 
   /** Ids after a row, oldest first. */
-  idsFrom(id: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
+  idsFrom(id: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     const found =
       session === undefined
@@ -220,7 +177,7 @@ export class Messages {
     return found.map(row => Number(row.id))
   }
 
-  recent(since: number, { limit, direction, session }: Omit<Wanted, 'fits'>): number[] {
+  recent(since: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds where it begins.
     const before = this.#db.get`SELECT id FROM message WHERE stored_at < ${since} ORDER BY id DESC LIMIT 1`
     const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
@@ -237,8 +194,13 @@ export class Messages {
       .reverse()
   }
 
-  /** The rows of these ids, one read after the other, up to the first that does not fit. */
-  read(ids: readonly number[], fits: Fits = () => true): StoredMessage[] {
+  /** One read after the other. */
+  byIds(ids: readonly number[], characters?: number): StoredMessage[] {
+    return this.read(ids, within(characters))
+  }
+
+  /** Up to the first that does not fit. */
+  read(ids: readonly number[], fits: Fits): StoredMessage[] {
     const rows: StoredMessage[] = []
     for (const id of ids) {
       const row = this.byId(id)
@@ -272,9 +234,19 @@ export class Messages {
       .slice(0, limit)
   }
 
-  byMessageId(messageId: string): StoredMessage | undefined {
-    const row = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, messageId)
-    return row && stored(row)
+  byMessageIds(
+    ids: readonly string[],
+    characters?: number,
+  ): { rows: StoredMessage[]; rest: readonly string[] } {
+    const rows: StoredMessage[] = []
+    const fits = within(characters)
+    for (const [nth, id] of ids.entries()) {
+      const found = this.#db.get<MessageRow>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, id)
+      const row = found && stored(found)
+      if (row && !fits(row)) return { rows, rest: ids.slice(nth) }
+      if (row) rows.push(row)
+    }
+    return { rows, rest: [] }
   }
 
   byId(id: number): StoredMessage | undefined {

@@ -6,10 +6,10 @@
  */
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
+import type { EndedEntry, EndReason, Entry, EntryPart, SendMode } from '../outbox.ts'
 import type { ClockTrust } from './clock-trust.ts'
 import { callLifeMs, type Entries, filesOf, type PartRow, partOf, queueLifeMs } from './entries.ts'
 import type { Messages } from './messages.ts'
-import type { EndedEntry, EndReason, Entry, EntryPart, SendMode } from './outbox-model.ts'
 import type { Owner } from './owner.ts'
 
 /** A key is known for this long after its call. */

@@ -13,21 +13,23 @@ import { SvcError } from '../../model/error.ts'
 import { type Counter, countNow } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { type Entries, filesOf } from './entries.ts'
-import type { Lane, Lanes } from './lanes.ts'
-import type { Messages, SentMessage } from './messages.ts'
-import type { OutboxEnds } from './outbox-ends.ts'
+import type { SentMessage } from '../messages.ts'
 import type {
   Approved,
   Began,
   Begun,
   Enqueued,
   EntryPart,
+  Lane,
   NewEntry,
   Settled,
   Settlement,
   Terms,
-} from './outbox-model.ts'
+} from '../outbox.ts'
+import { type Entries, filesOf } from './entries.ts'
+import type { Lanes } from './lanes.ts'
+import type { Messages } from './messages.ts'
+import type { OutboxEnds } from './outbox-ends.ts'
 import type { Owner } from './owner.ts'
 import type { Slots } from './slots.ts'
 

@@ -1,56 +1,37 @@
 /**
- * The message log: rows in, rows out; knows no network. One SQLite file in WAL, shared by several processes.
- *
- * What must not be lost (received and sent rows) is committed with synchronous=FULL; positions of readers need not
- * be, since losing one means reading again.
+ * The store on one machine: one SQLite file in WAL, shared by several processes; a verb does its work within the call. What must
+ * not be lost (received and sent rows) is committed with synchronous=FULL, positions of readers are not.
  */
 import { chmodSync } from 'node:fs'
 import { SvcError } from '../../model/error.ts'
-import type { UserContext } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
+import type { Outbox as OutboxFace } from '../outbox.ts'
+import type * as face from '../store.ts'
 import { Archive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
 import { ClockTrust } from './clock-trust.ts'
 import { CommitQueue } from './commit-queue.ts'
-import { type Claim, Consumers } from './consumers.ts'
+import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { Entries } from './entries.ts'
-import { History, type HistoryFilter, type HistoryRows } from './history.ts'
+import { History } from './history.ts'
 import { Past } from './imported-messages.ts'
 import { Lanes } from './lanes.ts'
-import { type Fits, Messages, type ReceivedMessage, type StoredMessage, type Wanted } from './messages.ts'
+import { Messages } from './messages.ts'
 import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { OutboxEnds } from './outbox-ends.ts'
-import { type OutboxVerbs, outboxVerbs } from './outbox-verbs.ts'
+import { outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
-
-export type { Claim } from './consumers.ts'
-export type { HistoryFilter, HistoryRows } from './history.ts'
-export type { PastMessage } from './imported-messages.ts'
-export type { Lane } from './lanes.ts'
-export { type ReceivedMessage, type SentMessage, type StoredMessage, within } from './messages.ts'
-export type {
-  Begun,
-  EndReason,
-  Enqueued,
-  Entry,
-  EntryPart,
-  KeptFile,
-  NewPart,
-  SendMode,
-  Settlement,
-  Terms,
-} from './outbox-model.ts'
-export type { OutboxVerbs } from './outbox-verbs.ts'
+import { verb, type Ways } from './ways.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -73,18 +54,20 @@ const pruneSteps = 20_000
 /** A writer waits this long for another process; it blocks everything here meanwhile. */
 const busyMs = 2000
 
-export class Store {
+export class SqliteStore implements face.Store {
+  readonly durable: boolean
+  readonly intake: face.Intake
+  readonly log: face.MessageLog
+  readonly consumers: face.Consumers
+  readonly backlog: face.Backlog
+  readonly conversations: face.Conversations
+  readonly names: face.Names
+  readonly contexts: face.ContextArchive
+  readonly outbox: OutboxFace
+  readonly upkeep: face.Upkeep
   readonly #db: Database
   readonly #messages: Messages
-  readonly #consumers: Consumers
-  readonly #history: History
-  readonly #conversations: Conversations
-  /** Calls of send, and what is counted of the users they go to. */
-  readonly outbox: OutboxVerbs
-  readonly #past: Past
   readonly #writes: CommitQueue
-  readonly #archive: Archive
-  readonly #names: UserNames
   readonly #options: StoreOptions
   readonly #calendar: ClockTrust
   readonly #file: OpenedFile
@@ -96,29 +79,144 @@ export class Store {
   /** The clock was not trusted when rows were pruned last. */
   #doubted = false
   #closed = false
-  /** Row ids of what cannot be shown, as told. */
-  readonly #unreadable = new Set<number>()
-
-  private constructor(db: Database, options: StoreOptions) {
-    this.#db = db
-    this.#options = options
-    this.#file = new OpenedFile(options.path, options.clock)
-    this.#commits = new Commits(db, options.log, () => this.#file.lost)
-    const owner = new Owner()
-    const { clock } = options
-    this.#messages = new Messages(db, clock, options.log)
-    this.#consumers = new Consumers(db, this.#messages, clock, owner)
-    this.#history = new History(db, this.#messages, clock)
-    this.#conversations = new Conversations(db, this.#messages)
-    this.#past = new Past(db, this.#messages, clock)
-    this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
-    this.#writes = new CommitQueue(db)
-    this.#archive = new Archive(db, this.#messages)
-    this.#names = new UserNames(db, this.#messages)
-    this.outbox = this.#openOutbox(owner)
+  readonly #ways: Ways = {
+    plain: work => this.#guarded(work),
+    relaxed: work => this.#guarded(() => this.#relaxed(work)),
+    light: work => this.#told(() => this.#relaxed(() => this.#db.transaction(work))),
+    write: work => this.#write(work),
+    intake: work => this.#taken(work),
   }
 
-  #openOutbox(owner: Owner): OutboxVerbs {
+  private constructor(db: Database, options: StoreOptions) {
+    const { clock, log, path } = options
+    this.#db = db
+    this.#options = options
+    this.durable = path !== inMemory
+    this.#file = new OpenedFile(path, clock)
+    this.#commits = new Commits(db, log, () => this.#file.lost)
+    this.#messages = new Messages(db, clock, log)
+    this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
+    this.#writes = new CommitQueue(db)
+    const owner = new Owner()
+    const consumers = new Consumers(db, this.#messages, clock, owner)
+    this.intake = this.#openIntake()
+    this.log = this.#openLog(consumers)
+    this.consumers = this.#openConsumers(consumers)
+    this.backlog = this.#openBacklog(consumers)
+    this.conversations = this.#openConversations()
+    this.names = this.#openNames()
+    this.contexts = this.#openContexts()
+    this.outbox = this.#openOutbox(owner)
+    this.upkeep = this.#openUpkeep()
+  }
+
+  #openIntake(): face.Intake {
+    const messages = this.#messages
+    const past = new Past(this.#db, messages, this.#options.clock)
+    const { intake, plain } = this.#ways
+    return {
+      insertReceived: verb(intake, messages.insertReceived.bind(messages)),
+      count: verb(plain, past.count.bind(past)),
+      known: verb(plain, past.known.bind(past)),
+      add: verb(intake, past.add.bind(past)),
+    }
+  }
+
+  #openLog(consumers: Consumers): face.MessageLog {
+    const messages = this.#messages
+    const history = new History(this.#db, messages, this.#options.clock)
+    const { plain } = this.#ways
+    const head = () => plain(() => messages.lastId())
+    return {
+      head: verb(plain, messages.lastId.bind(messages)),
+      after: verb(plain, messages.after.bind(messages)),
+      byIds: verb(plain, messages.byIds.bind(messages)),
+      byMessageIds: verb(plain, messages.byMessageIds.bind(messages)),
+      wait: async (seen, ms, signal) => {
+        if (signal.aborted || head() > seen) return
+        const longestMs = plain(() => consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
+        await this.#commits.wait(signal, longestMs)
+      },
+      history: async (filter, signal) => {
+        try {
+          this.#file.refuseLost()
+          return await history.page(filter, signal)
+        } catch (error) {
+          throw this.#errorOf(error)
+        }
+      },
+    }
+  }
+
+  #openConsumers(consumers: Consumers): face.Consumers {
+    const { relaxed } = this.#ways
+    /** What comes again is news to those who wait. */
+    const again: Ways['relaxed'] = work => {
+      const result = relaxed(work)
+      this.#commits.wake()
+      return result
+    }
+    return {
+      claim: verb(relaxed, consumers.claim.bind(consumers)),
+      giveBack: verb(again, consumers.giveBack.bind(consumers)),
+      ack: verb(relaxed, consumers.ack.bind(consumers)),
+      nack: verb(again, consumers.nack.bind(consumers)),
+      renew: verb(relaxed, consumers.renew.bind(consumers)),
+    }
+  }
+
+  #openBacklog(consumers: Consumers): face.Backlog {
+    const messages = this.#messages
+    const { plain } = this.#ways
+    return {
+      waiting: verb(plain, (from, wanted) =>
+        typeof from === 'string'
+          ? consumers.waiting(from, wanted)
+          : messages.idsFrom(from, { ...wanted, direction: 'received' }).length,
+      ),
+      lapsed: verb(plain, consumers.lapsed.bind(consumers)),
+      recent: verb(plain, messages.recent.bind(messages)),
+    }
+  }
+
+  #openConversations(): face.Conversations {
+    const all = new Conversations(this.#db, this.#messages)
+    const { plain, relaxed } = this.#ways
+    return {
+      peers: verb(plain, all.peers.bind(all)),
+      thread: verb(plain, all.thread.bind(all)),
+      markRead: verb(relaxed, all.markRead.bind(all)),
+      open: verb(plain, all.open.bind(all)),
+      counts: verb(plain, all.counts.bind(all)),
+      suspects: verb(plain, all.suspects.bind(all)),
+    }
+  }
+
+  #openNames(): face.Names {
+    const names = new UserNames(this.#db, this.#messages)
+    const { plain } = this.#ways
+    return {
+      of: verb(plain, names.of.bind(names)),
+      called: verb(plain, names.called.bind(names)),
+      naming: verb(plain, names.naming.bind(names)),
+      set: verb(plain, names.set.bind(names)),
+    }
+  }
+
+  #openContexts(): face.ContextArchive {
+    const archive = new Archive(this.#db, this.#messages)
+    const { plain, write } = this.#ways
+    return {
+      keep: verb(write, archive.keep.bind(archive)),
+      of: verb(plain, archive.of.bind(archive)),
+      count: verb(plain, archive.count.bind(archive)),
+      knowing: verb(plain, archive.knowing.bind(archive)),
+      drop: verb(plain, archive.drop.bind(archive)),
+      forget: verb(plain, archive.forget.bind(archive)),
+    }
+  }
+
+  #openOutbox(owner: Owner): OutboxFace {
     const db = this.#db
     const { clock } = this.#options
     const messages = this.#messages
@@ -127,11 +225,18 @@ export class Store {
     const entries = new Entries(db, { clock, messages, lanes, slots, owner })
     const ends = new OutboxEnds(db, { messages, entries, owner, clock, calendar: this.#calendar })
     const parts = { messages, lanes, slots, entries, ends }
-    return outboxVerbs(new Outbox(db, parts, clock, owner), parts, {
-      read: work => this.#guarded(work),
-      light: work => this.#told(() => this.#relaxed(() => db.transaction(work))),
-      write: work => this.#write(work),
-    })
+    return outboxVerbs(new Outbox(db, parts, clock, owner), parts, this.#ways)
+  }
+
+  #openUpkeep(): face.Upkeep {
+    const messages = this.#messages
+    return {
+      trouble: async () => this.#trouble(),
+      trustsClock: async () => this.#calendar.trusted,
+      prune: signal => this.#prune(signal),
+      renameSession: verb(this.#ways.plain, messages.renameSession.bind(messages)),
+      close: async () => this.#close(),
+    }
   }
 
   /**
@@ -139,7 +244,7 @@ export class Store {
    *
    * @throws SvcError `store_unavailable`: not a database, damaged, of a newer version, not writable
    */
-  static async open(options: StoreOptions): Promise<Store> {
+  static async open(options: StoreOptions): Promise<SqliteStore> {
     const { path } = options
     let db: Database | undefined
     try {
@@ -158,7 +263,7 @@ export class Store {
       migrate(db)
       db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       for (const suffix of path === inMemory ? [] : ['-wal', '-shm']) await makePrivate(`${path}${suffix}`)
-      return new Store(db, options)
+      return new SqliteStore(db, options)
     } catch (error) {
       db?.close()
       if (error instanceof SvcError) throw error
@@ -166,173 +271,9 @@ export class Store {
     }
   }
 
-  /**
-   * Stores a polled batch in one durable transaction, each message once.
-   *
-   * @returns for each message its row id, or `duplicate`
-   */
-  insertReceived(
-    session: string,
-    botId: string,
-    batch: readonly ReceivedMessage[],
-  ): (number | 'duplicate')[] {
-    const results = this.#guarded(() => {
-      this.#file.refuseLostNow()
-      return this.#messages.insertReceived(session, botId, batch)
-    })
-    this.#failing = false
-    this.#commits.wake()
-    return results
-  }
-
-  /** What other programs received and sent before: history that no reader is given. */
-  past<T>(work: (past: Past) => T): T {
-    return this.#guarded(() => {
-      this.#file.refuseLostNow()
-      return work(this.#past)
-    })
-  }
-
-  /** Contexts of users who wrote long ago; on the disk when it resolves. */
-  keepContexts(session: string, users: ReadonlyMap<string, UserContext>): Promise<void> {
-    return this.#write(() => this.#archive.keep(session, users))
-  }
-
-  /** Those. */
-  archive<T>(work: (archive: Archive) => T): T {
-    return this.#guarded(() => work(this.#archive))
-  }
-
-  /** What people call the users. */
-  names<T>(work: (names: UserNames) => T): T {
-    return this.#guarded(() => work(this.#names))
-  }
-
-  /** Whether what is stored outlives this process. */
-  get durable(): boolean {
-    return this.#options.path !== inMemory
-  }
-
-  /** Rows after a row id, oldest first. */
-  after(id: number, options: Wanted): StoredMessage[] {
-    return this.#guarded(() => this.#messages.after(id, options))
-  }
-
-  /** Ids of rows stored since then (Unix ms), oldest first; the newest of them when they are more than `limit`. */
-  recent(since: number, options: Omit<Wanted, 'fits'>): number[] {
-    return this.#guarded(() => this.#messages.recent(since, options))
-  }
-
-  /** Rows of these ids, up to the first that does not fit. */
-  read(ids: readonly number[], fits?: Fits): StoredMessage[] {
-    return this.#guarded(() => this.#messages.read(ids, fits))
-  }
-
-  byId(id: number): StoredMessage | undefined {
-    return this.#guarded(() => this.#messages.byId(id))
-  }
-
-  /** The log seen by users. What is noted there need not wait for the disk. */
-  conversations<T>(work: (conversations: Conversations) => T): T {
-    return this.#guarded(() => this.#relaxed(() => work(this.#conversations)))
-  }
-
-  /** What a row holds cannot be shown: told once, however often it is looked at. */
-  unreadable({ id, session, message_id }: StoredMessage, error: unknown): void {
-    if (this.#unreadable.has(id)) return
-    this.#unreadable.add(id)
-    this.#options.log.error('a stored message cannot be read', { session, id, message_id, error })
-  }
-
-  /** The sessions of the newest messages that a user wrote. */
-  writtenTo(user: string): readonly string[] {
-    return this.#guarded(() => this.#messages.writtenTo(user))
-  }
-
-  byMessageId(messageId: string): StoredMessage | undefined {
-    return this.#guarded(() => this.#messages.byMessageId(messageId))
-  }
-
-  /**
-   * Newest first, by row id. Long searches make way for other work every few milliseconds. A page ends before the first
-   * row that does not fit, and `next_before` leads to it.
-   *
-   * @throws SvcError `invalid_arguments` for a needle that is too long, `store_unavailable`; the signal's reason
-   */
-  async history(filter: HistoryFilter, signal?: AbortSignal, fits?: Fits): Promise<HistoryRows> {
-    try {
-      this.#file.refuseLost()
-      return await this.#history.page(filter, signal, fits)
-    } catch (error) {
-      throw this.#errorOf(error)
-    }
-  }
-
-  /** Row id of the newest row; 0 when there is none. */
-  lastId(): number {
-    return this.#guarded(() => this.#messages.lastId())
-  }
-
-  /** The rows of a session follow its new name. */
-  renameSession(oldName: string, newName: string): void {
-    this.#guarded(() => this.#messages.renameSession(oldName, newName))
-  }
-
-  /** The next received rows of a consumer, leased to the caller until `confirm` or `abandon`. */
-  claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
-    return this.#guarded(() => this.#relaxed(() => this.#consumers.claim(consumer, options)))
-  }
-
-  /** How many received rows wait for a consumer, or follow a row, counted up to `limit`. */
-  waiting(from: string | number, options: Pick<Wanted, 'limit' | 'session'>): number {
-    return this.#guarded(() =>
-      typeof from === 'string'
-        ? this.#consumers.waiting(from, options)
-        : this.#messages.idsFrom(from, { ...options, direction: 'received' }).length,
-    )
-  }
-
-  /** Consumers that `claim` gives something again, since a lease lapsed. */
-  lapsedConsumers(): ReadonlySet<string> {
-    return this.#guarded(() => this.#consumers.lapsed())
-  }
-
-  /** The rows of a lease have reached their reader. */
-  confirm(lease: number): void {
-    this.#guarded(() => this.#relaxed(() => this.#consumers.confirm(lease)))
-  }
-
-  /** The rows of a lease may not have reached their reader: they come again, marked. */
-  abandon(lease: number): void {
-    this.#guarded(() => this.#relaxed(() => this.#consumers.abandon(lease)))
-    this.#commits.wake()
-  }
-
-  /** The reader of a lease is still at it: it lapses later. */
-  renew(lease: number): void {
-    this.#guarded(() => this.#relaxed(() => this.#consumers.renew(lease)))
-  }
-
-  /**
-   * Resolves when there is a row after `seen`, something was committed here or by another process, `ms` have passed or
-   * the signal aborts; when the file is lost; and every second while rows are leased, since a lease lapses, and an owner
-   * dies, without a word.
-   */
-  waitForChange(signal: AbortSignal, ms: number, seen: number): Promise<void> {
-    if (signal.aborted || this.lastId() > seen) return Promise.resolve()
-    const longestMs = this.#guarded(() => this.#consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
-    return this.#commits.wait(signal, longestMs)
-  }
-
-  /** Whether the clock may decide that something is too old to be kept: not within a day after it jumped. */
-  get trustsClock(): boolean {
-    return this.#calendar.trusted
-  }
-
-  /** Removes what retention no longer keeps, in small steps with pauses between them. */
-  async prune(signal?: AbortSignal): Promise<void> {
+  async #prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
-    const trusted = this.trustsClock
+    const { trusted } = this.#calendar
     const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
     if (trusted) await this.outbox.prune()
     else if (!this.#doubted)
@@ -347,8 +288,7 @@ export class Store {
     }
   }
 
-  /** Why the store cannot be written to now, as callers are told; undefined when it can. */
-  trouble(): SvcError | undefined {
+  #trouble(): SvcError | undefined {
     if (this.#damage) return this.#damage
     try {
       this.#file.refuseLostNow()
@@ -372,8 +312,8 @@ export class Store {
     }
   }
 
-  /** Ends waits and closes the file; every later call throws `shutting_down`. */
-  close(): void {
+  #close(): void {
+    if (this.#closed) return
     this.#writes.flush()
     this.#closed = true
     this.#commits.wake()
@@ -392,6 +332,16 @@ export class Store {
     } finally {
       this.#db.exec('PRAGMA synchronous = FULL')
     }
+  }
+
+  #taken<T>(work: () => T): T {
+    const result = this.#guarded(() => {
+      this.#file.refuseLostNow()
+      return work()
+    })
+    this.#failing = false
+    this.#commits.wake()
+    return result
   }
 
   /** In the next transaction, which is on the disk when this resolves. */

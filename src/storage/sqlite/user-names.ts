@@ -13,7 +13,6 @@ export class UserNames {
     this.#messages = messages
   }
 
-  /** By user id, the names of a session's users. */
   of(session: string): ReadonlyMap<string, string> {
     // Asked for each session of a list: mostly nobody has a name.
     if (!this.#db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
@@ -22,7 +21,6 @@ export class UserNames {
     return new Map(rows.map(row => [String(row.peer), String(row.name)]))
   }
 
-  /** Who is called that, each with the session, ignoring case. */
   called(name: string): { session: string; user_id: string }[] {
     return this.#db.all`SELECT session.name AS session, peer FROM user_name
       JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`.map(row => ({
@@ -31,17 +29,11 @@ export class UserNames {
     }))
   }
 
-  /** The sessions in which a user has a name. */
   naming(user: string): string[] {
     return this.#db.all`SELECT DISTINCT session.name AS session FROM user_name
       JOIN session ON session.key = user_name.session WHERE peer = ${user}`.map(row => String(row.session))
   }
 
-  /**
-   * Gives a user a name, in the form of `userName`, or takes it away with undefined.
-   *
-   * @throws SvcError `invalid_arguments` when another user of the session is called that
-   */
   set(session: string, user: string, name: string | undefined): void {
     this.#db.transaction(() => {
       const newest = this.#messages.keyOf(session)

@@ -2,13 +2,15 @@ import { expect, test } from 'bun:test'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { type Claim, Store } from '../../../src/storage/sqlite/store.ts'
+import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import type { Claim, Store } from '../../../src/storage/store.ts'
+import { failure } from '../../support/failure.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
-import { inOtherProcess, message, openStore, sending, startOther } from './support.ts'
+import { byId, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
-const add = (store: Store, count: number, session = 's') =>
-  store.insertReceived(
+const add = async (store: Store, count: number, session = 's') =>
+  await store.intake.insertReceived(
     session,
     'b',
     Array.from({ length: count }, (_, i) => message(`${session} ${i}`)),
@@ -16,56 +18,58 @@ const add = (store: Store, count: number, session = 's') =>
 
 test('the default consumer begins at the beginning, another one at the end', async () => {
   await using t = await openStore()
-  add(t.store, 3)
-  expect(t.store.claim('late', { limit: 10 })).toBeUndefined()
-  expect(ids(t.store.claim('default', { limit: 10 }))).toEqual([1, 2, 3])
-  add(t.store, 1)
-  expect(ids(t.store.claim('late', { limit: 10 }))).toEqual([4])
+  await add(t.store, 3)
+  expect(await t.store.consumers.claim('late', { limit: 10 })).toBeUndefined()
+  expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3])
+  await add(t.store, 1)
+  expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
 })
 
 test('what was confirmed does not come again, in this process or the next', async () => {
   await using t = await openStore()
-  add(t.store, 3)
-  t.store.confirm(t.store.claim('default', { limit: 2 })!.lease)
+  await add(t.store, 3)
+  await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
   await t.reopen()
   t.clock.at += 60_000
-  const rest = t.store.claim('default', { limit: 10 })!
+  const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
   expect(ids(rest)).toEqual([3])
   expect(rest.redelivered.size).toBe(0)
-  t.store.confirm(rest.lease)
-  expect(t.store.claim('default', { limit: 10 })).toBeUndefined()
+  await t.store.consumers.ack(rest.lease)
+  expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
 })
 
 test('a bot never hears itself', async () => {
   await using t = await openStore()
   const out = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
   await sending(t.store, 's', 'b', { ...out, client_id: '1' })
-  add(t.store, 1)
+  await add(t.store, 1)
   await sending(t.store, 's', 'b', { ...out, client_id: '2' })
-  expect(ids(t.store.claim('default', { limit: 10 }))).toEqual([2])
-  expect(t.store.claim('default', { limit: 10 })).toBeUndefined()
-  expect(t.store.claim('default', { limit: 10, session: 's' })).toBeUndefined()
+  expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
+  expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
+  expect(await t.store.consumers.claim('default', { limit: 10, session: 's' })).toBeUndefined()
 })
 
 test('parallel calls never get the same row', async () => {
   await using t = await openStore()
-  add(t.store, 25)
-  const claims = Array.from({ length: 4 }, () => t.store.claim('default', { limit: 10 }))
+  await add(t.store, 25)
+  const claims = await Promise.all(
+    Array.from({ length: 4 }, () => t.store.consumers.claim('default', { limit: 10 })),
+  )
   expect(claims.flatMap(ids)).toEqual(Array.from({ length: 25 }, (_, i) => i + 1))
 })
 
 test('processes that claim at once never get the same row, and get all', async () => {
   await using t = await openStore()
-  add(t.store, 600)
+  await add(t.store, 600)
   const body = `
     const store = await open()
     for (let none = 0; none < 3; ) {
-      const claim = store.claim('default', { limit: 7 })
+      const claim = await store.consumers.claim('default', { limit: 7 })
       if (!claim) { none++; continue }
       console.log(claim.rows.map(row => row.id).join(' '))
-      store.confirm(claim.lease)
+      await store.consumers.ack(claim.lease)
     }
-    store.close()`
+    await store.upkeep.close()`
   const told = await Promise.all([1, 2, 3].map(() => inOtherProcess(t.path, body)))
   const got = told.join('\n').split(/\s+/).filter(Boolean).map(Number)
   expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
@@ -73,62 +77,62 @@ test('processes that claim at once never get the same row, and get all', async (
 
 test('abandoned rows come again, marked, before newer ones; rows never given are not marked', async () => {
   await using t = await openStore()
-  add(t.store, 4)
-  const first = t.store.claim('default', { limit: 2 })!
-  t.store.abandon(first.lease)
-  const again = t.store.claim('default', { limit: 10 })!
+  await add(t.store, 4)
+  const first = (await t.store.consumers.claim('default', { limit: 2 }))!
+  await t.store.consumers.nack(first.lease)
+  const again = (await t.store.consumers.claim('default', { limit: 10 }))!
   expect(ids(again)).toEqual([1, 2])
   expect([...again.redelivered]).toEqual([1, 2])
-  const rest = t.store.claim('default', { limit: 10 })!
+  const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
   expect(ids(rest)).toEqual([3, 4])
   expect(rest.redelivered.size).toBe(0)
 })
 
 test('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async () => {
   await using t = await openStore()
-  add(t.store, 1000)
-  const slow = t.store.claim('default', { limit: 1000 })!
-  expect(t.store.claim('default', { limit: 10 })).toBeUndefined()
+  await add(t.store, 1000)
+  const slow = (await t.store.consumers.claim('default', { limit: 1000 }))!
+  expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
   t.clock.at += 30_001
-  const piece = t.store.claim('default', { limit: 10 })!
+  const piece = (await t.store.consumers.claim('default', { limit: 10 }))!
   expect(ids(piece)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
   expect(piece.redelivered.size).toBe(10)
-  t.store.abandon(piece.lease)
+  await t.store.consumers.nack(piece.lease)
   // The slow one arrives after all: what nobody else has taken meanwhile is done.
-  t.store.confirm(slow.lease)
-  expect(ids(t.store.claim('default', { limit: 1000 }))).toEqual(ids(piece))
+  await t.store.consumers.ack(slow.lease)
+  expect(ids(await t.store.consumers.claim('default', { limit: 1000 }))).toEqual(ids(piece))
 })
 
 test('a lease lapses although the clock was set back', async () => {
   await using t = await openStore()
-  add(t.store, 1)
-  t.store.claim('default', { limit: 1 })
+  await add(t.store, 1)
+  await t.store.consumers.claim('default', { limit: 1 })
   t.clock.at -= 24 * 3_600_000
-  expect(ids(t.store.claim('default', { limit: 1 }))).toEqual([1])
+  expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
 })
 
 test('the rows of a killed process come again at once', async () => {
   await using t = await openStore()
-  add(t.store, 2)
-  const body = `const store = await open(); console.log(store.claim('default', { limit: 1 }).rows.length, 'ready'); await hold()`
+  await add(t.store, 2)
+  const body = `const store = await open(); console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`
   t.clock.at = Date.now()
   await inOtherProcess(t.path, body, 'SIGKILL')
-  const again = t.store.claim('default', { limit: 10 })!
+  const again = (await t.store.consumers.claim('default', { limit: 10 }))!
   expect(ids(again)).toEqual([1])
   expect(again.redelivered.has(1)).toBe(true)
 })
 
 test('the rows of a living process stay its own', async () => {
   await using t = await openStore()
-  add(t.store, 2)
+  await add(t.store, 2)
   t.clock.at = Date.now()
   const child = startOther(
     t.path,
-    `const store = await open(); store.claim('default', { limit: 1 }); console.log('ready'); await hold()`,
+    `const store = await open(); await store.consumers.claim('default', { limit: 1 }); console.log('ready'); await hold()`,
   )
   try {
     await child.stdout.getReader().read()
-    expect(ids(t.store.claim('default', { limit: 10 }))).toEqual([2])
+    expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
   } finally {
     child.kill('SIGKILL')
     await child.exited
@@ -137,11 +141,11 @@ test('the rows of a living process stay its own', async () => {
 
 test('rows that retention removed while they were leased are forgotten', async () => {
   await using t = await openStore({ maxCount: 1 })
-  add(t.store, 3)
-  const claim = t.store.claim('default', { limit: 3 })!
-  await t.store.prune()
-  t.store.abandon(claim.lease)
-  expect(ids(t.store.claim('default', { limit: 3 }))).toEqual([3])
+  await add(t.store, 3)
+  const claim = (await t.store.consumers.claim('default', { limit: 3 }))!
+  await t.store.upkeep.prune()
+  await t.store.consumers.nack(claim.lease)
+  expect(ids(await t.store.consumers.claim('default', { limit: 3 }))).toEqual([3])
 })
 
 test('reading sessions apart and together, mixed at random, gives each row once', async () => {
@@ -155,24 +159,24 @@ test('reading sessions apart and together, mixed at random, gives each row once'
   let stored = 0
   for (let step = 0; step < 400; step++) {
     const act = random(10)
-    if (act < 4) stored += add(t.store, 1 + random(4), `s${random(5)}`).length
+    if (act < 4) stored += (await add(t.store, 1 + random(4), `s${random(5)}`)).length
     else {
       const session = act < 8 ? { session: `s${random(5)}` } : {}
-      const claim = t.store.claim('default', { limit: 1 + random(6), ...session })
+      const claim = await t.store.consumers.claim('default', { limit: 1 + random(6), ...session })
       if (!claim) continue
       if (session.session) expect(claim.rows.every(row => row.session === session.session)).toBe(true)
       expect(ids(claim)).toEqual(ids(claim).toSorted((a, b) => a - b))
-      if (random(4) === 0) t.store.abandon(claim.lease)
+      if (random(4) === 0) await t.store.consumers.nack(claim.lease)
       else {
-        t.store.confirm(claim.lease)
+        await t.store.consumers.ack(claim.lease)
         got.push(...ids(claim))
       }
     }
   }
   for (let rounds = 0; rounds < 1000; rounds++) {
-    const claim = t.store.claim('default', { limit: 50 })
+    const claim = await t.store.consumers.claim('default', { limit: 50 })
     if (!claim) break
-    t.store.confirm(claim.lease)
+    await t.store.consumers.ack(claim.lease)
     got.push(...ids(claim))
   }
   expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: stored }, (_, i) => i + 1))
@@ -180,13 +184,13 @@ test('reading sessions apart and together, mixed at random, gives each row once'
 
 test('a session read apart keeps its order when the name was given to several', async () => {
   await using t = await openStore()
-  add(t.store, 1, 'a')
-  t.store.renameSession('a', 'b')
-  add(t.store, 1, 'a')
-  t.store.renameSession('a', 'b')
-  t.store.insertReceived('b', 'b', [message('x')])
-  expect(ids(t.store.claim('default', { limit: 2, session: 'b' }))).toEqual([1, 2])
-  expect(ids(t.store.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
+  await add(t.store, 1, 'a')
+  await t.store.upkeep.renameSession('a', 'b')
+  await add(t.store, 1, 'a')
+  await t.store.upkeep.renameSession('a', 'b')
+  await t.store.intake.insertReceived('b', 'b', [message('x')])
+  expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'b' }))).toEqual([1, 2])
+  expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
 })
 
 test('a thousand sessions, each read apart, then together: nothing is left and nothing comes twice', async () => {
@@ -194,49 +198,49 @@ test('a thousand sessions, each read apart, then together: nothing is left and n
   const db = await openDatabase(t.path)
   db.exec('PRAGMA synchronous = OFF')
   db.close()
-  for (let i = 0; i < 1000; i++) add(t.store, 1, `s${i}`)
+  for (let i = 0; i < 1000; i++) await add(t.store, 1, `s${i}`)
   for (let i = 0; i < 1000; i += 2) {
-    const claim = t.store.claim('default', { limit: 5, session: `s${i}` })!
+    const claim = (await t.store.consumers.claim('default', { limit: 5, session: `s${i}` }))!
     expect(ids(claim)).toEqual([i + 1])
-    t.store.confirm(claim.lease)
+    await t.store.consumers.ack(claim.lease)
   }
-  const rest = t.store.claim('default', { limit: 1000 })!
+  const rest = (await t.store.consumers.claim('default', { limit: 1000 }))!
   expect(ids(rest)).toEqual(Array.from({ length: 500 }, (_, i) => i * 2 + 2))
-  t.store.confirm(rest.lease)
-  expect(t.store.claim('default', { limit: 5, session: 's0' })).toBeUndefined()
+  await t.store.consumers.ack(rest.lease)
+  expect(await t.store.consumers.claim('default', { limit: 5, session: 's0' })).toBeUndefined()
 })
 
 const never = () => new AbortController().signal
 
 test('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async () => {
   await using t = await openStore()
-  const own = t.store.waitForChange(never(), 60_000, 0)
-  add(t.store, 1)
+  const own = t.store.log.wait(0, 60_000, never())
+  await add(t.store, 1)
   await own
 
-  const foreign = t.store.waitForChange(never(), 60_000, 1)
-  const body = `const store = await open(); store.insertReceived('s', 'b', [${JSON.stringify(message('x'))}]); store.close()`
+  const foreign = t.store.log.wait(1, 60_000, never())
+  const body = `const store = await open(); await store.intake.insertReceived('s', 'b', [${JSON.stringify(message('x'))}]); await store.upkeep.close()`
   await Promise.all([foreign, inOtherProcess(t.path, body)])
-  expect(t.store.lastId()).toBe(2)
+  expect(await t.store.log.head()).toBe(2)
 
-  const claim = t.store.claim('default', { limit: 1 })!
-  const abandoned = t.store.waitForChange(never(), 60_000, 2)
-  t.store.abandon(claim.lease)
+  const claim = (await t.store.consumers.claim('default', { limit: 1 }))!
+  const abandoned = t.store.log.wait(2, 60_000, never())
+  await t.store.consumers.nack(claim.lease)
   await abandoned
-  t.store.confirm(t.store.claim('default', { limit: 5 })!.lease)
+  await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 5 }))!.lease)
 
-  await t.store.waitForChange(never(), 5, 99)
+  await t.store.log.wait(99, 5, never())
   const stop = new AbortController()
-  const waiting = t.store.waitForChange(stop.signal, 60_000, 99)
+  const waiting = t.store.log.wait(99, 60_000, stop.signal)
   stop.abort()
   await waiting
-  await t.store.waitForChange(stop.signal, 60_000, 99)
-  await t.store.waitForChange(never(), 60_000, 1)
+  await t.store.log.wait(99, 60_000, stop.signal)
+  await t.store.log.wait(1, 60_000, never())
 })
 
 test('what another process commits between a look and the wait that follows ends that wait', async () => {
   await using t = await openStore()
-  const other = await Store.open({
+  const other = await SqliteStore.open({
     ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
   })
   try {
@@ -244,24 +248,24 @@ test('what another process commits between a look and the wait that follows ends
       ...{ client_id: 'svc:1', to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' },
     })
     for (const status of ['unknown', 'accepted'] as const) {
-      const seen = t.store.lastId()
+      const seen = await t.store.log.head()
       await other.outbox.settle(own, { status, spent: true })
       using watch = stopwatch()
-      await t.store.waitForChange(never(), 20_000, seen)
+      await t.store.log.wait(seen, 20_000, never())
       expect(watch.ms).toBeLessThan(10_000)
-      expect(t.store.byId(own.row)?.status).toBe(status)
+      expect((await byId(t.store, own.row))?.status).toBe(status)
     }
   } finally {
-    other.close()
+    await other.upkeep.close()
   }
 })
 
 test('who waits looks again while rows are leased: a lease lapses without a word', async () => {
   await using t = await openStore()
-  add(t.store, 1)
-  t.store.claim('default', { limit: 1 })
+  await add(t.store, 1)
+  await t.store.consumers.claim('default', { limit: 1 })
   using watch = stopwatch()
-  await t.store.waitForChange(never(), 60_000, 1)
+  await t.store.log.wait(1, 60_000, never())
   expect(watch.ms).toBeLessThan(5000)
 })
 
@@ -278,15 +282,15 @@ test('ten thousand waits leave no listener behind, and closing ends the ones tha
     },
   })
   for (let round = 0; round < 100; round++) {
-    const waits = Array.from({ length: 100 }, () => t.store.waitForChange(counted, 60_000, round))
+    const waits = Array.from({ length: 100 }, () => t.store.log.wait(round, 60_000, counted))
     expect(listeners).toBe(100)
-    add(t.store, 1)
+    await add(t.store, 1)
     await Promise.all(waits)
   }
   expect(listeners).toBe(0)
-  const last = t.store.waitForChange(counted, 60_000, 100)
-  t.store.close()
+  const last = t.store.log.wait(100, 60_000, counted)
+  await t.store.upkeep.close()
   await last
   expect(listeners).toBe(0)
-  expect(() => t.store.lastId()).toThrow()
+  expect(await failure(t.store.log.head())).toBeInstanceOf(Error)
 })

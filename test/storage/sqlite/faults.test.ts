@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { Store } from '../../../src/storage/sqlite/store.ts'
+import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
 import { inOtherProcess, message, openStore, startOther } from './support.ts'
 
 const openAt = (path: string) =>
-  Store.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
 
 async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
@@ -24,7 +25,7 @@ async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
 
 test('files are private, whatever the umask', async () => {
   await using t = await openStore()
-  t.store.insertReceived('s', 'b', [message('x')])
+  await t.store.intake.insertReceived('s', 'b', [message('x')])
   for (const suffix of ['', '-wal', '-shm']) expect((await stat(t.path + suffix)).mode & 0o777).toBe(0o600)
 })
 
@@ -45,8 +46,8 @@ test('a store of a newer version is refused and left as it is', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
     const store = await openAt(path)
-    store.insertReceived('s', 'b', [message('x')])
-    store.close()
+    await store.intake.insertReceived('s', 'b', [message('x')])
+    await store.upkeep.close()
     const db = await openDatabase(path)
     db.exec('PRAGMA user_version = 999')
     db.close()
@@ -76,14 +77,14 @@ test('eight processes that create the store at once all get it', async () => {
           path,
           `const store = await open()
            const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
-           console.log('stored', store.insertReceived('s', 'b', [one]).length); store.close()`,
+           console.log('stored', (await store.intake.insertReceived('s', 'b', [one])).length); await store.upkeep.close()`,
         ),
       ),
     )
     expect(told).toEqual(Array(8).fill('stored 1\n'))
     const store = await openAt(path)
-    expect(store.after(0, { limit: 100 })).toHaveLength(8)
-    store.close()
+    expect(await store.log.after(0, { limit: 100 })).toHaveLength(8)
+    await store.upkeep.close()
   })
 })
 
@@ -101,20 +102,20 @@ test('while another process holds the store for writing: store_unavailable, then
   const reader = child.stdout.getReader()
   try {
     await reader.read()
-    expect(t.store.trouble()).toBeUndefined()
-    expect(() => t.store.insertReceived('s', 'b', batch)).toThrow(
+    expect(await t.store.upkeep.trouble()).toBeUndefined()
+    expect(await failure(t.store.intake.insertReceived('s', 'b', batch))).toEqual(
       expect.objectContaining({
         code: 'store_unavailable',
         hint: expect.any(String),
       }),
     )
     // Reading goes on.
-    expect(t.store.lastId()).toBe(0)
+    expect(await t.store.log.head()).toBe(0)
     child.stdin.write('go\n')
     child.stdin.flush()
     await child.exited
-    expect(t.store.insertReceived('s', 'b', batch)).toEqual([1, 2])
-    expect(t.store.trouble()).toBeUndefined()
+    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2])
+    expect(await t.store.upkeep.trouble()).toBeUndefined()
   } finally {
     child.kill('SIGKILL')
     await child.exited
@@ -124,10 +125,10 @@ test('while another process holds the store for writing: store_unavailable, then
 test('an error of ours is no store_unavailable', async () => {
   await using t = await openStore()
   const broken = message('x', { raw: undefined as unknown as string })
-  expect(() => t.store.insertReceived('s', 'b', [broken])).toThrow(
+  expect(await failure(t.store.intake.insertReceived('s', 'b', [broken]))).toEqual(
     expect.not.objectContaining({ code: 'store_unavailable' }),
   )
-  expect(t.store.insertReceived('s', 'b', [message('y')])).toEqual([1])
+  expect(await t.store.intake.insertReceived('s', 'b', [message('y')])).toEqual([1])
 })
 
 test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
@@ -144,37 +145,42 @@ test('a full disk: nothing is half written, the service says so, and it heals by
     for (let i = 0; i < 1000 && !failed; i++) {
       const batch = Array.from({ length: 10 }, () => message('满 full', { raw }))
       try {
-        store.insertReceived('s', 'b', batch)
+        await store.intake.insertReceived('s', 'b', batch)
         stored.push(...batch.map(one => one.message_id!))
       } catch (error) {
         failed = error
       }
     }
     expect(failed).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
-    const before = store.after(0, { limit: 10_000 }).map(row => row.message_id)
+    const before = (await store.log.after(0, { limit: 10_000 })).map(row => row.message_id)
     expect(before).toEqual(stored)
     // Every last page of it: a small write may still find room where the failed one has left off.
     const filler = join(dir, 'filler')
     await writeFile(filler, Buffer.alloc(4_000_000)).catch(() => {})
     let probes = 0
-    while (!store.trouble() && probes < 5000) probes++
-    expect(store.trouble()).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
-    expect(store.after(0, { limit: 10_000 }).map(row => row.message_id)).toEqual(stored)
+    while (!(await store.upkeep.trouble()) && probes < 5000) probes++
+    expect(await store.upkeep.trouble()).toMatchObject({
+      code: 'store_unavailable',
+      hint: expect.any(String),
+    })
+    expect((await store.log.after(0, { limit: 10_000 })).map(row => row.message_id)).toEqual(stored)
     await rm(filler)
     expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
-    expect(store.trouble()).toBeUndefined()
+    expect(await store.upkeep.trouble()).toBeUndefined()
     const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
-    store.insertReceived('s', 'b', more)
-    expect(store.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
-    expect((await store.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(stored.length + 10)
-    store.close()
+    await store.intake.insertReceived('s', 'b', more)
+    expect(await store.log.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
+    expect((await store.log.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(
+      stored.length + 10,
+    )
+    await store.upkeep.close()
     store = undefined
     const db = await openDatabase(path)
     expect(db.get`PRAGMA integrity_check`).toEqual({ integrity_check: 'ok' })
     db.exec("INSERT INTO gram (gram) VALUES ('integrity-check')")
     db.close()
   } finally {
-    store?.close()
+    await store?.upkeep.close()
     if (mounted) Bun.spawnSync(['umount', '--lazy', dir])
     await rm(dir, { recursive: true, force: true })
   }
@@ -185,29 +191,29 @@ test('who reads hears within a second that the file is gone; a look that fails s
     const dir = join(parent, 'data')
     await mkdir(dir)
     const clock = { ...systemClock, ahead: 0, monotonic: () => performance.now() + clock.ahead }
-    const store = await Store.open({
+    const store = await SqliteStore.open({
       ...{ path: join(dir, 'messages.db'), clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     try {
-      store.insertReceived('s', 'b', [message('x')])
-      const reads = () => {
+      await store.intake.insertReceived('s', 'b', [message('x')])
+      const reads = async () => {
         clock.ahead += 1000
-        return store.after(0, { limit: 9 }).length
+        return (await store.log.after(0, { limit: 9 })).length
       }
       const gone = expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) })
       const aside = join(parent, 'aside')
       await rename(dir, aside)
       // A link to itself: no path leads through it.
       await symlink(dir, dir)
-      expect(reads()).toBe(1)
-      expect(() => store.insertReceived('s', 'b', [message('y')])).toThrow(gone)
+      expect(await reads()).toBe(1)
+      expect(await failure(store.intake.insertReceived('s', 'b', [message('y')]))).toEqual(gone)
       await rm(dir)
       expect(reads).toThrow(gone)
-      expect(await failure(store.history({ limit: 9, offset: 0 }))).toEqual(gone)
+      expect(await failure(store.log.history({ limit: 9, offset: 0 }))).toEqual(gone)
       await rename(aside, dir)
-      expect(reads()).toBe(1)
+      expect(await reads()).toBe(1)
     } finally {
-      store.close()
+      await store.upkeep.close()
     }
   })
 })

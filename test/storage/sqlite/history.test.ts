@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../../src/model/message.ts'
+import type { HistoryFilter } from '../../../src/storage/messages.ts'
 import { gramsOf } from '../../../src/storage/sqlite/bigram-index.ts'
-import type { HistoryFilter, Store } from '../../../src/storage/sqlite/store.ts'
+import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
 import { message, open, openStore, sending, type TestStore } from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
-  (await store.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
+  (await store.log.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
 
 /** The contract's rule, naively: a literal substring, A-Z alike. */
 const fold = (text: string) =>
@@ -69,7 +70,7 @@ describe('text_contains', () => {
     ['gram:a*', 'a', false],
   ])('%j in %j: %j', async (needle, text, expected) => {
     const session = `case${++cases}`
-    one.store.insertReceived(session, 'b', [message(text), message('龘')])
+    await one.store.intake.insertReceived(session, 'b', [message(text), message('龘')])
     expect(contains(text, needle)).toBe(expected)
     expect(await texts(one.store, { session, text_contains: needle })).toHaveLength(expected ? 1 : 0)
   })
@@ -80,7 +81,7 @@ describe('text_contains', () => {
     )
     expect(gramsOf(text).length).toBeLessThan(10)
     const session = `case${++cases}`
-    one.store.insertReceived(session, 'b', [message(`${text}%好`), message('好'), message('x')])
+    await one.store.intake.insertReceived(session, 'b', [message(`${text}%好`), message('好'), message('x')])
     const found = (text_contains: string) => texts(one.store, { session, text_contains })
     for (const [needle, times] of [
       ['%好', 1],
@@ -125,7 +126,7 @@ describe('text_contains', () => {
     const make = (length: number) => Array.from({ length }, () => alphabet[random(alphabet.length)]).join('')
     const list = Array.from({ length: 3000 }, () => make(random(12)))
     for (let i = 0; i < list.length; i += 500) {
-      t.store.insertReceived(
+      await t.store.intake.insertReceived(
         's',
         'b',
         list.slice(i, i + 500).map(text => message(text)),
@@ -140,7 +141,7 @@ describe('text_contains', () => {
       if (needle === '') continue
       const wanted = fold(needle)
       const expected = folded.filter(text => text.includes(wanted)).length
-      const found = await t.store.history({ text_contains: needle, limit: 1, offset: 0 })
+      const found = await t.store.log.history({ text_contains: needle, limit: 1, offset: 0 })
       expect({ needle, total: found.total }).toEqual({ needle, total: expected })
     }
   })
@@ -148,7 +149,7 @@ describe('text_contains', () => {
   test('a long needle is compared as a short one is', async () => {
     await using t = await openStore()
     const long = `${'a%'.repeat(30)}Z`
-    t.store.insertReceived('s', 'b', [
+    await t.store.intake.insertReceived('s', 'b', [
       message(`-${long.toLowerCase()}-`),
       message('a%'.repeat(40)),
       message('ä'.repeat(50)),
@@ -161,7 +162,7 @@ describe('text_contains', () => {
     await using t = await openStore()
     const half = 'a'.repeat(4999)
     // LIKE would take minutes for them.
-    t.store.insertReceived(
+    await t.store.intake.insertReceived(
       's',
       'b',
       Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
@@ -172,11 +173,11 @@ describe('text_contains', () => {
   test('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async () => {
     await using t = await openStore()
     const long = '长'.repeat(10_000)
-    t.store.insertReceived('s', 'b', [message('x'), message(long), message('%'.repeat(10_000))])
+    await t.store.intake.insertReceived('s', 'b', [message('x'), message(long), message('%'.repeat(10_000))])
     expect(await texts(t.store, { text_contains: '' })).toHaveLength(3)
     expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
     expect(await texts(t.store, { text_contains: '%'.repeat(10_000) })).toHaveLength(1)
-    const tooLong = t.store.history({ text_contains: `${long}长`, limit: 1, offset: 0 })
+    const tooLong = t.store.log.history({ text_contains: `${long}长`, limit: 1, offset: 0 })
     expect(await failure(tooLong)).toMatchObject({ code: 'invalid_arguments' })
   })
 
@@ -206,7 +207,7 @@ test('rows are found wherever the index ends, by the text that they have now', a
   const lane = added.state === 'new' ? added.lane : 0
   // One by one, and with a page of text among them: the index takes them in turns.
   for (let nth = 1; nth <= 700; nth++)
-    t.store.insertReceived('s', 'b', [
+    await t.store.intake.insertReceived('s', 'b', [
       message(`number ${nth}.`),
       ...(nth === 300 ? [message('x'.repeat(70_000))] : []),
     ])
@@ -219,7 +220,7 @@ test('rows are found wherever the index ends, by the text that they have now', a
   expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
   expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])
   await t.reopen()
-  t.store.insertReceived('s', 'b', [message('number 701.')])
+  await t.store.intake.insertReceived('s', 'b', [message('number 701.')])
   expect((await found()).length).toBe(701)
 })
 
@@ -256,7 +257,9 @@ async function mixed(store: Store, count: number): Promise<Row[]> {
         ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
       })
     } else {
-      store.insertReceived(session, bot, [message(text, { from_user: peer, msg_type: kind, timestamp: at })])
+      await store.intake.insertReceived(session, bot, [
+        message(text, { from_user: peer, msg_type: kind, timestamp: at }),
+      ])
     }
   }
   return rows
@@ -285,7 +288,7 @@ test('every filter, alone and with every other one, gives what a naive filter gi
     const seen: string[] = []
     let before: number | undefined
     for (let pages = 0; pages < 50; pages++) {
-      const page = await t.store.history({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
+      const page = await t.store.log.history({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
       expect(page.total).toBe(expected.length)
       expect(page.total_is_lower_bound).toBe(false)
       seen.push(...page.rows.map(row => row.text))
@@ -293,7 +296,7 @@ test('every filter, alone and with every other one, gives what a naive filter gi
       if (before === undefined) break
     }
     expect(seen).toEqual(expected)
-    const middle = await t.store.history({ ...filter, limit: 10, offset: 13 })
+    const middle = await t.store.log.history({ ...filter, limit: 10, offset: 13 })
     expect(middle.rows.map(row => row.text)).toEqual(expected.slice(13, 23))
     expect(middle.next_before !== undefined).toBe(expected.length > 23)
   }
@@ -302,35 +305,35 @@ test('every filter, alone and with every other one, gives what a naive filter gi
 test('a filter that nothing has, an unknown session, an empty store', async () => {
   await using t = await openStore()
   const nothing = { rows: [], total: 0, total_is_lower_bound: false }
-  expect(await t.store.history({ limit: 5, offset: 0 })).toEqual(nothing)
+  expect(await t.store.log.history({ limit: 5, offset: 0 })).toEqual(nothing)
   await mixed(t.store, 20)
-  expect(await t.store.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
-  expect(await t.store.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 })).toEqual(
+  expect(await t.store.log.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
+  expect(await t.store.log.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 })).toEqual(
     nothing,
   )
-  expect(await t.store.history({ before: 1, limit: 5, offset: 0 })).toMatchObject({ rows: [], total: 20 })
-  expect(await t.store.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
+  expect(await t.store.log.history({ before: 1, limit: 5, offset: 0 })).toMatchObject({ rows: [], total: 20 })
+  expect(await t.store.log.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
 })
 
 test('the total is exact up to 10,000 and then a lower bound', async () => {
   await using t = await openStore()
-  const add = (count: number) =>
-    t.store.insertReceived(
+  const add = async (count: number) =>
+    await t.store.intake.insertReceived(
       's',
       'b',
       Array.from({ length: count }, () => message('苹果', { from_user: 'u' })),
     )
   const filters = [{}, { user_id: 'u' }, { text_contains: '苹果' }, { text_contains: '苹' }, { since: 0 }]
-  for (let i = 0; i < 10; i++) add(1000)
+  for (let i = 0; i < 10; i++) await add(1000)
   for (const filter of filters) {
-    expect(await t.store.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+    expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
       total: 10_000,
       total_is_lower_bound: false,
     })
   }
-  add(1)
+  await add(1)
   for (const filter of filters) {
-    expect(await t.store.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+    expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
       total: 10_000,
       total_is_lower_bound: true,
     })
@@ -340,38 +343,38 @@ test('the total is exact up to 10,000 and then a lower bound', async () => {
 test('rows that a long search has not reached yet may come and go meanwhile', async () => {
   await using t = await openStore()
   for (let i = 0; i < 20; i++) {
-    t.store.insertReceived(
+    await t.store.intake.insertReceived(
       's',
       'b',
       Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
     )
   }
-  const search = t.store.history({
+  const search = t.store.log.history({
     msg_type: 'TEXT',
     text_contains: '针',
     user_id: 'u@im.wechat',
     limit: 200,
     offset: 900,
   })
-  t.store.insertReceived('s', 'b', [message('针 late')])
+  await t.store.intake.insertReceived('s', 'b', [message('针 late')])
   expect((await search).rows).toHaveLength(100)
 })
 
 test('a search ends with the reason of its signal, or because the store closes', async () => {
   await using t = await openStore()
   for (let i = 0; i < 60; i++) {
-    t.store.insertReceived(
+    await t.store.intake.insertReceived(
       's',
       'b',
       Array.from({ length: 1000 }, () => message('草草草草', { timed: false })),
     )
   }
   const stop = new AbortController()
-  const search = t.store.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
+  const search = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
   stop.abort(new Error('gone'))
   expect((await failure(search)).message).toBe('gone')
-  const other = t.store.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
-  t.store.close()
+  const other = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
+  await t.store.upkeep.close()
   expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
 })
 
@@ -387,7 +390,7 @@ test('a kind is found in any item of a message, not in what it says or quotes, w
     ['broken', 'TEXT', '{"item_list":[{"image_item":{}'],
     ['no list', 'TEXT', '{"item_list":{"image_item":7},"image_item":{}}'],
   ]
-  one.store.insertReceived(
+  await one.store.intake.insertReceived(
     'a',
     'b',
     rows.map(([name, msg_type, raw]) => message(name, { msg_type, raw })),

@@ -1,7 +1,7 @@
 /** Messages of another program in the log: once each, and for no reader. */
 import { expect, test } from 'bun:test'
-import type { PastMessage } from '../../../src/storage/sqlite/store.ts'
-import { message, openStore } from './support.ts'
+import type { PastMessage } from '../../../src/storage/messages.ts'
+import { byMessageId, message, openStore } from './support.ts'
 
 const past = (text: string, more: Partial<PastMessage> = {}): PastMessage => ({
   ...message(text),
@@ -17,7 +17,7 @@ test('a message is added once, whether svc or another program received it first'
   await using test = await openStore()
   const { store } = test
   const [live, old] = [message('live'), past('old')]
-  store.insertReceived('work', 'b@im.bot', [live])
+  await store.intake.insertReceived('work', 'b@im.bot', [live])
   const batch = [
     old,
     old,
@@ -26,19 +26,14 @@ test('a message is added once, whether svc or another program received it first'
     sent('answer', 'x-1'),
     sent('answer', 'x-2'),
   ]
-  expect(batch.map(one => store.past(log => log.isKnown(one)))).toEqual([
-    false,
-    false,
-    true,
-    false,
-    false,
-    false,
-  ])
-  expect(store.past(log => log.add(batch))).toBe(3)
-  expect(store.past(log => log.add(batch))).toBe(0)
-  expect(store.insertReceived('work', 'b@im.bot', [old])).toEqual(['duplicate'])
-  expect(store.past(log => log.count())).toBe(4)
-  expect(store.after(0, { limit: 10 }).map(({ id, text, direction }) => [id, text, direction])).toEqual([
+  expect(await store.intake.known(batch)).toEqual([false, false, true, false, false, false])
+  expect(await store.intake.add(batch)).toBe(3)
+  expect(await store.intake.add(batch)).toBe(0)
+  expect(await store.intake.insertReceived('work', 'b@im.bot', [old])).toEqual(['duplicate'])
+  expect(await store.intake.count()).toBe(4)
+  expect(
+    (await store.log.after(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
+  ).toEqual([
     [1, 'live', 'received'],
     [2, 'old', 'received'],
     [3, 'answer', 'sent'],
@@ -51,30 +46,30 @@ test('the same id with another content of another bot is kept beside', async () 
   const { store } = test
   const one = past('one', { message_id: '77' })
   const other = past('other', { message_id: '77', bot_id: 'c@im.bot' })
-  expect(store.past(log => log.add([one, other]))).toBe(2)
-  expect(store.past(log => log.add([one, other]))).toBe(0)
-  expect(store.byMessageId('c@im.bot:77')).toMatchObject({ text: 'other' })
+  expect(await store.intake.add([one, other])).toBe(2)
+  expect(await store.intake.add([one, other])).toBe(0)
+  expect(await byMessageId(store, 'c@im.bot:77')).toMatchObject({ text: 'other' })
 })
 
 test('readers go past them, wherever they stand, and lose nothing of their own', async () => {
   await using test = await openStore()
   const { store } = test
-  store.insertReceived('work', 'b@im.bot', [message('before')])
-  store.past(log => log.add([past('old 1'), past('old 2'), sent('x', 'x-1')]))
-  store.insertReceived('work', 'b@im.bot', [message('after')])
+  await store.intake.insertReceived('work', 'b@im.bot', [message('before')])
+  await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])
+  await store.intake.insertReceived('work', 'b@im.bot', [message('after')])
   for (const options of [{}, { session: 'work' }]) {
-    const claim = store.claim('default', { limit: 10, ...options })
+    const claim = await store.consumers.claim('default', { limit: 10, ...options })
     if (options.session === undefined) {
       expect(claim?.rows.map(({ text }) => text)).toEqual(['before', 'after'])
-      store.confirm(claim!.lease)
+      await store.consumers.ack(claim!.lease)
     } else expect(claim).toBeUndefined()
   }
-  expect(store.after(0, { limit: 10, direction: 'received' }).map(({ text }) => text)).toEqual([
+  expect((await store.log.after(0, { limit: 10, direction: 'received' })).map(({ text }) => text)).toEqual([
     'before',
     'after',
   ])
   const texts = async (filter: object) =>
-    (await store.history({ limit: 10, offset: 0, ...filter })).rows.map(({ text }) => text)
+    (await store.log.history({ limit: 10, offset: 0, ...filter })).rows.map(({ text }) => text)
   expect(await texts({ direction: 'received' })).toEqual(['after', 'old 2', 'old 1', 'before'])
   expect(await texts({ direction: 'sent' })).toEqual(['x'])
   expect(await texts({ text_contains: 'old' })).toEqual(['old 2', 'old 1'])
@@ -83,12 +78,12 @@ test('readers go past them, wherever they stand, and lose nothing of their own',
 test('retention counts them from the day they came, and takes them without a word to readers', async () => {
   await using test = await openStore({ maxAgeDays: 1 })
   const { store, clock, lines } = test
-  store.claim('default', { limit: 1 })
-  store.past(log => log.add([past('ages old', { timestamp: 1 })]))
-  await store.prune()
-  expect(store.past(log => log.count())).toBe(1)
+  await store.consumers.claim('default', { limit: 1 })
+  await store.intake.add([past('ages old', { timestamp: 1 })])
+  await store.upkeep.prune()
+  expect(await store.intake.count()).toBe(1)
   clock.at += 25 * 60 * 60_000
-  await store.prune()
-  expect(store.past(log => log.count())).toBe(0)
+  await store.upkeep.prune()
+  expect(await store.intake.count()).toBe(0)
   expect(lines.join()).not.toContain('has not read')
 })

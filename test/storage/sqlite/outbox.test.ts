@@ -1,7 +1,17 @@
 import { expect, test } from 'bun:test'
-import type { Begun, NewPart, Store, Terms } from '../../../src/storage/sqlite/store.ts'
+import type { Begun, NewPart, Terms } from '../../../src/storage/outbox.ts'
+import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
-import { inOtherProcess, message, open, openStore, sending, startOther, type TestStore } from './support.ts'
+import {
+  byMessageId,
+  inOtherProcess,
+  message,
+  open,
+  openStore,
+  sending,
+  startOther,
+  type TestStore,
+} from './support.ts'
 
 let count = 0
 const outgoing = (text: string, user = 'u') => ({
@@ -53,7 +63,8 @@ const begun = async (store: Store, ids: number[], text: string): Promise<Begun> 
   return began.begun
 }
 const idsOf = (parts: readonly { id: number }[]) => parts.map(({ id }) => id)
-const rows = (store: Store) => store.after(0, { limit: 99 }).map(({ text, status }) => [text, status])
+const rows = async (store: Store) =>
+  (await store.log.after(0, { limit: 99 })).map(({ text, status }) => [text, status])
 const accepted = { status: 'accepted', spent: true } as const
 
 test('parts wait in order, in the log too, per user and session', async () => {
@@ -69,15 +80,17 @@ test('parts wait in order, in the log too, per user and session', async () => {
     ['s', 'v'],
     ['S2', 'u'],
   ])
-  expect(t.store.after(0, { limit: 2 }).map(row => row.id)).toEqual(entry.parts.map(part => part.message!))
-  expect(rows(t.store)[0]).toEqual(['a', 'queued'])
+  expect((await t.store.log.after(0, { limit: 2 })).map(row => row.id)).toEqual(
+    entry.parts.map(part => part.message!),
+  )
+  expect((await rows(t.store))[0]).toEqual(['a', 'queued'])
   const list = (filter = {}) => t.store.outbox.list(filter)
   expect((await list()).map(entry => entry.parts.length)).toEqual([2, 1, 1, 1])
   expect((await list())[0]).toMatchObject({ id: entry.id, session: 's', user: 'u' })
   expect((await list({ user_id: 'v' })).length).toBe(1)
   expect((await list({ session: 's2' })).length).toBe(1)
   expect(await list({ session: 'nobody' })).toEqual([])
-  t.store.renameSession('s', 'new')
+  await t.store.upkeep.renameSession('s', 'new')
   expect((await list({ session: 'new' })).length).toBe(3)
   expect(await add(t.store, [part('d')], { session: 'new' })).toMatchObject({ verdict: 'behind' })
 })
@@ -85,10 +98,10 @@ test('parts wait in order, in the log too, per user and session', async () => {
 test('a call of mode fail leaves no trace before it is on its way, none when it is refused, and none when it ended', async () => {
   await using t = await openStore()
   const { entry } = await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail' })
-  expect(rows(t.store)).toEqual([])
+  expect(await rows(t.store)).toEqual([])
   expect(await t.store.outbox.list()).toEqual([])
   const first = await begun(t.store, [entry.parts[0]!.id], 'a')
-  expect(rows(t.store)).toEqual([['a', 'sending']])
+  expect(await rows(t.store)).toEqual([['a', 'sending']])
   const rest = { code: 'upstream_error', detail: 'not tried' }
   const settled = await t.store.outbox.settle(first, { status: 'unknown', spent: true, rest })
   expect(settled.entries[0]).toMatchObject({
@@ -118,46 +131,49 @@ test('calls that wait count for the quota of those behind them', async () => {
 
 test('answers are counted from the message that the user wrote last; what was not spent is given back', async () => {
   await using t = await openStore()
-  const used = () => t.store.outbox.counters('s').get('u')
+  const used = async () => (await t.store.outbox.counters('s')).get('u')
   const at = (received_at: number, used = 0): Terms => ({ ...open, context: { received_at, used } })
   const send = (terms: Terms) => sending(t.store, 's', 'b', outgoing('x'), { terms })
   // Version 0.1 counted in contexts.json.
   const first = await send(at(1000, 4))
-  expect(used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
+  expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
   await t.store.outbox.settle(first, { status: 'refused', spent: false })
-  expect(used()).toEqual({ received_at: 1000, used: 4 })
+  expect(await used()).toEqual({ received_at: 1000, used: 4 })
   await t.store.outbox.settle(await send(at(1000, 4)), accepted)
-  expect(used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
+  expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
   const second = await send(at(2000))
-  expect(used()).toMatchObject({ received_at: 2000, used: 1 })
+  expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
   // Who has not heard of the message yet counts on.
   const late = await send(at(1000))
-  expect(used()).toMatchObject({ received_at: 2000, used: 2 })
+  expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
   await send(at(3000))
   await t.store.outbox.settle(second, { status: 'refused', spent: false })
   await t.store.outbox.settle(late, { status: 'refused', spent: false })
-  expect(used()).toMatchObject({ received_at: 3000, used: 1 })
+  expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
 })
 
 test('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async () => {
   await using t = await openStore()
-  const used = () => t.store.outbox.counters('s').get('u')
+  const used = async () => (await t.store.outbox.counters('s')).get('u')
   const send = (received_at: number) =>
     sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
   await send(1000)
   const again = message('m', { from_user: 'u', written_at: 2000 })
-  t.store.insertReceived('s', 'b', [again, message('of another', { from_user: 'v', written_at: 3000 })])
-  expect(used()).toMatchObject({ received_at: 2000, used: 0 })
+  await t.store.intake.insertReceived('s', 'b', [
+    again,
+    message('of another', { from_user: 'v', written_at: 3000 }),
+  ])
+  expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
   await send(1000)
-  expect(used()).toMatchObject({ received_at: 2000, used: 1 })
+  expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
   // Delivered again, or late: neither begins a count.
-  t.store.insertReceived('s', 'b', [
+  await t.store.intake.insertReceived('s', 'b', [
     { ...again, written_at: 4000 },
     message('late', { from_user: 'u', written_at: 1500 }),
   ])
-  expect(used()).toMatchObject({ received_at: 2000, used: 1 })
+  expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
   await send(2000)
-  expect(used()).toMatchObject({ received_at: 2000, used: 2 })
+  expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
 })
 
 test('any text comes out as it went in', async () => {
@@ -184,7 +200,7 @@ test('a lane is worked on by one process at a time, and freed when that one is k
   expect(new TextDecoder().decode((await reader.read()).value)).toContain('true')
   expect(await claim()).toBe(false)
   expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })
-  expect(rows(t.store)).toEqual([['a', 'queued']])
+  expect(await rows(t.store)).toEqual([['a', 'queued']])
   other.kill('SIGKILL')
   await other.exited
   expect(await claim()).toBe(true)
@@ -224,15 +240,15 @@ test('joined parts: the first row shows what went out, the others name it; searc
   await using t = await openStore()
   await add(t.store, [part('alpha'), part('beta')])
   const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
-  expect(rows(t.store)).toEqual([
+  expect(await rows(t.store)).toEqual([
     ['alpha\n\nbeta', 'sending'],
     ['beta', 'sending'],
   ])
   await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
-  expect(t.store.byMessageId('77')).toMatchObject({ text: 'alpha\n\nbeta', status: 'accepted' })
-  expect(t.store.after(1, { limit: 1 })[0]).toMatchObject({ status: 'accepted', sent_with: '77' })
+  expect(await byMessageId(t.store, '77')).toMatchObject({ text: 'alpha\n\nbeta', status: 'accepted' })
+  expect((await t.store.log.after(1, { limit: 1 }))[0]).toMatchObject({ status: 'accepted', sent_with: '77' })
   const find = async (text_contains: string) =>
-    (await t.store.history({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
+    (await t.store.log.history({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
   expect(await find('alpha')).toEqual([1])
   expect(await find('beta')).toEqual([2, 1])
   expect(await lanes(t.store)).toEqual([])
@@ -243,7 +259,7 @@ test('what did not go out keeps its place and its own text', async () => {
   await add(t.store, [part('alpha'), part('beta')])
   const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
   await t.store.outbox.settle(one, { status: 'queued', spent: true })
-  expect(rows(t.store)).toEqual([
+  expect(await rows(t.store)).toEqual([
     ['alpha', 'queued'],
     ['beta', 'queued'],
   ])
@@ -252,7 +268,7 @@ test('what did not go out keeps its place and its own text', async () => {
     ['beta', 1],
   ])
   expect(await t.store.outbox.reap(Number.MAX_SAFE_INTEGER)).toBe(0)
-  const found = await t.store.history({ text_contains: 'alpha\n', limit: 9, offset: 0 })
+  const found = await t.store.log.history({ text_contains: 'alpha\n', limit: 9, offset: 0 })
   expect(found.rows).toEqual([])
 })
 
@@ -269,11 +285,11 @@ test('a process killed in the middle: that message is unknown at once, the rest 
      await hold()`,
     'SIGKILL',
   )
-  expect(rows(t.store).map(([, status]) => status)).toEqual(['sending', 'queued', 'queued'])
+  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['sending', 'queued', 'queued'])
   expect(await t.store.outbox.reap(0)).toBe(1)
   expect(await t.store.outbox.reap(0)).toBe(0)
-  expect(rows(t.store).map(([, status]) => status)).toEqual(['unknown', 'queued', 'queued'])
-  expect(t.store.after(0, { limit: 1 })[0]!.reason).toContain('stopped')
+  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['unknown', 'queued', 'queued'])
+  expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toContain('stopped')
   expect(await next(t.store)).toHaveLength(2)
   expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
     'unknown',
@@ -301,8 +317,8 @@ test('a plain send of a killed process is unknown at once; of a living one it is
     'SIGKILL',
   )
   expect(await t.store.outbox.reap(0)).toBe(1)
-  expect(t.store.byMessageId('local:mine')?.status).toBe('sending')
-  expect(t.store.byMessageId('local:theirs')?.status).toBe('unknown')
+  expect((await byMessageId(t.store, 'local:mine'))?.status).toBe('sending')
+  expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
 })
 
 test('expired, cancelled and settled parts free their files and their lane', async () => {
@@ -317,7 +333,7 @@ test('expired, cancelled and settled parts free their files and their lane', asy
     { entry: { id: first.id, user: 'u' }, ended: 1, files: [{ name: 'x' }] },
   ])
   expect(await t.store.outbox.expire(late, late)).toEqual([])
-  expect(t.store.after(0, { limit: 9 }).map(({ status, reason }) => [status, reason])).toEqual([
+  expect((await t.store.log.after(0, { limit: 9 })).map(({ status, reason }) => [status, reason])).toEqual([
     ['refused', 'late'],
     ['queued', undefined],
   ])
@@ -340,26 +356,26 @@ test('a thousand messages may wait for a user, not more; then nothing of the sen
       Array.from({ length: 20 }, () => part('x')),
     )
   expect(await failure(add(t.store, [part('y')]))).toMatchObject({ code: 'quota_exhausted' })
-  expect(t.store.lastId()).toBe(1000)
+  expect(await t.store.log.head()).toBe(1000)
   await add(t.store, [part('y')], { user: 'v' })
 })
 
 test('retention warns of what waits, and it goes out all the same', async () => {
   await using t = await openStore({ maxCount: 2 })
   await add(t.store, [part('waits'), part('too')])
-  t.store.insertReceived(
+  await t.store.intake.insertReceived(
     's',
     'b',
     ['1', '2', '3'].map(text => message(text)),
   )
-  await t.store.prune()
+  await t.store.upkeep.prune()
   expect(t.lines.join('')).toContain('retention removes unsent messages')
-  expect(rows(t.store).map(([text]) => text)).toEqual(['2', '3'])
+  expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
   const parts = await next(t.store)
   expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
   const one = await begun(t.store, idsOf(parts), 'waits\n\ntoo')
   await t.store.outbox.settle(one, { ...accepted, message_id: '9' })
-  expect(t.store.byMessageId('9')).toMatchObject({ status: 'accepted', text: 'waits\n\ntoo' })
+  expect(await byMessageId(t.store, '9')).toMatchObject({ status: 'accepted', text: 'waits\n\ntoo' })
   expect(await lanes(t.store)).toEqual([])
 })
 
@@ -377,14 +393,14 @@ test('a key answers for a day after its call ended, and then is free', async () 
   const known = { ended: true, counter: { used: 1 }, parts: [{ status: 'accepted', message_id: '5' }] }
   expect(await t.store.outbox.keyed('k')).toMatchObject(known)
   t.clock.at += dayMs - 1
-  await t.store.prune()
+  await t.store.upkeep.prune()
   expect(await t.store.outbox.keyed('k')).toMatchObject(known)
   t.clock.at += 1
   expect(await t.store.outbox.keyed('k')).toBeUndefined()
   const queued = await add(t.store, [part('b')], { key: 'k' })
   expect(await t.store.outbox.keyed('k')).toMatchObject({ id: queued.entry.id, mode: 'queue' })
   t.clock.at += dayMs
-  await t.store.prune()
+  await t.store.upkeep.prune()
   expect(await t.store.outbox.keyed('k')).toBeUndefined()
   expect(await t.store.outbox.list()).toHaveLength(1)
 })
@@ -477,8 +493,8 @@ const terms = `{ context: { used: 0 }, rules: { quota: 10, windowMs: 1e15, pace:
 
 /** The same file a second time, as another process has it, with the same clock. */
 async function openSecond({ path, clock }: TestStore) {
-  const { Store: Opened } = await import('../../../src/storage/sqlite/store.ts')
+  const { SqliteStore } = await import('../../../src/storage/sqlite/store.ts')
   const { silentLog } = await import('../../../src/platform/log.ts')
-  const store = await Opened.open({ path, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
-  return { store, [Symbol.asyncDispose]: async () => store.close() }
+  const store = await SqliteStore.open({ path, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  return { store, [Symbol.asyncDispose]: async () => await store.upkeep.close() }
 }

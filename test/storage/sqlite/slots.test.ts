@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Terms } from '../../../src/storage/sqlite/store.ts'
+import type { Terms } from '../../../src/storage/outbox.ts'
 import { open, openStore, sending, startOther, type TestStore } from './support.ts'
 
 const terms = (perSecond: number, perWindow: number, windowMs = 60_000): Terms => ({
@@ -35,7 +35,7 @@ test('slots outlive a restart, and follow a session to its new name', async () =
   const how = terms(0.1, 10)
   await send(t, 'u', how, 'old')
   await t.reopen()
-  t.store.renameSession('old', 'new')
+  await t.store.upkeep.renameSession('old', 'new')
   expect(await verdict(t, 'u', how, 'new')).toMatchObject({ go: 'later' })
   expect(await verdict(t, 'u', how, 'old')).toMatchObject({ go: 'now' })
 })
@@ -106,7 +106,7 @@ test('processes that send at once keep one pace', async () => {
          const { state, begun } = await store.outbox.enqueue(entry, { context: { used: 0 }, rules }, message)
          got.push(begun ? 'went' : state)
        }
-       store.close()
+       await store.upkeep.close()
        console.log(JSON.stringify(got))`,
     ),
   )

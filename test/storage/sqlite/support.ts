@@ -6,14 +6,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../../src/platform/clock.ts'
 import { createLog, type Log } from '../../../src/platform/log.ts'
-import {
-  type Begun,
-  type ReceivedMessage,
-  type SentMessage,
-  Store,
-  type StoreOptions,
-  type Terms,
-} from '../../../src/storage/sqlite/store.ts'
+import type { ReceivedMessage, SentMessage } from '../../../src/storage/messages.ts'
+import type { Begun, Terms } from '../../../src/storage/outbox.ts'
+import { SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
+import type { Store } from '../../../src/storage/store.ts'
 
 export interface TestStore extends AsyncDisposable {
   store: Store
@@ -39,7 +35,7 @@ export async function openStore(options: Partial<StoreOptions> = {}): Promise<Te
   }
   const lines: string[] = []
   const log: Log = createLog('DEBUG', line => void lines.push(line))
-  const open = () => Store.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
+  const open = () => SqliteStore.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
   const test: TestStore = {
     store: await open(),
     path,
@@ -47,16 +43,20 @@ export async function openStore(options: Partial<StoreOptions> = {}): Promise<Te
     clock,
     lines,
     async reopen() {
-      test.store.close()
+      await test.store.upkeep.close()
       test.store = await open()
     },
     async [Symbol.asyncDispose]() {
-      test.store.close()
+      await test.store.upkeep.close()
       await rm(dir, { recursive: true, force: true })
     },
   }
   return test
 }
+
+/** The row of that id, if there is one. */
+export const byId = async ({ log }: Store, id: number) => (await log.byIds([id]))[0]
+export const byMessageId = async ({ log }: Store, id: string) => (await log.byMessageIds([id])).rows[0]
 
 /** Everything may go. */
 export const open: Terms = {
@@ -126,11 +126,11 @@ export function startOther(path: string, body: string) {
   const url = (name: string) =>
     JSON.stringify(fileURLToPath(new URL(`../../../src/${name}`, import.meta.url)))
   const code = `
-    const { Store } = await import(${url('storage/sqlite/store.ts')})
+    const { SqliteStore } = await import(${url('storage/sqlite/store.ts')})
     const { systemClock } = await import(${url('platform/clock.ts')})
     const { silentLog } = await import(${url('platform/log.ts')})
     const path = ${JSON.stringify(path)}
-    const open = () => Store.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+    const open = () => SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
     const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
     ${body}`
   return Bun.spawn([process.execPath, '-e', code], { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })

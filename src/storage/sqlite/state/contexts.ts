@@ -6,6 +6,7 @@
 import { clockSkewMs, hasWritten, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import type { Log } from '../../../platform/log.ts'
+import type { ContextArchive } from '../../store.ts'
 import { JsonFiles, type JsonObject } from './json-file.ts'
 import type { Sessions } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
@@ -30,19 +31,6 @@ interface Content<U extends Users = Users> {
   readonly others: JsonObject
 }
 
-/** Where contexts go that the file has no room for, and where answers are counted. */
-export interface ContextArchive {
-  /** On the disk when it resolves; absent where nothing outlives the process, and the file holds everybody. */
-  keep?(session: string, users: Users): Promise<void>
-  find(session: string, user: string): UserContext | undefined
-  all(session: string): Users
-  count(session: string): number
-  /** These are in the file again. */
-  drop(session: string, users: readonly string[]): void
-  /** Another bot: nothing is known of anybody, nor counted. */
-  forget(session: string): void
-}
-
 /** So many users, who wrote last, stand in the file: it is written whole for each batch. */
 const fileUsers = 500
 /** So many more may gather there before the oldest go to the archive. */
@@ -51,8 +39,10 @@ const spareUsers = 100
 const keptMs = 1000
 
 export class Contexts {
-  /** Set by whoever has a place for it; without one the file holds everybody. */
+  /** Set by whoever has a place for it: where contexts go that the file has no room for. */
   archive: ContextArchive | undefined
+  /** Whether they outlive the process there; else the file holds everybody. */
+  archives = false
   readonly #sessions: Sessions
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
@@ -74,13 +64,13 @@ export class Contexts {
 
   /** Everybody known to a session. Takes no lock. */
   async users(session: string): Promise<Users> {
-    const kept = this.archive?.all(session)
+    const kept = await this.archive?.of(session)
     return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
   }
 
   /** What is known of one user. */
-  find(session: string, user: string): UserContext | undefined {
-    return this.known(session).get(user) ?? this.archive?.find(session, user)
+  async find(session: string, user: string): Promise<UserContext | undefined> {
+    return this.known(session).get(user) ?? (await this.archive?.of(session, [user]))?.get(user)
   }
 
   /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
@@ -95,14 +85,26 @@ export class Contexts {
     })
   }
 
-  /** How many have written to a session: at once what this process took in, within a second what another one did. */
-  writers(session: string): number {
+  /**
+   * How many have written to each of these sessions: at once what this process took in, within a second what another one did.
+   * Those who wrote long ago are missing while the store fails.
+   */
+  async writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
-    const kept = this.#writers.get(session)
-    if (kept && now < kept.until) return kept.count
-    let count = this.archive?.count(session) ?? 0
+    const counts = new Map<string, number>()
+    for (const session of sessions) {
+      const kept = this.#writers.get(session)
+      counts.set(session, kept && now < kept.until ? kept.count : await this.#counted(session, now + keptMs))
+    }
+    return counts
+  }
+
+  async #counted(session: string, until: number): Promise<number> {
+    // Before the file is looked at, so that nothing this process writes comes between that and what is noted.
+    const archived = await this.archive?.count(session).catch(() => undefined)
+    let count = archived ?? 0
     for (const context of this.known(session).values()) if (hasWritten(context)) count++
-    this.#writers.set(session, { count, until: now + keptMs })
+    if (archived !== undefined || !this.archive) this.#writers.set(session, { count, until })
     return count
   }
 
@@ -140,10 +142,11 @@ export class Contexts {
       inbound.map(({ user_id }) => user_id),
     )
     const { users, others } = await this.#fresh(session)
+    const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
+    const archived = away.length === 0 ? nobody : ((await this.archive?.of(session, away)) ?? nobody)
     let changed = false
     for (const { user_id, token, received_at, again } of inbound) {
-      const before =
-        users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? this.archive?.find(session, user_id)
+      const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
       // A time in the future was noted by a clock that was set back since: it says nothing.
       const noted = before?.received_at
       const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
@@ -161,7 +164,7 @@ export class Contexts {
       })
     }
     if (!changed) return undefined
-    if (this.archive?.keep && users.size > fileUsers + spareUsers) await this.#archived(session, users)
+    if (this.archives && users.size > fileUsers + spareUsers) await this.#archived(session, users)
     return textOf({ users, others })
   }
 
@@ -171,7 +174,7 @@ export class Contexts {
       .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
       .slice(0, users.size - fileUsers)
     try {
-      await this.archive?.keep?.(session, new Map(oldest))
+      await this.archive?.keep(session, new Map(oldest))
       for (const [user] of oldest) users.delete(user)
     } catch (error) {
       this.#log.warn('contexts of old not moved to the store', { session, error })
@@ -179,9 +182,8 @@ export class Contexts {
   }
 
   /** The file with these users is written. */
-  back(session: string, users: readonly string[]): void {
-    const kept = users.filter(user => this.archive?.find(session, user))
-    if (kept.length > 0) this.archive?.drop(session, kept)
+  async back(session: string, users: readonly string[]): Promise<void> {
+    if (users.length > 0) await this.archive?.drop(session, users)
     this.#writers.delete(session)
   }
 
@@ -193,7 +195,7 @@ export class Contexts {
 
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
-    this.archive?.forget(session)
+    await this.archive?.forget(session)
     const { users, others } = await this.#fresh(session)
     this.#writers.delete(session)
     if (users.size === 0) return

@@ -76,7 +76,7 @@ async function commit(
     sessions.written(session)
     contexts.written(session)
   }
-  contexts.back(
+  await contexts.back(
     session,
     batch.inbound.map(({ user_id }) => user_id),
   )

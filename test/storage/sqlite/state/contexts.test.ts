@@ -245,13 +245,14 @@ test('who may know a user: of files that were there, of what this process takes 
 
 test('how many have written: at once after a message to this process, soon after one to another', async () => {
   await using t = await withSession()
-  expect(t.contexts.writers('s')).toBe(0)
+  const writers = async () => (await t.contexts.writers(['s'])).get('s')
+  expect(await writers()).toBe(0)
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
-  expect(t.contexts.writers('s')).toBe(1)
+  expect(await writers()).toBe(1)
   const batch = { session: 's', token: bot('b').token, cursorFrom: t.sessions.token('s')!.bot.cursor }
   const more = { ...batch, cursorTo: 'other', inbound: [{ user_id: 'v', token: 't', received_at: 1000 }] }
   expect(await inOther(t.dir, `await commitBatch(${JSON.stringify(more)})`).exited).toBe(0)
-  await until('the other is counted', 5000, () => t.contexts.writers('s') === 2)
+  await until('the other is counted', 5000, async () => (await writers()) === 2)
   await t.sessions.save('s', bot('another'))
-  expect(t.contexts.writers('s')).toBe(0)
+  expect(await writers()).toBe(0)
 })

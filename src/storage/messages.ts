@@ -1,0 +1,111 @@
+/** Rows of the message log, as they go in and as they come out. */
+import type { Direction, MessageKind, SentStatus } from '../model/message.ts'
+
+/** A message as the poller hands it over. */
+export interface ReceivedMessage {
+  /** Upstream's; undefined when it sent none, then `derived_id` stands in. */
+  message_id?: string
+  /** Deterministic: the same for the same message delivered again. */
+  derived_id: string
+  from_user: string
+  msg_type: MessageKind
+  text: string
+  /** Unix ms. */
+  timestamp: number
+  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
+  timed: boolean
+  /** Unix ms when the user wrote, if it is new: the count of answers begins anew there. Absent: it begins none. */
+  written_at?: number
+  contentHash: string
+  /** The whole message as JSON text. */
+  raw: string
+}
+
+/** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
+export interface PastMessage extends ReceivedMessage {
+  session: string
+  bot_id: string
+  direction: Direction
+}
+
+/** A message from the bot, as it goes out. */
+export interface SentMessage {
+  client_id: string
+  to_user: string
+  msg_type: MessageKind
+  text: string
+  timestamp: number
+  raw: string
+}
+
+export interface StoredMessage {
+  /** Row id: the place in the log. */
+  id: number
+  message_id: string
+  session: string
+  bot_id: string
+  direction: Direction
+  status?: SentStatus
+  from_user: string
+  msg_type: MessageKind
+  text: string
+  timestamp: number
+  raw: string
+  /** Of a sent message: why it was refused, or is in doubt. */
+  reason?: string
+  /** Of the error catalogue; absent of what an older version sent. */
+  reason_code?: string
+  /** Of a queued text that went out joined to another one: the `message_id` of that one. */
+  sent_with?: string
+  /** What people call the user on the other side. */
+  user_name?: string
+  /** Another program received it. */
+  past?: true
+}
+
+/** What to read. */
+export interface Wanted {
+  /** Rows at most. */
+  limit: number
+  /**
+   * So many characters of raw messages at most: the reading ends before the row that would be too much. The first row always
+   * comes.
+   */
+  characters?: number
+  direction?: Direction
+  /** Of the session that has, or had, that name; names are compared without case. */
+  session?: string
+}
+
+export interface HistoryFilter {
+  /** On either side of the conversation. */
+  user_id?: string
+  bot_id?: string
+  session?: string
+  msg_type?: MessageKind
+  /** Of any item; `msg_type` is the kind of the first. */
+  has_kind?: MessageKind
+  direction?: Direction
+  /** Unix ms, inclusive. */
+  since?: number
+  /** Unix ms, exclusive. */
+  until?: number
+  /** In the text, whatever the case of A-Z; of no other letter. */
+  text_contains?: string
+  limit: number
+  offset: number
+  /** As of `Wanted`. */
+  characters?: number
+  /** Row id: only what stands before it. */
+  before?: number
+}
+
+export interface HistoryRows {
+  /** Newest first. */
+  rows: StoredMessage[]
+  /** Of the filter without `before`. Exact up to 10,000, then that. */
+  total: number
+  total_is_lower_bound: boolean
+  /** Row id to pass as `before` for the next page; absent on the last one. */
+  next_before?: number
+}
