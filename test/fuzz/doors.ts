@@ -1,6 +1,19 @@
 /** Calls at every door, made of what the service says of itself: its two OpenAPI documents and its list of MCP tools. */
 import fc from 'fast-check'
 import type { Json } from '../support/service.ts'
+import {
+  type Body,
+  bearer,
+  type Framing,
+  framing,
+  json,
+  jsonBody,
+  mcpHeaders,
+  none,
+  printable,
+  someHeaders,
+  uploadBody,
+} from './requests.ts'
 import { secrets } from './secrets.ts'
 import type { Target } from './target.ts'
 import { firstId } from './upstream.ts'
@@ -23,8 +36,8 @@ export interface Call {
   path: string
   headers: Record<string, string>
   body?: string | Uint8Array<ArrayBuffer>
-  /** How the body is announced: as it is, in chunks, as longer or shorter than it comes. */
-  framing: 'length' | 'chunked' | 'longer' | 'shorter'
+  /** How the body is announced. */
+  framing: Framing
   /** What is hostile in it. */
   places: string[]
   /** May take its time: the caller leaves after a moment. */
@@ -232,7 +245,7 @@ function operationsOf(door: 'rest' | 'panel', document: Json): Weighted[] {
           )
         const schema = operation.requestBody?.content?.['application/json']?.schema as Schema | undefined
         const body = schema
-          ? jsonBody(valid(schema, known, resolve))
+          ? jsonBody(places, valid(schema, known, resolve))
           : operation.requestBody
             ? uploadBody
             : fc.constant(none)
@@ -324,156 +337,6 @@ const encoded = (text: string) => {
   }
 }
 
-interface Body {
-  headers: Record<string, string>
-  body?: string | Uint8Array<ArrayBuffer>
-  places: string[]
-}
-const none: Body = { headers: {}, places: [] }
-const json = { 'content-type': 'application/json' }
-const mcpHeaders = { ...json, accept: 'application/json, text/event-stream' }
-
-/** JSON, most of it whole; some is cut, of another type, or no text at all. */
-function jsonBody(source: fc.Arbitrary<unknown>): fc.Arbitrary<Body> {
-  const whole = spoiled(source, places, true).map(
-    ({ value, places: found }): Body => ({ headers: json, body: jsonText(value), places: found }),
-  )
-  return fc.oneof(
-    { arbitrary: whole, weight: 20 },
-    {
-      arbitrary: fc.tuple(whole, fc.nat({ max: 30 })).map(
-        ([{ body }, at]): Body => ({
-          headers: json,
-          body: (body as string).slice(0, at),
-          places: ['(cut)'],
-        }),
-      ),
-      weight: 1,
-    },
-    {
-      arbitrary: whole.map(
-        ({ body }): Body => ({
-          headers: json,
-          body: new Uint8Array([
-            0xff,
-            0xc0,
-            0xed,
-            0xa0,
-            0x80,
-            ...new TextEncoder().encode((body as string).slice(0, 2000)),
-          ]),
-          places: ['(bytes)'],
-        }),
-      ),
-      weight: 1,
-    },
-    {
-      arbitrary: fc
-        .tuple(
-          whole,
-          fc.constantFrom(
-            'text/plain',
-            'application/json; charset=utf-16',
-            'application/x-www-form-urlencoded',
-            'multipart/form-data',
-            '*/*',
-            'application/json, text/plain',
-          ),
-        )
-        .map(
-          ([{ body }, type]): Body => ({
-            headers: { 'content-type': type },
-            body,
-            places: ['(content-type)'],
-          }),
-        ),
-      weight: 1,
-    },
-  )
-}
-
-const disposition = fc.constantFrom(
-  'form-data; name="file"; filename="a.txt"',
-  'form-data; name=file; filename=a',
-  'form-data; name="kind"',
-  'form-data; name="file"; filename*=UTF-8\'\'%00%ff',
-  'form-data',
-  'attachment',
-  'form-data; name="__proto__"',
-  'form-data; name="file"; filename="../../x"; filename="b"',
-)
-const uploadBody: fc.Arbitrary<Body> = fc.oneof(
-  hostileText.map(
-    (text): Body => ({
-      headers: { 'content-type': 'application/octet-stream' },
-      body: text.slice(0, 100_000),
-      places: ['(bytes)'],
-    }),
-  ),
-  fc
-    .record({
-      parts: fc.array(fc.tuple(disposition, hostileText, fc.constantFrom('\r\n', '\r\n', '\n')), {
-        maxLength: 4,
-      }),
-      boundary: fc.constantFrom('b', 'x'.repeat(70), '"q"', '', '-', 'x'.repeat(2000)),
-      end: fc.constantFrom('--\r\n', '--', '', '\r\n', '----'),
-    })
-    .map(({ parts, boundary, end }): Body => {
-      const texts = parts.map(
-        ([how, text, line]) =>
-          `--${boundary}${line}Content-Disposition: ${how}${line}${line}${text.slice(0, 50_000)}\r\n`,
-      )
-      return {
-        headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
-        body: `${texts.join('')}--${boundary}${end}`,
-        places: ['(form)'],
-      }
-    }),
-)
-
-const framing = fc.oneof(
-  { arbitrary: fc.constant<Call['framing']>('length'), weight: 60 },
-  { arbitrary: fc.constantFrom<Call['framing'][]>('chunked', 'longer', 'shorter'), weight: 1 },
-)
-const bearer = { authorization: `Bearer ${secrets.api}` }
-const printable = fc
-  .oneof(
-    fc.string({ maxLength: 30 }),
-    fc
-      .tuple(fc.constantFrom('a', '=', ',', ';', '"', '%'), fc.integer({ min: 1, max: 4000 }))
-      .map(([unit, times]) => unit.repeat(times)),
-  )
-  .map(text => text.replace(/[^\x20-\x7e]/g, '?').trim())
-/** The right token, and now and then something odd. */
-const someHeaders: fc.Arbitrary<Record<string, string>> = fc.oneof(
-  { arbitrary: fc.constant<Record<string, string>>(bearer), weight: 30 },
-  { arbitrary: printable.map((value): Record<string, string> => ({ authorization: value })), weight: 1 },
-  {
-    arbitrary: fc
-      .tuple(
-        fc.constantFrom(
-          'cookie',
-          'range',
-          'if-none-match',
-          'accept',
-          'accept-encoding',
-          'content-encoding',
-          'origin',
-          'referer',
-          'expect',
-          'last-event-id',
-          'idempotency-key',
-          'x-forwarded-for',
-          'forwarded',
-          'accept-language',
-        ),
-        printable,
-      )
-      .map(([name, value]): Record<string, string> => ({ ...bearer, [name]: value })),
-    weight: 3,
-  },
-)
-
 interface Asked {
   method: string
   params: unknown
@@ -530,7 +393,7 @@ function mcpCalls(tools: { name: string; inputSchema: Schema }[]): Weighted[] {
           places: found,
         })
         // A call whose arguments are spoiled stands in a message that is as it should be.
-        return (found.length > 0 ? asIs : jsonBody(fc.constant(message))).map(
+        return (found.length > 0 ? asIs : jsonBody(places, fc.constant(message))).map(
           ({ body, headers: own, places: all }): Call => ({
             ...{
               door: 'mcp',
