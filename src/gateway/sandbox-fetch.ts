@@ -1,10 +1,8 @@
 /** Requests to the sandbox, and its clock: it lives in one process and is used by others, which outlive it. */
 import { type Fetch, type FetchInit, type ILinkError, networkError } from '../ilink/http.ts'
+import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-
-/** Says in each answer by how many milliseconds the phone has moved the time of the sandbox ahead. */
-export const sandboxClockHeader = 'svc-sandbox-ahead-ms'
 
 /** The sandbox's clock, as its last answer told it: what a day later is there is so for the service too. */
 export class SandboxClock implements Clock {

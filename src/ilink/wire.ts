@@ -69,3 +69,6 @@ export interface QrcodeStatusReply {
   baseurl?: string
   ilink_user_id?: string
 }
+
+/** The simulated WeChat alone says in each answer by how many milliseconds its phone has moved the time ahead. */
+export const sandboxClockHeader = 'svc-sandbox-ahead-ms'

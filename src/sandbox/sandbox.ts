@@ -3,7 +3,7 @@
  * process runs it per folder; the others read its address there and use it.
  */
 import { join } from 'node:path'
-import { sandboxClockHeader } from '../gateway/sandbox-fetch.ts'
+import { sandboxClockHeader } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
