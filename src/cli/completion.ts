@@ -4,7 +4,7 @@
  */
 import { Command, type Option } from 'commander'
 import { optionTable, readConfig } from '../config.ts'
-import { lookAround } from '../inspect/data-directory.ts'
+import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { lookAtSessions } from '../inspect/sessions.ts'
 import { addConfigOptions, type CommandLine, quiet } from './command.ts'
 import { writeOut } from './terminal.ts'
@@ -148,7 +148,7 @@ async function named(what: string | undefined, before: readonly string[]): Promi
       ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
       ...(before.includes('--sandbox') && { sandbox: true }),
     })
-    const { sessions } = await lookAtSessions(await lookAround(basePath))
+    const { sessions } = await lookAtSessions(await lookAtDirectory(basePath))
     return what === 'session'
       ? sessions.map(session => [session.name, 'session'] as const)
       : sessions.flatMap(session => [...session.users.keys()].map(user => [user, session.name] as const))

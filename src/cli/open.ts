@@ -2,7 +2,7 @@
 import type { Config } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { lookAround } from '../inspect/data-directory.ts'
+import { lookAtDirectory } from '../inspect/data-directory.ts'
 import type { Log } from '../platform/log.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { version } from '../version.ts'
@@ -16,7 +16,7 @@ export interface Opened {
 
 /** Whether there is no data directory yet: then there is nothing to see, and a look is not to make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
-  (await lookAround(basePath)).state === 'missing'
+  (await lookAtDirectory(basePath)).state === 'missing'
 
 /**
  * Opens the data directory for a command; `stack` closes it. With `--sandbox` the simulated WeChat that runs for the

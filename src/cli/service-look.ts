@@ -2,7 +2,7 @@
 
 import { Command } from 'commander'
 import { type Config, type Flags, readConfig, userFolders } from '../config.ts'
-import type { ServiceSight } from '../doctor/service.ts'
+import type { SeenService } from '../doctor/service.ts'
 import { addressOf, askHealth } from '../inspect/healthz.ts'
 import { managerOf, ownText } from '../service/install.ts'
 import {
@@ -30,7 +30,7 @@ export const managerHere = (service: ServiceName): ServiceManager =>
   managerOf(userFolders().platform, service, foldersHere(), ownProgram().command)
 
 /** @returns undefined when there is none @throws SvcError `forbidden` for one that svc did not install */
-export async function lookAtService(service: ServiceName): Promise<ServiceSight | undefined> {
+export async function lookAtService(service: ServiceName): Promise<SeenService | undefined> {
   const { scope, name } = service
   const manager = managerHere(service)
   const text = await ownText(manager)
@@ -62,7 +62,7 @@ export function servedAs(
 }
 
 /** Yours and the machine's, by their usual name: for svc doctor. */
-export async function installedServices(): Promise<ServiceSight[]> {
+export async function installedServices(): Promise<SeenService[]> {
   const scopes = ['user', 'system'] as const
   // None where there is no manager that svc knows, and none of somebody else's.
   const found = await Promise.all(

@@ -1,7 +1,7 @@
 /** The clock: its difference to upstream's. */
 import process from 'node:process'
 import { span } from '../platform/format.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, ok, warning } from './finding.ts'
 import type { Reached } from './probe.ts'
 
@@ -16,9 +16,9 @@ const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
 const fix = setClock[process.platform] ?? 'Set the clock of this machine.'
 
 /** Judges this machine's clock by what upstream says. */
-export function examineClock({ place }: Patient, upstream: Reached | undefined): Found[] {
+export function examineClock({ directory }: DoctorContext, upstream: Reached | undefined): Found[] {
   // The sandbox has a clock of its own, which its phone can set.
-  if (place.isSandbox || upstream?.date === undefined) return []
+  if (directory.isSandbox || upstream?.date === undefined) return []
   const off = upstream.localAt - upstream.date
   const size = Math.abs(off) - upstream.tookMs / 2
   if (size < skew.warnMs) return [ok('upstream', 'this clock and upstream’s agree')]

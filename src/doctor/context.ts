@@ -1,11 +1,11 @@
 /** What every subject looks at: gathered once, changed by nobody. */
 import type { Config } from '../config.ts'
-import type { Place } from '../inspect/data-directory.ts'
+import type { DataDirectory } from '../inspect/data-directory.ts'
 import type { Polling } from '../inspect/polling.ts'
-import type { SessionsSight } from '../inspect/sessions.ts'
+import type { SessionFolders } from '../inspect/sessions.ts'
 import type { Clock } from '../platform/clock.ts'
 
-export interface Patient {
+export interface DoctorContext {
   readonly config: Config
   /** Where the service noted that it listens. */
   readonly address?: string
@@ -14,10 +14,10 @@ export interface Patient {
   readonly clock: Clock
   /** Longest wait for any answer from the network. */
   readonly deadlineMs: number
-  readonly place: Place
+  readonly directory: DataDirectory
   /** Undefined when the lock file cannot be read. */
   readonly polling: Polling | undefined
-  readonly sessions: SessionsSight
+  readonly sessions: SessionFolders
   /** A command of svc for this directory, as one may type it. */
   command(words: string): string
 }

@@ -4,47 +4,48 @@ import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import process from 'node:process'
 import { takeOver } from '../inspect/advised-commands.ts'
-import { isOurFile, type Place, setAsideName } from '../inspect/data-directory.ts'
+import { type DataDirectory, isOurFile, setAsideName } from '../inspect/data-directory.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { counted, listed } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the directory itself and at what lies in it. */
-export async function examineDirectory(patient: Patient): Promise<Found[]> {
-  const { config, place, sessions } = patient
-  const { dir } = place
-  if (place.state === 'missing') return [note('usable', `there is no ${dir} yet`, patient.command('openapi'))]
-  if (place.state === 'unreadable')
+export async function examineDirectory(context: DoctorContext): Promise<Found[]> {
+  const { config, directory, sessions } = context
+  const { dir } = directory
+  if (directory.state === 'missing')
+    return [note('usable', `there is no ${dir} yet`, context.command('openapi'))]
+  if (directory.state === 'unreadable')
     return [
       bad(
         'usable',
-        `${dir} cannot be read: ${reasonOf(place.error)}`,
+        `${dir} cannot be read: ${reasonOf(directory.error)}`,
         `Choose a folder with --base-path, or: ${takeOver(dir)}`,
       ),
     ]
-  if (place.state === 'foreign')
+  if (directory.state === 'foreign')
     return [
       warning(
         'usable',
-        `${dir} holds other files and none of svc (${listed(place.entries.map(({ name }) => name))})`,
+        `${dir} holds other files and none of svc (${listed(directory.entries.map(({ name }) => name))})`,
         'Choose a new or an empty folder with --base-path.',
       ),
     ]
   const folders = [
     ...sessions.sessions.map(({ name }) => name),
-    ...(place.isSandbox ? [dataFiles.sandbox] : []),
+    ...(directory.isSandbox ? [dataFiles.sandbox] : []),
   ]
   const entries = await walk(
     dir,
-    place.entries.map(({ name }) => name).filter(name => isOurFile(name) || folders.includes(name)),
+    directory.entries.map(({ name }) => name).filter(name => isOurFile(name) || folders.includes(name)),
     folders,
   )
   return [
-    ...kindOf(config.sandbox, place, sessions.sessions.length),
+    ...kindOf(config.sandbox, directory, sessions.sessions.length),
     await writableOf(dir),
     ...rightsOf(dir, entries),
     ...ownersOf(dir, entries),
@@ -52,7 +53,7 @@ export async function examineDirectory(patient: Patient): Promise<Found[]> {
   ]
 }
 
-function kindOf(asSandbox: boolean, { dir, isSandbox }: Place, sessions: number): Found[] {
+function kindOf(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): Found[] {
   if (!asSandbox || isSandbox) return []
   const what = sessions > 0 ? 'holds real sessions' : 'was used without --sandbox'
   return [bad('kind', `${dir} ${what}, and --sandbox refuses it`, 'Choose another folder with --base-path.')]

@@ -4,15 +4,15 @@ import { dirname } from 'node:path'
 import process from 'node:process'
 import { fileExists } from '../platform/files.ts'
 import { byteSize } from '../platform/format.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, ok, warning } from './finding.ts'
 
 /** Half of what the store's -wal file may grow to (journal_size_limit). */
 const needed = 32 * 1024 * 1024
 
 /** Looks at the disk of the data directory. */
-export async function examineDisk({ config, place }: Patient): Promise<Found[]> {
-  let dir = place.dir
+export async function examineDisk({ config, directory }: DoctorContext): Promise<Found[]> {
+  let dir = directory.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
   const disk = await statfs(dir)
   const free = disk.bavail * disk.bsize

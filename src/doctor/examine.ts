@@ -1,7 +1,7 @@
 /** Runs every check on its own; one that fails does not stop the others. */
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { lookAround } from '../inspect/data-directory.ts'
+import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { lookAtPolling } from '../inspect/polling.ts'
 import { lookAtSessions } from '../inspect/sessions.ts'
 import { readStoreStats } from '../inspect/store-stats.ts'
@@ -9,15 +9,15 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { examineClock } from './clock.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { examineDirectory } from './directory.ts'
 import { examineDisk } from './disk.ts'
 import { examineExposure } from './exposure.ts'
 import { bad, type Finding, type Found, type Severity, type Subject, subjects } from './finding.ts'
 import { examineLocks } from './locks.ts'
-import { examineNetwork, type NetworkSight } from './network.ts'
+import { examineNetwork, type NetworkFindings } from './network.ts'
 import { examineRuntime } from './runtime.ts'
-import { examineServices, type ServiceSight } from './service.ts'
+import { examineServices, type SeenService } from './service.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
 
@@ -27,7 +27,7 @@ export interface ExamineOptions {
   version: string
   clock?: Clock
   /** Those that svc installed on this machine; looks when it is called. */
-  services?(): Promise<readonly ServiceSight[]>
+  services?(): Promise<readonly SeenService[]>
   /** Where its service noted that it listens; by the configuration without it. */
   address?: string
   /** Longest wait for any answer from the network, 5 s. */
@@ -49,7 +49,7 @@ export interface Report {
 /** Looks at everything, changes nothing, and never throws for what it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
-  const place = await lookAround(config.basePath, config.sandbox)
+  const directory = await lookAtDirectory(config.basePath, config.sandbox)
   // First and alone: reading whole files keeps this process from looking at any clock.
   const store = await readStoreStats(config.basePath, { check: true }).then(
     (sight): StoreLook => ({ sight }),
@@ -58,24 +58,34 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const sight = 'sight' in store ? store.sight : undefined
   const [polling, sessions] = await Promise.all([
     lookAtPolling(config.basePath, clock).catch(() => undefined),
-    lookAtSessions(place).catch(() => ({ sessions: [] })),
+    lookAtSessions(directory).catch(() => ({ sessions: [] })),
   ])
-  const command = (words: string) => svcCommand(words, place.dir, place.isSandbox)
+  const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
   const { address } = options
-  const patient: Patient = { address, config, version, clock, deadlineMs, place, polling, sessions, command }
+  const context: DoctorContext = {
+    address,
+    config,
+    version,
+    clock,
+    deadlineMs,
+    directory,
+    polling,
+    sessions,
+    command,
+  }
 
-  const network = examineNetwork(patient).catch((error): NetworkSight => ({ found: [unexamined(error)] }))
+  const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [unexamined(error)] }))
   const looks: Record<Subject, () => Found[] | Promise<Found[]>> = {
-    runtime: () => examineRuntime(patient),
-    directory: () => examineDirectory(patient),
-    locks: () => examineLocks(patient),
-    clock: async () => examineClock(patient, (await network).upstream),
-    disk: () => examineDisk(patient),
-    sessions: () => examineSessions(patient, sight),
-    store: () => examineStore(patient, store),
+    runtime: () => examineRuntime(context),
+    directory: () => examineDirectory(context),
+    locks: () => examineLocks(context),
+    clock: async () => examineClock(context, (await network).upstream),
+    disk: () => examineDisk(context),
+    sessions: () => examineSessions(context, sight),
+    store: () => examineStore(context, store),
     network: async () => (await network).found,
-    exposure: () => examineExposure(patient),
-    service: async () => examineServices(patient, await services()),
+    exposure: () => examineExposure(context),
+    service: async () => examineServices(context, await services()),
   }
   const found = await Promise.all(
     subjects.map(async (subject): Promise<Finding[]> => {

@@ -6,16 +6,16 @@ import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { givenToken, tokenPath } from '../server/token.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at the port and at the token. */
-export async function examineExposure(patient: Patient): Promise<Found[]> {
-  const { config, deadlineMs } = patient
+export async function examineExposure(context: DoctorContext): Promise<Found[]> {
+  const { config, deadlineMs } = context
   const found: Found[] = []
-  if (patient.address !== undefined || config.port !== 0 || config.socket !== undefined) {
-    const url = patient.address ?? addressIn(config)
-    found.push(listenerOf(patient, url, await askHealth(url, Math.min(deadlineMs, 2000))))
+  if (context.address !== undefined || config.port !== 0 || config.socket !== undefined) {
+    const url = context.address ?? addressIn(config)
+    found.push(listenerOf(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
   }
   found.push(
     config.socket === undefined && !isLoopback(config.host)
@@ -26,12 +26,12 @@ export async function examineExposure(patient: Patient): Promise<Found[]> {
         )
       : ok('exposure', 'no other machine can reach this address'),
   )
-  return [...found, await tokenOf(patient)]
+  return [...found, await tokenOf(context)]
 }
 
-function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found {
-  const { config, polling, version } = patient
-  const free = patient.command('openapi --port 0')
+function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): Found {
+  const { config, polling, version } = context
+  const free = context.command('openapi --port 0')
   const elsewhere = `Give doctor the --port of the service; a free one for it: ${free}`
   // Where a process polls, its service may listen on another port.
   const taken = (what: string) => (polling?.held ? note('port', what, elsewhere) : bad('port', what, free))
@@ -72,8 +72,8 @@ function listenerOf(patient: Patient, url: string, answer: HealthAnswer): Found 
 }
 
 /** Whether it can be guessed is judged when svc starts, which refuses such a token where others can try. */
-async function tokenOf({ config, place }: Patient): Promise<Found> {
-  const path = tokenPath(place.dir)
+async function tokenOf({ config, directory }: DoctorContext): Promise<Found> {
+  const path = tokenPath(directory.dir)
   try {
     if ((await givenToken(config)) !== undefined) return ok('token', 'a token is given')
   } catch (error) {
@@ -83,7 +83,7 @@ async function tokenOf({ config, place }: Patient): Promise<Found> {
   try {
     if ((await readText(path))?.trim()) return ok('token', 'a token is kept in api_token')
   } catch (error) {
-    if (place.state === 'ours')
+    if (directory.state === 'ours')
       return bad('token', `api_token cannot be read: ${reasonOf(error)}`, takeOver(path))
   }
   return isExposed(config)

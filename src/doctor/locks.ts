@@ -6,19 +6,19 @@ import { localTime, span } from '../platform/format.ts'
 import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at both lock files. */
-export async function examineLocks(patient: Patient): Promise<Found[]> {
-  const { dir, state } = patient.place
+export async function examineLocks(context: DoctorContext): Promise<Found[]> {
+  const { dir, state } = context.directory
   if (state !== 'ours') return []
   try {
     const data = await lookAtLock(join(dir, dataFiles.dataLock))
-    return [...kindOf(dir, data, patient.polling?.lock), ...pollerOf(patient)]
+    return [...kindOf(dir, data, context.polling?.lock), ...pollerOf(context)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${reasonOf(error)}`
-    return [bad('kind', what, takeOver(dir)), ...pollerOf(patient)]
+    return [bad('kind', what, takeOver(dir)), ...pollerOf(context)]
   }
 }
 
@@ -37,8 +37,8 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   ]
 }
 
-function pollerOf({ place, polling, sessions, clock, command }: Patient): Found[] {
-  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(place.dir))]
+function pollerOf({ directory, polling, sessions, clock, command }: DoctorContext): Found[] {
+  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(directory.dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   const start = command('openapi')

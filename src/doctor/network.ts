@@ -5,20 +5,20 @@ import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
 import { isAboutCertificate } from '../platform/network-error.ts'
 import { proxyFor } from '../platform/process.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 import { type Reached, reach } from './probe.ts'
 
-export interface NetworkSight {
+export interface NetworkFindings {
   found: Found[]
   /** Of the API, for its clock. */
   upstream?: Reached
 }
 
 /** Asks API and CDN. */
-export async function examineNetwork(patient: Patient): Promise<NetworkSight> {
-  if (patient.place.isSandbox) return { found: [await sandboxOf(patient)] }
-  const { config, deadlineMs } = patient
+export async function examineNetwork(context: DoctorContext): Promise<NetworkFindings> {
+  if (context.directory.isSandbox) return { found: [await sandboxOf(context)] }
+  const { config, deadlineMs } = context
   const [upstream, cdn] = await Promise.all([
     reach(config.upstreamUrl, deadlineMs),
     reach(config.cdnUrl, deadlineMs),
@@ -67,8 +67,8 @@ function told(check: 'api' | 'cdn', url: string, { status, tookMs, code = '' }: 
 }
 
 /** Whether the sandbox of this directory runs and answers. */
-async function sandboxOf({ place, polling, deadlineMs, command }: Patient): Promise<Found> {
-  const dir = join(place.dir, dataFiles.sandbox)
+async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorContext): Promise<Found> {
+  const dir = join(directory.dir, dataFiles.sandbox)
   const lock = await lookAtLock(join(dir, '.lock'))
   const start = command('sandbox')
   if (!lock?.held)

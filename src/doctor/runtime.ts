@@ -2,7 +2,7 @@
 import process from 'node:process'
 import { isBundle } from '../platform/packed.ts'
 import { isCompiled } from '../platform/process.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { type Found, ok } from './finding.ts'
 
 /** What is run. The package holds the sources as JavaScript. */
@@ -13,7 +13,7 @@ function form(): string {
 }
 
 /** Looks at this program. */
-export function examineRuntime({ version }: Patient): Found[] {
+export function examineRuntime({ version }: DoctorContext): Found[] {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
   return [ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`)]

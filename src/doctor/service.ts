@@ -5,11 +5,11 @@ import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { type Found, note, ok, warning } from './finding.ts'
 
 /** One that is installed. */
-export interface ServiceSight {
+export interface SeenService {
   /** As in `the service svc of systemd`. */
   title: string
   state: ServiceState
@@ -24,13 +24,14 @@ export interface ServiceSight {
 
 /** Looks at the services; says nothing where there is none. */
 export async function examineServices(
-  { version, polling, place }: Patient,
-  services: readonly ServiceSight[],
+  { version, polling, directory }: DoctorContext,
+  services: readonly SeenService[],
 ): Promise<Found[]> {
   const found: Found[] = []
-  const others: ServiceSight[] = []
+  const others: SeenService[] = []
   for (const one of services) {
-    if (!one.served || (await isSame(one.served.config.basePath, place.dir))) found.push(ofOurs(version, one))
+    if (!one.served || (await isSame(one.served.config.basePath, directory.dir)))
+      found.push(ofOurs(version, one))
     else others.push(one)
   }
   // Where this directory is served or polled already, services of others do not matter.
@@ -42,7 +43,7 @@ export async function examineServices(
   })
 }
 
-function ofOurs(own: string, service: ServiceSight): Found {
+function ofOurs(own: string, service: SeenService): Found {
   const { title, state, served, answered, advice, install } = service
   const log = `Its log says why: ${advice.logs}; to start it anew: ${advice.restart}`
   if (!served)

@@ -1,23 +1,23 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
-import type { SessionSight } from '../inspect/sessions.ts'
+import type { SessionFolder } from '../inspect/sessions.ts'
 import type { StoreStats } from '../inspect/store-stats.ts'
 import { counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** Looks at every session's files. */
-export function examineSessions(patient: Patient, store: StoreStats | undefined): Found[] {
-  const { place, sessions: sight, command } = patient
+export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Found[] {
+  const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
-  if (place.state === 'unreadable') return []
+  if (directory.state === 'unreadable') return []
   if (sessions.length === 0) {
     return [note('sessions', 'no session yet', command('login'))]
   }
-  const found = sessions.flatMap(session => sessionOf(session, patient))
+  const found = sessions.flatMap(session => sessionOf(session, context))
   for (const { name } of sessions) {
     const suspects = store?.suspects.get(name) ?? 0
     if (suspects === 0) continue
@@ -43,8 +43,8 @@ export function examineSessions(patient: Patient, store: StoreStats | undefined)
 }
 
 function sessionOf(
-  { name, status, bot, trouble, contexts, users }: SessionSight,
-  { command, place: { dir } }: Patient,
+  { name, status, bot, trouble, contexts, users }: SessionFolder,
+  { command, directory: { dir } }: DoctorContext,
 ): Found[] {
   if (trouble?.kind === 'unreadable')
     return [bad('session', `"${name}" cannot be read: ${reasonOf(trouble.error)}`, takeOver(join(dir, name)))]

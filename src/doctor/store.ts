@@ -7,18 +7,19 @@ import { errorCodeOf } from '../platform/files.ts'
 import { byteSize, counted, localTime, span } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { unavailable } from '../platform/system-error.ts'
-import type { Patient } from './context.ts'
+import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
 /** What was read of the store, or why it could not be. */
 export type StoreLook = { sight: StoreStats | undefined } | { error: unknown }
 
 /** Judges what was read of the store. */
-export function examineStore(patient: Patient, look: StoreLook): Found[] {
-  const { place, clock, command } = patient
-  if (place.state === 'missing' || place.state === 'unreadable' || place.state === 'foreign') return []
-  const { dir } = place
-  if ('error' in look) return [unreadable(look.error, patient)]
+export function examineStore(context: DoctorContext, look: StoreLook): Found[] {
+  const { directory, clock, command } = context
+  if (directory.state === 'missing' || directory.state === 'unreadable' || directory.state === 'foreign')
+    return []
+  const { dir } = directory
+  if ('error' in look) return [unreadable(look.error, context)]
   const { sight } = look
   if (!sight) return [note('integrity', 'there is no messages.db yet', command('openapi'))]
   if (sight.damage && sight.damage.length > 0) {
@@ -46,7 +47,7 @@ export function examineStore(patient: Patient, look: StoreLook): Found[] {
   return found
 }
 
-function unreadable(error: unknown, { command, place: { dir } }: Patient): Found {
+function unreadable(error: unknown, { command, directory: { dir } }: DoctorContext): Found {
   const code = errorCodeOf(error) ?? ''
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) {
     return bad('integrity', `messages.db is damaged (${code})`, setAside(dir))

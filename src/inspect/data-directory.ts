@@ -7,7 +7,7 @@ import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { errorCodeOf, fileExists } from '../platform/files.ts'
 
 /** A data directory, there or not. */
-export interface Place {
+export interface DataDirectory {
   dir: string
   /** `foreign`: a folder with files, none of them svc's. */
   state: 'missing' | 'unreadable' | 'foreign' | 'empty' | 'ours'
@@ -35,7 +35,7 @@ export const isOurFile = (name: string): boolean =>
  *
  * @param asSandbox whether svc is to use it with --sandbox
  */
-export async function lookAround(dir: string, asSandbox = false): Promise<Place> {
+export async function lookAtDirectory(dir: string, asSandbox = false): Promise<DataDirectory> {
   let entries: Dirent[]
   try {
     entries = await readdir(dir, { withFileTypes: true })
@@ -53,7 +53,7 @@ export async function lookAround(dir: string, asSandbox = false): Promise<Place>
 }
 
 /** The folders that may be a session's. */
-export const sessionFolders = ({ entries }: Pick<Place, 'entries'>): string[] =>
+export const sessionFolders = ({ entries }: Pick<DataDirectory, 'entries'>): string[] =>
   entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
 
 async function hasSession(dir: string, entries: readonly Dirent[]): Promise<boolean> {

@@ -14,10 +14,10 @@ import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
 import { JsonFiles } from '../storage/sqlite/state/json-file.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
-import { type Place, sessionFolders } from './data-directory.ts'
+import { type DataDirectory, sessionFolders } from './data-directory.ts'
 
 /** One session folder. */
-export interface SessionSight {
+export interface SessionFolder {
   name: string
   status: Exclude<SessionStatus, 'logging_in'>
   /** Its credentials, when they can be read: never to be shown. */
@@ -30,9 +30,9 @@ export interface SessionSight {
   users: ReadonlyMap<string, UserContext>
 }
 
-export interface SessionsSight {
+export interface SessionFolders {
   /** The default one first, then the oldest first. */
-  sessions: SessionSight[]
+  sessions: SessionFolder[]
   /** What `.default_session` says, when that is no session. */
   lostDefault?: string
 }
@@ -43,13 +43,13 @@ const lookOnly: Pick<FileLock, 'run'> = {
 }
 
 /** Looks at every session. */
-export async function lookAtSessions(place: Place): Promise<SessionsSight> {
-  const { dir } = place
+export async function lookAtSessions(directory: DataDirectory): Promise<SessionFolders> {
+  const { dir } = directory
   const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
   const plain = new JsonFiles(fields => fields)
-  const found: SessionSight[] = []
+  const found: SessionFolder[] = []
   const wanted = await sessions.defaultName().catch(() => undefined)
-  for (const name of sessionFolders(place)) {
+  for (const name of sessionFolders(directory)) {
     const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
     try {
       const record = await sessions.get(name)
@@ -70,7 +70,7 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
       found.push({ ...sight, status: 'disconnected', trouble: { kind: 'unreadable', error } })
     }
   }
-  const age = ({ bot }: SessionSight) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
+  const age = ({ bot }: SessionFolder) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
   found.sort(
     (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
   )
@@ -78,7 +78,7 @@ export async function lookAtSessions(place: Place): Promise<SessionsSight> {
   return { sessions: found, ...(said && { lostDefault: said }) }
 }
 
-function kindOf(files: JsonFiles<unknown>, path: string): SessionSight['contexts'] {
+function kindOf(files: JsonFiles<unknown>, path: string): SessionFolder['contexts'] {
   try {
     return files.read(path).kind
   } catch {

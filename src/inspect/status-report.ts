@@ -4,15 +4,15 @@ import { dataFiles } from '../model/data-files.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { newerStore } from './advised-commands.ts'
-import { lookAround } from './data-directory.ts'
+import { lookAtDirectory } from './data-directory.ts'
 import { notedAddresses } from './healthz.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
-import { lookAtSessions, type SessionSight } from './sessions.ts'
+import { lookAtSessions, type SessionFolder } from './sessions.ts'
 import { readStoreStats } from './store-stats.ts'
 
 export interface SessionReport {
   name: string
-  status: SessionSight['status']
+  status: SessionFolder['status']
   connected: boolean
   is_default: boolean
   bot_id?: string
@@ -74,11 +74,11 @@ export async function readStatus(options: {
     trouble.push(`${what}: ${reasonOf(error)}`)
     return undefined
   }
-  const place = await lookAround(basePath, sandbox)
-  if (place.state === 'unreadable') told(basePath)(place.error)
+  const directory = await lookAtDirectory(basePath, sandbox)
+  if (directory.state === 'unreadable') told(basePath)(directory.error)
   const [polling, sight, seen, noted] = await Promise.all([
     lookAtPolling(basePath, clock).catch(told(dataFiles.pollLock)),
-    lookAtSessions(place).catch(told('sessions')),
+    lookAtSessions(directory).catch(told('sessions')),
     readStoreStats(basePath).catch(told(dataFiles.store)),
     notedAddresses(basePath),
   ])
@@ -103,7 +103,7 @@ export async function readStatus(options: {
   const { sends = 0, messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
   return {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
-    ...{ version, base_path: basePath, sandbox: place.isSandbox, polling: polls },
+    ...{ version, base_path: basePath, sandbox: directory.isSandbox, polling: polls },
     ...(service && { service_url: service.url, service_pid: service.pid }),
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
