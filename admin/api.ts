@@ -196,6 +196,8 @@ export const api = {
   nameUser: (session: string, userId: string, name: string) =>
     request<KnownUser>('PUT', `/api/users/${part(userId)}/name`, { session, name }),
   outbox: () => request<OutboxEntry[]>('GET', '/api/outbox'),
+  /** A person's yes. */
+  approve: (id: string) => request<OutboxEntry>('POST', `/api/outbox/${part(id)}/approve`),
   cancelQueued: (id: string) => request<{ success: boolean }>('DELETE', `/api/outbox/${part(id)}`),
   stats: (hours: number) => request<{ hours: Hour[] }>('GET', `/api/stats${query({ hours })}`),
   signIn: (token: string) => request<{ success: boolean }>('POST', '/api/sign-in', { token }),

@@ -2,12 +2,13 @@
 import { useSignal } from '@preact/signals'
 import { memo } from 'preact/compat'
 import { api, type Message } from '../api.ts'
-import { number, t } from '../i18n.ts'
+import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
 import { clock, whole } from '../times.ts'
 import { tellError } from '../ui/toasts.tsx'
 import { Who } from './avatar.tsx'
 import {
+  asksFirst,
   Delivery,
   deliveryNote,
   exactly,
@@ -103,7 +104,14 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
               {exactly(message)}
             </span>
           )}
-          {status === 'queued' && <CancelQueued row={message.id} />}
+          {asksFirst(message) && <Decide row={message.id} text="overview.approve" act={api.approve} />}
+          {status === 'queued' && (
+            <Decide
+              row={message.id}
+              text={asksFirst(message) ? 'overview.decline' : 'chat.cancel_queued'}
+              act={api.cancelQueued}
+            />
+          )}
           {status === 'refused' && hasAgain && (
             <RemedyButton
               remedy={remedyOf(message)}
@@ -182,15 +190,15 @@ function Quote({
   )
 }
 
-/** Takes a waiting message back; with it go the parts that were to be sent in the same breath. */
-function CancelQueued({ row }: { row: number }) {
+/** Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same breath. */
+function Decide({ row, text, act }: { row: number; text: TextKey; act(id: string): Promise<unknown> }) {
   const busy = useSignal(false)
-  const cancel = async () => {
+  const decide = async () => {
     busy.value = true
     try {
       const outbox = await api.outbox()
       const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
-      if (entry) await api.cancelQueued(entry.outbox_id)
+      if (entry) await act(entry.outbox_id)
     } catch (error) {
       tellError(error)
     } finally {
@@ -198,8 +206,8 @@ function CancelQueued({ row }: { row: number }) {
     }
   }
   return (
-    <button type="button" class="link" disabled={busy.value} onClick={() => void cancel()}>
-      {t('chat.cancel_queued')}
+    <button type="button" class="link" disabled={busy.value} onClick={() => void decide()}>
+      {t(text)}
     </button>
   )
 }

@@ -27,6 +27,10 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
   )
 }
 
+/** A person has to say yes first. */
+export const asksFirst = ({ status, reason_code }: Message): boolean =>
+  status === 'queued' && reason_code === 'approval'
+
 /** Taken back by somebody before it went out: no failure. */
 export const isCancelled = ({ status, reason }: Message): boolean =>
   status === 'refused' && reason === 'cancelled'
@@ -44,6 +48,7 @@ const refusals: Readonly<Record<string, TextKey>> = {
 export function deliveryNote(message: Message): string {
   const { status, reason, reason_code: code = '' } = message
   if (isCancelled(message)) return t('delivery.cancelled_note')
+  if (asksFirst(message)) return t('delivery.approval_note')
   if (status === 'queued') return t('delivery.queued_note')
   if (status === 'refused') {
     const why = refusals[code] ? t(refusals[code]) : reason
@@ -54,9 +59,12 @@ export function deliveryNote(message: Message): string {
   return ''
 }
 
-/** The service's own words, where they are not the note itself. */
-export const exactly = ({ status, reason = '', reason_code: code = '' }: Message): string =>
-  status === 'refused' && code in refusals ? reason : ''
+/** The service's own words, where they are not the note itself; where a file is from that somebody is to say yes to. */
+export const exactly = (message: Message): string => {
+  const { status, reason = '', reason_code: code = '' } = message
+  if (asksFirst(message)) return reason.split(/; (.*)/s)[1] ?? ''
+  return status === 'refused' && code in refusals ? reason : ''
+}
 
 /** What helps after a refusal; `later`: it goes out by itself, when the user writes or the pace allows. */
 export type Remedy = 'again' | 'queue' | 'later' | 'login' | 'none'

@@ -12,7 +12,7 @@ import { Copyable } from '../ui/copy.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import type { Concern } from './concerns.ts'
-import { Queue } from './queue.tsx'
+import { Entries } from './queue.tsx'
 import { quoted } from './words.ts'
 
 /** More of them stay folded. */
@@ -187,11 +187,21 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
         </Row>
       )
     }
+    case 'approvals':
+      return (
+        <Row tone="warn" icon="send" title={t('overview.approvals', { count: concern.entries.length })}>
+          <p class="soft">{t('overview.approvals_about')}</p>
+          <Entries entries={concern.entries} onChange={onChange} />
+        </Row>
+      )
     case 'outbox':
       return (
         <Row tone="calm" icon="send" title={t('overview.queued', { count: concern.entries.length })}>
           <p class="soft">{t('overview.queued_about')}</p>
-          <Queue entries={concern.entries} onChange={onChange} />
+          <details class="queue">
+            <summary>{t('overview.queued_show')}</summary>
+            <Entries entries={concern.entries} onChange={onChange} />
+          </details>
         </Row>
       )
   }

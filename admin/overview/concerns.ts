@@ -15,6 +15,8 @@ export type Concern =
   | { kind: 'suspect'; session: string; count: number }
   /** Somebody waits, and soon nobody may answer. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
+  /** What agents want to send and nobody could be asked about. */
+  | { kind: 'approvals'; entries: readonly OutboxEntry[] }
   | { kind: 'outbox'; entries: readonly OutboxEntry[] }
 
 export interface Sight {
@@ -66,6 +68,8 @@ export function concernsOf(sight: Sight): Concern[] {
   }
   for (const { name, suspect_count: count = 0 } of sessions)
     if (count > 0) found.push({ kind: 'suspect', session: name, count })
+  const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
+  if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))
   const closing = conversations.flatMap(conversation => {
     const { last_message, window_expires_at: closesAt, remaining = 0, session } = conversation
@@ -74,6 +78,7 @@ export function concernsOf(sight: Sight): Concern[] {
     return [{ kind: 'closing' as const, conversation, closesAt }]
   })
   found.push(...closing.sort((one, other) => one.closesAt - other.closesAt))
-  if (outbox.length > 0) found.push({ kind: 'outbox', entries: outbox })
+  const queued = outbox.filter(({ waits_for }) => waits_for !== 'approval')
+  if (queued.length > 0) found.push({ kind: 'outbox', entries: queued })
   return found
 }

@@ -1,73 +1,125 @@
-/** What waits in the outbox, and calling it off. */
+/** What waits in the outbox, for its user or for a person's yes; and saying yes or no to it. */
 import { useSignal } from '@preact/signals'
 import { api, type OutboxEntry } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { itemWords } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
-import { t } from '../i18n.ts'
-import { relative } from '../times.ts'
+import { type TextKey, t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
+import { isolated } from '../sessions/names.ts'
+import { ago, relative } from '../times.ts'
+import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 
 const shown = 20
 
-export function Queue({ entries, onChange }: { entries: readonly OutboxEntry[]; onChange(): void }) {
+export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]; onChange(): void }) {
   return (
-    <details class="queue">
-      <summary>{t('overview.queued_show')}</summary>
+    <div class="queue">
       <ul>
         {entries.slice(0, shown).map(entry => (
           <Entry key={entry.outbox_id} entry={entry} onChange={onChange} />
         ))}
       </ul>
       {entries.length > shown && <p class="soft">{t('overview.more', { count: entries.length - shown })}</p>}
-    </details>
+    </div>
   )
 }
 
 function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   const busy = useSignal(false)
-  const words = wordsOf(entry)
-  const callOff = async () => {
-    busy.value = true
-    try {
-      await api.cancelQueued(entry.outbox_id)
-      tell(t('overview.called_off'))
-      onChange()
-    } catch (error) {
-      tellError(error)
-    } finally {
-      busy.value = false
-    }
-  }
+  const { created_at, expires_at, outbox_id: id, session, to_user, waits_for } = entry
+  const asks = waits_for === 'approval'
+  const text = entry.parts.map(wordsOf).join(' · ').slice(0, 200)
+  const button = (key: TextKey, about: TextKey, act: () => Promise<unknown>, done: TextKey, how = '') => (
+    <button
+      type="button"
+      class={`button ${how}`}
+      disabled={busy.value}
+      aria-label={t(about, { text: text.slice(0, 80) })}
+      onClick={async () => {
+        busy.value = true
+        try {
+          await act()
+          tell(t(done))
+        } catch (error) {
+          tellError(error)
+        } finally {
+          busy.value = false
+          onChange()
+        }
+      }}
+    >
+      {t(key)}
+    </button>
+  )
+  const no = () => api.cancelQueued(id)
   return (
-    <li>
-      <Link href={hrefOf({ session: entry.session, userId: entry.to_user })}>
-        <Who session={entry.session} id={entry.to_user} />
+    <li class={asks ? 'asks' : ''}>
+      <Link href={hrefOf({ session, userId: to_user })}>
+        <Who session={session} id={to_user} />
       </Link>
-      <p class="cut">
-        <bdi>{words}</bdi>
+      {asks ? (
+        <Asked entry={entry} />
+      ) : (
+        <p class="cut">
+          <bdi>{text}</bdi>
+        </p>
+      )}
+      <p class="soft small">
+        {asks && `${t('overview.asked', { name: isolated(session), when: ago(created_at) })} `}
+        {t('overview.lapses', { when: relative(expires_at) })}
       </p>
-      <p class="soft small">{t('overview.lapses', { when: relative(entry.expires_at) })}</p>
-      <button
-        type="button"
-        class="button"
-        disabled={busy.value}
-        aria-label={t('overview.call_off_what', { text: words.slice(0, 80) })}
-        onClick={callOff}
-      >
-        {t('chat.cancel_queued')}
-      </button>
+      {asks ? (
+        <div class="answers">
+          {button('overview.decline', 'overview.decline_what', no, 'overview.called_off')}
+          {button(
+            'overview.approve',
+            'overview.approve_what',
+            () => api.approve(id),
+            'overview.approved',
+            'primary',
+          )}
+        </div>
+      ) : (
+        button('chat.cancel_queued', 'overview.call_off_what', no, 'overview.called_off')
+      )}
     </li>
   )
 }
 
-const wordsOf = ({ parts }: OutboxEntry): string =>
-  parts
-    .map(({ kind, text, file_name }) =>
-      kind === 'text'
-        ? (text ?? '')
-        : itemWords({ kind: kind.toUpperCase() as 'FILE', ...(file_name !== undefined && { file_name }) }),
-    )
-    .join(' · ')
-    .slice(0, 200)
+/** All of it, files outside of what scrolls: nobody is to say yes to what they do not see. */
+function Asked({ entry: { parts, session, to_user: to } }: { entry: OutboxEntry }) {
+  const texts = parts.filter(({ kind }) => kind === 'text')
+  return (
+    <>
+      {texts.length > 0 && (
+        <blockquote
+          class="asked foreign"
+          aria-label={t('overview.asked_what', { name: isolated(nameOf(session, to) ?? to) })}
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
+          tabIndex={0}
+          dir="auto"
+        >
+          {texts.map(({ text }) => text).join('\n\n')}
+        </blockquote>
+      )}
+      {parts.map(
+        ({ id, kind, file_name, source }) =>
+          kind !== 'text' && (
+            <p key={id} class="asked-file">
+              <Icon name={kind === 'image' ? 'image' : 'file'} size={16} />
+              <bdi>{file_name}</bdi>
+              <bdi class="soft small">{source}</bdi>
+            </p>
+          ),
+      )}
+    </>
+  )
+}
+
+const wordsOf = ({ kind, text, file_name }: OutboxEntry['parts'][number]): string =>
+  kind === 'text'
+    ? (text ?? '')
+    : itemWords({ kind: kind.toUpperCase() as 'FILE', ...(file_name !== undefined && { file_name }) })

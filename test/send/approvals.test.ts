@@ -107,6 +107,8 @@ describe('a yes', () => {
       ['a.txt', 'data'],
       ['holiday.png', path],
     ])
+    const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
+    expect(messages[0]?.reason).toContain(path)
     const said = await Promise.allSettled(
       [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!)),
     )

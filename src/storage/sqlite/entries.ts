@@ -16,7 +16,11 @@ const askLifeMs = 24 * 60 * 60_000
 /** A call that has shown no progress for so long is over, where its process cannot be asked. */
 export const callLifeMs = 10 * 60_000
 
-const asksFirst: EndReason = { code: 'approval', detail: 'waits for a person to say yes' }
+/** Whoever looks at it sees where a file comes from, whatever it is called. */
+const asksFirst = (file?: KeptFile): EndReason => ({
+  code: 'approval',
+  detail: `waits for a person to say yes${file?.source ? `; the file is from ${file.source}` : ''}`,
+})
 
 /** More parts than an entry can have. */
 const partsPerEntry = 1000
@@ -91,7 +95,7 @@ export class Entries {
       const first = nth === 0 ? begun : undefined
       const message =
         first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, 'queued'))
-      if (asked) this.#messages.settleSent(message!, { status: 'queued', error: asksFirst })
+      if (asked) this.#messages.settleSent(message!, { status: 'queued', error: asksFirst(waiting?.file) })
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },
