@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Hand, wordsOf } from '../support/panel-hand.ts'
 import { type Json, startService } from '../support/service.ts'
@@ -56,19 +57,26 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const card = (name: string) =>
       page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) })
     const inTitle = (name: string) => `\u2068${name}\u2069`
+    /** That of English is asked page by page. */
+    const isForAll = async (what: string) => {
+      if (language !== 'en') expect([what, await violationsInBothThemes(page)]).toEqual([what, []])
+    }
     const menuOf = (name: string) => button(t('session.menu', { name: inTitle(name) }))
 
     // Add by QR; the phone asks for digits, and the first ones are wrong.
     await page.goto(url)
     await main.getByText(t('overview.says_none')).waitFor()
+    await isForAll('no account yet')
     await navigate(t('nav.sessions'))
     await hand.press(button(t('sessions.empty_add')))
     await dialog.getByRole('img', { name: t('login.qr_alt') }).waitFor()
+    await isForAll('a QR code')
     await service.phone('scan', { verify_code: '4711', confirm: true })
     const digits = dialog.getByRole('textbox', { name: t('login.digits_label') })
     await hand.write(digits, '1234')
     await hand.enter()
     await dialog.getByText(t('login.wrong_code')).waitFor()
+    await isForAll('wrong digits')
     await hand.write(digits, '4711')
     await hand.enter()
     await dialog.getByText(t('login.confirmed_about')).waitFor()
@@ -106,11 +114,20 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const { messages }: Json = await (await fetch(`${service.phoneUrl}/phone/messages?from=bot`)).json()
     expect(messages).toHaveLength(2)
     expect(JSON.stringify(messages)).toContain('Yes: 有货')
+    await isForAll('a chat')
+    if (language !== 'en') {
+      await page.goto(`${page.url()}?media=IMAGE`)
+      await page.getByRole('link', { name: t('gallery.back') }).waitFor()
+      await isForAll('its pictures')
+      await page.getByRole('link', { name: t('gallery.back') }).click()
+    }
 
     // Found again, marked where it was found.
     if (viewport === phone) await hand.press(link(t('chat.back')))
     await hand.write(page.getByRole('searchbox'), 'BLUE one')
     const hit = page.getByRole('link').filter({ has: page.locator('mark', { hasText: 'blue one' }) })
+    await hit.waitFor()
+    await isForAll('found')
     await hand.press(hit)
     await log.locator('mark', { hasText: 'blue one' }).waitFor()
     expect(new URL(page.url()).searchParams.get('q')).toBe('BLUE one')
@@ -134,11 +151,13 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await card('second').getByText(t('session.connected')).waitFor()
     await hand.choose(menuOf('second'), t('sessions.make_default'))
     await card('second').getByText(t('session.default'), { exact: true }).waitFor()
+    await isForAll('accounts')
 
     // Logged out only by who confirms it; its messages stay.
     await hand.choose(menuOf('客服-shop'), t('sessions.logout'))
     const question = page.getByRole('alertdialog')
     await question.waitFor()
+    await isForAll('the question')
     await hand.escape()
     await question.waitFor({ state: 'detached' })
     await card('客服-shop').getByText(t('session.connected')).waitFor()
@@ -156,6 +175,18 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
       .filter({ hasText: t('chat.picture') })
       .waitFor()
 
+    await isForAll('conversations')
+    for (const path of [
+      '',
+      'sessions/second',
+      'settings',
+      `${new URL(page.url()).pathname.slice(1)}?kind=IMAGE`,
+    ]) {
+      if (language === 'en') break
+      await page.goto(`${url}/${path}`)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await isForAll(path)
+    }
     expect(await page.locator('html').getAttribute('lang')).toBe(language)
     expect(complaints).toEqual([])
   })

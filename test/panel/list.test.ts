@@ -33,6 +33,12 @@ test.skipIf(!hasBrowser)(
     expect(await row('second').locator('.badge.right').count()).toBe(0)
     expect(await row('second').locator('.session-tag').innerText()).toBe('another')
     expect(await violationsInBothThemes(page)).toEqual([])
+    // The way back from the pictures and files is in view beside their kinds.
+    await row('second').getByRole('link').click()
+    await page.getByRole('log').waitFor()
+    await page.goto(`${page.url()}?media=IMAGE`)
+    const back = (await page.getByRole('link', { name: 'Back to the messages' }).boundingBox())!
+    expect(back.x + back.width).toBeLessThanOrEqual(320)
     expect(panel.complaints).toEqual([])
   },
 )
