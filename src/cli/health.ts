@@ -33,10 +33,12 @@ export async function runHealth(flags: HealthFlags): Promise<0 | 1> {
   // As GET /healthz says it; what is degraded works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
   const what = saidOfHealth(answer, unnamed)
+  const isBare = unnamed !== undefined && flags.basePath === undefined && !flags.sandbox
+  const forgotten = isBare ? ' For the simulated WeChat add --sandbox.' : ''
   // Whoever names a whole address may mean another machine.
   const next =
     answer.kind === 'nobody' && flags.url === undefined
-      ? `; to start it: ${startLine(flags)}. One that listens elsewhere is named with --port.`
+      ? `; to start it: ${startLine(flags)}. One that listens elsewhere is named with --port.${forgotten}`
       : ''
   await writeOut(
     flags.json

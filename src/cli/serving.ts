@@ -170,7 +170,7 @@ async function runsAlready(config: Config, error: unknown): Promise<SvcError | u
     'internal',
     `svc already runs on ${config.basePath}: process ${there.pid} at ${url}${panel}`,
     {
-      hint: `Use that one, or stop it first. ${error.options.hint ?? ''}`,
+      hint: `Use that one, stop it first, or choose another with ${config.socket === undefined ? '--port' : '--socket'}.`,
       cause: error,
     },
   )

@@ -6,13 +6,14 @@ import { byteSize, counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
 import { jsonLine } from './print.ts'
-import { colours, writeOut } from './terminal.ts'
+import { colours, writeErr, writeOut } from './terminal.ts'
 import { oneLine, table } from './text.ts'
 
-/** Runs the command. @returns its exit status: 0 when every session is connected and a process polls */
-export async function runStatus(config: Config, flags: { json?: boolean }): Promise<0 | 1> {
+/** Runs the command; `forgotten` is said where there is nothing to see. @returns its exit status: 0 when every session is connected and a process polls */
+export async function runStatus(config: Config, flags: { json?: boolean }, forgotten = ''): Promise<0 | 1> {
   const seen = await readStatus({ basePath: config.basePath, sandbox: config.sandbox, version })
   await writeOut(flags.json ? `${jsonLine(seen)}\n` : statusText(seen))
+  if (forgotten && !flags.json && seen.session_count === 0 && !seen.sandbox) await writeErr(`${forgotten}\n`)
   return seen.ok ? 0 : 1
 }
 

@@ -485,6 +485,7 @@ describe('alone', () => {
     const advice = 'For the simulated WeChat add --sandbox.'
     for (const line of ['users', 'sessions', 'history', 'recv -t 0', 'send a@b hi', 'history'])
       expect((await svc(line.split(' '), { home: newcomer })).stderr).toEndWith(`${advice}\n`)
+    expect((await svc(['status'], { home: newcomer })).stderr).toBe(`${advice}\n`)
     expect((await svc(['users', '-d', join(newcomer, 'data')], { home: newcomer })).stderr).toBe(
       `no session yet: svc login -d ${join(newcomer, 'data')}\n`,
     )

@@ -1,5 +1,6 @@
 /** The commands that serve, and those that look after what serves. */
 import type { Command } from 'commander'
+import { forgottenSandbox } from '../advice.ts'
 import { type CommandSpec, chosen, configFrom } from '../command.ts'
 import type { HealthFlags } from '../health.ts'
 import type { NameFlags } from '../service-plan.ts'
@@ -117,7 +118,12 @@ export const serving: readonly CommandSpec[] = [
     ],
     after:
       'Here 0 means that there is a session, every session is connected and a process polls; 1 anything else.',
-    run: async command => (await import('../status.ts')).runStatus(configFrom(command), command.opts()),
+    run: async command =>
+      (await import('../status.ts')).runStatus(
+        configFrom(command),
+        command.opts(),
+        forgottenSandbox(command),
+      ),
   },
   {
     words: 'token',
