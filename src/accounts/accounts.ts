@@ -17,8 +17,7 @@ import {
 import type { Runtime } from '../platform/runtime.ts'
 import type { Judge } from '../receive/judge.ts'
 import type { Poller } from '../receive/poller.ts'
-import type { State } from '../storage/sqlite/state/state.ts'
-import type { SessionRecord } from '../storage/state.ts'
+import type { SessionRecord, State } from '../storage/state.ts'
 import type { ContextArchive, Conversations, Upkeep } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
 import { type UserStore, usersOf } from './users.ts'
@@ -172,12 +171,8 @@ export class Accounts {
    */
   async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state
-    const { store } = this.#ports
-    const all = await sessions.list()
-    const holders = store.durable
-      ? new Set([...contexts.holders(user), ...(await store.contexts.knowing(user))])
-      : new Set(all.map(({ name }) => name))
-    const found = await Promise.all([...holders].map(name => sessions.get(name)))
+    const knowing = await contexts.knowing(user)
+    const found = await Promise.all([...knowing].map(name => sessions.get(name)))
     const once = [
       ...new Map(found.flatMap(record => (record ? [[record.name, record] as const] : []))).values(),
     ]

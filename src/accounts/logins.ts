@@ -14,7 +14,7 @@ import {
   sessionName,
 } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Sessions } from '../storage/state.ts'
 import { LoginDriver } from './login-driver.ts'
 import { checkRoom, type Room, tokensOf } from './login-room.ts'
 import { oneAtATime } from './one-at-a-time.ts'

@@ -2,7 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import { sessionName, type UserContext } from '../model/session.ts'
 import { expired } from '../receive/judge.ts'
-import type { Contexts } from '../storage/sqlite/state/contexts.ts'
+import type { Contexts } from '../storage/state.ts'
 import type { Accounts, ConnectedSession } from './accounts.ts'
 import { newestFirst } from './users.ts'
 

@@ -14,7 +14,7 @@ import { userName } from '../model/user-name.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { addressee } from '../send/plan.ts'
 import type { Entries } from '../storage/outbox.ts'
-import type { State } from '../storage/sqlite/state/state.ts'
+import type { State } from '../storage/state.ts'
 import type { ContextArchive, Names } from '../storage/store.ts'
 
 export interface UserFilter {
@@ -130,7 +130,7 @@ export async function usersOf(
   // What the log adds to the files is missing while it fails, which is told of elsewhere.
   const counters = await store.outbox.counters(session).catch(() => undefined)
   const names = await store.names.of(session).catch(() => undefined)
-  const users = await contexts.users(session).catch(() => contexts.known(session))
+  const users = await contexts.of(session)
   return [...users]
     .filter(([, context]) => hasWritten(context))
     .map(([user_id, context]): SessionUser => {

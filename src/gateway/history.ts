@@ -4,7 +4,7 @@ import { sessionName } from '../model/session.ts'
 import type { Views } from '../receive/view.ts'
 import { addressee } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
-import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Sessions } from '../storage/state.ts'
 import type { MessageLog, Names } from '../storage/store.ts'
 
 export interface HistoryPage {

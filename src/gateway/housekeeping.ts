@@ -2,7 +2,7 @@
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
-import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Sessions } from '../storage/state.ts'
 import type { Upkeep } from '../storage/store.ts'
 
 export interface HousekeepingPorts {

@@ -10,9 +10,9 @@ import {
   type UserContext,
 } from '../model/session.ts'
 import { readText } from '../platform/files.ts'
+import { JsonFiles } from '../platform/json-file.ts'
 import type { FileLock } from '../platform/lock.ts'
 import { silentLog } from '../platform/log.ts'
-import { JsonFiles } from '../storage/sqlite/state/json-file.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
 import { type DataDirectory, sessionFolders } from './data-directory.ts'
 

@@ -8,9 +8,9 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
+import { changedAt, settledAfterMs } from '../platform/json-file.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { changedAt, settledAfterMs } from '../storage/sqlite/state/json-file.ts'
 import { empty, tooLarge } from './disk.ts'
 
 /** A file of ours or of the caller's, open for reading. */

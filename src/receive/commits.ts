@@ -1,6 +1,6 @@
 /** Commits of polled batches, and those that are under way. */
 import type { Bus } from '../platform/runtime.ts'
-import type { BatchCommit, State } from '../storage/sqlite/state/state.ts'
+import type { BatchCommit, State } from '../storage/state.ts'
 
 export class Commits {
   readonly #state: Pick<State, 'commitBatch'>

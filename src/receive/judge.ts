@@ -9,7 +9,7 @@ import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Sessions } from '../storage/sqlite/state/sessions.ts'
+import type { Sessions } from '../storage/state.ts'
 import { currentSession } from './ingest.ts'
 import type { OneShot } from './one-shot.ts'
 

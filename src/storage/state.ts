@@ -1,9 +1,112 @@
-/** What svc keeps of its sessions: who is logged in, and who may be answered. */
-import type { BotInfo } from '../model/session.ts'
+/**
+ * What svc keeps of its sessions: who is logged in, and who may be answered. Others may change it at any time: each look
+ * shows what has been written until then, by this process at once, by another one within two seconds where there are many
+ * sessions.
+ *
+ * All that is written is durable when the verb resolves, and appears whole or not at all. A verb rejects with SvcError
+ * `store_unavailable` where the engine does not work at the moment; nothing was written then. Others are named with the verb.
+ */
+import type { BotInfo, Marks, UserContext } from '../model/session.ts'
+
+export interface State {
+  readonly sessions: Sessions
+  readonly contexts: Contexts
+  /**
+   * What follows from a batch whose messages are stored: the contexts of those who wrote, then the cursor. A crash between
+   * leaves the cursor behind, never ahead. The same messages again, after a crash or from upstream, change nothing: a window
+   * opens and a count begins anew only with a message later than all before.
+   *
+   * @returns `gone` when the session was logged out, renamed, logged in anew or polled by another process meanwhile: then
+   *   nothing is written
+   */
+  commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
+}
 
 export interface SessionRecord {
   name: string
   /** Absent when the credentials are damaged. */
   bot?: BotInfo
   damaged?: true
+}
+
+/** The sessions, looked at. Nothing here waits for a writer. */
+export interface SessionSight {
+  /** All, in no order. When it is the same array as before, nothing has changed; it is the same promise within a tick. */
+  list(): Promise<readonly SessionRecord[]>
+
+  /** The one of that name, compared without case; undefined for none, and for what can be no name. */
+  get(name: string): Promise<SessionRecord | undefined>
+
+  /** The one that was made the default, where it is still there. */
+  defaultName(): Promise<string | undefined>
+}
+
+export interface Sessions extends SessionSight {
+  /**
+   * Stores credentials: of a new session, or of a new login of one. With another bot what was known of its users' contexts
+   * ends first. Where no session is the default, the oldest becomes it.
+   */
+  save(name: string, bot: BotInfo): Promise<void>
+
+  /** Sets times that do not stand yet, and a text, and removes what is given as undefined; not of another login. */
+  mark(name: string, token: string, wanted: Marks): Promise<void>
+
+  /**
+   * Removes the credentials and the contexts. A default session hands over to the oldest.
+   *
+   * @throws SvcError `session_not_found`
+   */
+  remove(name: string): Promise<void>
+
+  /** @throws SvcError `session_not_found`, `session_exists` */
+  rename(oldName: string, newName: string): Promise<void>
+
+  /** @throws SvcError `session_not_found` */
+  setDefault(name: string): Promise<void>
+
+  /**
+   * Removes what writers that were killed before that time (Unix ms) have left half written: there are credentials in it.
+   *
+   * @returns how many such things
+   */
+  sweep(before: number): Promise<number>
+}
+
+/** The right to answer: per session and user the newest context token, and when the user last wrote. */
+export interface Contexts {
+  /** What is known of one user. */
+  find(session: string, user: string): Promise<UserContext | undefined>
+
+  /** Everybody known to a session; those who wrote long ago are missing while the store fails. */
+  of(session: string): Promise<ReadonlyMap<string, UserContext>>
+
+  /** How many have written to each of these sessions, a second ago at most; as of `of`. */
+  writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
+
+  /** Sessions that may know a user, at least all that do: for who then looks with `find`. */
+  knowing(user: string): Promise<ReadonlySet<string>>
+}
+
+/** One inbound message's effect: the user wrote, and this token answers. */
+export interface Inbound {
+  user_id: string
+  token?: string
+  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
+  received_at: number
+  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
+  again?: true
+}
+
+export interface BatchCommit {
+  session: string
+  /** The token it was polled with. */
+  token: string
+  /** The cursor it was polled with, and the one that came with it. */
+  cursorFrom: string
+  cursorTo: string
+  inbound: Inbound[]
+  /** As of `Sessions.mark`. */
+  marks?: Marks | undefined
+  /** Unix ms by the clock that dated these. */
+  now?: number
 }

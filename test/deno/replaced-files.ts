@@ -3,7 +3,7 @@ import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { JsonFiles, smallFile } from '../../src/storage/sqlite/state/json-file.ts'
+import { JsonFiles, smallFile } from '../../src/platform/json-file.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'svc-replaced-'))
 const path = join(dir, 'file')

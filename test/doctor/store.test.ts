@@ -93,7 +93,7 @@ test('messages that wait for their users', async () => {
     await using gateway = await ward.open()
     await ward.sandbox.advance(25 * 60 * 60_000)
     gateway.clock.advance(25 * 60 * 60_000)
-    const [user] = [...(await gateway.other.contexts.users('work')).keys()]
+    const [user] = [...(await gateway.other.contexts.of('work')).keys()]
     const sent = await gateway.send({ to: user!, text: 'later', when_closed: 'queue' })
     expect(sent.status).toBe('queued')
   }

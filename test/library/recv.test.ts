@@ -26,7 +26,7 @@ for (const store of [false, true]) {
       for (const name of ['work', 'home']) {
         expect((await tokenOf(t.dir, name)).cursor).not.toBe('')
         const { user_id } = t.bots.get(name)!
-        expect((await t.other.contexts.users(name)).get(user_id)?.token).toBeString()
+        expect((await t.other.contexts.of(name)).get(user_id)?.token).toBeString()
       }
       expect(await svc.recv({ timeout: 0 })).toEqual([])
       // What was received can be answered.

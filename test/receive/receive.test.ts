@@ -70,13 +70,13 @@ describe('the inbox', () => {
       expect(texts(await t.recv())).toEqual(['first'])
       await t.until('the cursor of the first', async () => (await cursorOf(t)) !== '')
       const cursor = await cursorOf(t)
-      const context = (await t.other.contexts.users('default')).get(user_id)
+      const context = (await t.other.contexts.of('default')).get(user_id)
       {
         using _busy = busyStore(t)
         await t.sandbox.say('second')
         await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
         expect(await cursorOf(t)).toBe(cursor)
-        expect((await t.other.contexts.users('default')).get(user_id)).toEqual(context!)
+        expect((await t.other.contexts.of('default')).get(user_id)).toEqual(context!)
       }
       await t.sandbox.say('third')
       expect(texts(await t.receive(2))).toEqual(['second', 'third'])
@@ -94,9 +94,7 @@ describe('the inbox', () => {
       expect(await cursorOf(t)).toBe('')
       await rmdir(contexts)
       await t.until('the cursor moves', async () => (await cursorOf(t)) !== '')
-      expect(
-        (await t.other.contexts.users('default')).get(t.bots.get('default')!.user_id)?.token,
-      ).toBeString()
+      expect((await t.other.contexts.of('default')).get(t.bots.get('default')!.user_id)?.token).toBeString()
       await t.sandbox.say('again')
       expect(texts(await t.recv())).toEqual(['again'])
       expect(await stored(t)).toEqual(['hello', 'again'])
@@ -139,7 +137,7 @@ describe('the inbox', () => {
   test('a new context token of a repeated message is the one that answers', async () => {
     await using t = await withGateway({ switches: { duplicate: 'new_token', duplicate_after_ms: 50 } })
     const { user_id } = t.bots.get('default')!
-    const tokenNow = async () => (await t.other.contexts.users('default')).get(user_id)?.token
+    const tokenNow = async () => (await t.other.contexts.of('default')).get(user_id)?.token
     await t.sandbox.say('once')
     await t.recv()
     const first = await t.until('a token', tokenNow)
@@ -311,7 +309,7 @@ describe('expiry', () => {
       await t.until('expired', async () => (await t.gateway.accounts.list())[0]?.status === 'expired')
       const kept = (await t.other.sessions.get('default'))!.bot!
       expect(kept).toMatchObject({ token: file.token, cursor: file.cursor })
-      expect((await t.other.contexts.users('default')).has(user_id)).toBe(true)
+      expect((await t.other.contexts.of('default')).has(user_id)).toBe(true)
       expect(t.lines.filter(line => line.includes('session expired'))).toHaveLength(1)
 
       const bot = t.sandbox.bot(user_id)
@@ -362,7 +360,7 @@ describe('changes during a long poll', () => {
       const listed = await t.gateway.history.page({ limit: 50, offset: 0, session: 'work' })
       expect(listed.total).toBe(all.length)
       await t.until('the cursor', async () => (await cursorOf(t, 'work')) !== '')
-      expect((await t.other.contexts.users('work')).size).toBe(1)
+      expect((await t.other.contexts.of('work')).size).toBe(1)
       expect((await t.gateway.accounts.list()).map(session => session.name)).toEqual(['work'])
       expect((await t.gateway.accounts.list())[0]?.last_poll_at).toBeNumber()
     })

@@ -15,7 +15,7 @@ async function withTalk(options: Parameters<typeof withGateway>[0] = {}): Promis
   const t = await withGateway(options)
   for (const [name, bot] of t.bots) {
     await t.sandbox.say('hi', { to: bot.bot_id, from: bot.user_id })
-    await t.until('context', async () => (await t.other.contexts.users(name)).get(bot.user_id)?.token)
+    await t.until('context', async () => (await t.other.contexts.of(name)).get(bot.user_id)?.token)
   }
   return t
 }
@@ -27,12 +27,12 @@ describe('which session sends', () => {
     // The same person has written to both, last to the first one.
     const write = async (name: string) => {
       const { bot_id } = t.bots.get(name)!
-      const before = (await t.other.contexts.users(name)).get(to)?.received_at ?? 0
+      const before = (await t.other.contexts.of(name)).get(to)?.received_at ?? 0
       t.clock.advance(1000)
       await t.sandbox.say(`to ${name}`, { from: to, to: bot_id })
       await t.until(
         'context',
-        async () => ((await t.other.contexts.users(name)).get(to)?.received_at ?? 0) > before,
+        async () => ((await t.other.contexts.of(name)).get(to)?.received_at ?? 0) > before,
       )
     }
     await write('new')

@@ -13,7 +13,7 @@ import { type Counter, countNow, type UserContext } from '../../src/model/sessio
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
-import { openState, type State } from '../../src/storage/sqlite/state/state.ts'
+import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
@@ -43,7 +43,7 @@ export interface TestGateway extends AsyncDisposable {
   /** Everything logged, a line each. */
   readonly lines: string[]
   /** The session files as another process has them: own locks, own memory. */
-  readonly other: State
+  readonly other: FileState
   /** By session name, what it was connected with. */
   readonly bots: ReadonlyMap<string, TestBot>
   /** A session without a QR code: as a login in another process leaves it. `user`: of an existing user. */
@@ -160,7 +160,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     async right(session = [...bots.keys()][0] ?? 'default') {
       const user = bots.get(session)?.user_id ?? ''
-      const context = (await other.contexts.users(session)).get(user)
+      const context = (await other.contexts.of(session)).get(user)
       return context && { ...context, used: countNow(context, countOf(dir, session, user), clock.now()).used }
     },
     async setApart(used) {

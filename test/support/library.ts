@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Svc, type SvcOptions } from '../../src/index.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
-import { openState, type State } from '../../src/storage/sqlite/state/state.ts'
+import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
 import type { TestBot } from './gateway.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
@@ -17,7 +17,7 @@ export interface TestLibrary extends AsyncDisposable {
   /** Everything logged by all, a line each. */
   readonly lines: string[]
   /** The session files as another process has them. */
-  readonly other: State
+  readonly other: FileState
   readonly bots: ReadonlyMap<string, TestBot>
   /** A program; closed at the end. Each has locks of its own, as a process has. */
   open(options?: SvcOptions): Promise<Svc>

@@ -11,7 +11,7 @@ export async function withTalk(options: Parameters<typeof withGateway>[0] = {}):
   const t = await withGateway(options)
   const { user_id } = t.bots.get('default')!
   await t.sandbox.say('hi')
-  await t.until('context', async () => (await t.other.contexts.users('default')).get(user_id)?.token)
+  await t.until('context', async () => (await t.other.contexts.of('default')).get(user_id)?.token)
   await mkdir(join(t.mediaRoot, 'in'), { recursive: true })
   return t
 }

@@ -13,7 +13,7 @@ import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { setAside, writeDurably } from '../../platform/files.ts'
-import { JsonFiles } from '../../storage/sqlite/state/json-file.ts'
+import { JsonFiles } from '../../platform/json-file.ts'
 import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 
 /**

@@ -5,11 +5,11 @@ import type { Log } from '../../platform/log.ts'
 import { linked } from '../../platform/signals.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import type { Lease, Leases } from '../leases.ts'
+import type { SessionSight } from '../state.ts'
 import { Heartbeat } from './heartbeat.ts'
-import type { Sessions } from './state/sessions.ts'
 
 interface LeasePorts {
-  sessions: Pick<Sessions, 'list'>
+  sessions: Pick<SessionSight, 'list'>
   clock: Clock
   log: Log
 }

@@ -5,7 +5,7 @@ import { SvcError } from '../../../model/error.ts'
 import { type BotInfo, sessionName, type UserContext } from '../../../model/session.ts'
 import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
-import type { State } from './state.ts'
+import type { FileState } from './state.ts'
 import { serialized, unmarked } from './token-file.ts'
 
 export interface Adoption {
@@ -29,7 +29,7 @@ export interface Adopted {
  *
  * @throws SvcError `session_exists` when the name went to something else meanwhile
  */
-export async function adopt(state: State, lock: FileLock, adoption: Adoption): Promise<Adopted> {
+export async function adopt(state: FileState, lock: FileLock, adoption: Adoption): Promise<Adopted> {
   const { sessions, contexts } = state
   const name = sessionName(adoption.name)
   return lock.run(async () => {

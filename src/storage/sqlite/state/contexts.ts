@@ -5,22 +5,13 @@
  */
 import { clockSkewMs, hasWritten, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
+import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
+import type { Contexts, Inbound } from '../../state.ts'
 import type { ContextArchive } from '../../store.ts'
-import { JsonFiles, type JsonObject } from './json-file.ts'
-import type { Sessions } from './sessions.ts'
+import type { SessionFiles } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { serialized } from './token-file.ts'
-
-/** One inbound message's effect: the user wrote, and this token answers. */
-export interface Inbound {
-  user_id: string
-  token?: string
-  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
-  received_at: number
-  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
-  again?: true
-}
 
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
@@ -38,12 +29,12 @@ const spareUsers = 100
 /** A look at one file is 4 µs, and the list of sessions needs one of each. */
 const keptMs = 1000
 
-export class Contexts {
+export class ContextFiles implements Contexts {
   /** Set by whoever has a place for it: where contexts go that the file has no room for. */
   archive: ContextArchive | undefined
   /** Whether they outlive the process there; else the file holds everybody. */
   archives = false
-  readonly #sessions: Sessions
+  readonly #sessions: SessionFiles
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
   readonly #known = new TickCache<Users>()
@@ -52,7 +43,7 @@ export class Contexts {
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
-  constructor(options: { sessions: Sessions; log: Log }) {
+  constructor(options: { sessions: SessionFiles; log: Log }) {
     this.#sessions = options.sessions
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
@@ -62,13 +53,12 @@ export class Contexts {
     this.#log = options.log
   }
 
-  /** Everybody known to a session. Takes no lock. */
-  async users(session: string): Promise<Users> {
-    const kept = await this.archive?.of(session)
+  async of(session: string): Promise<Users> {
+    // What fails there is told of elsewhere.
+    const kept = await this.archive?.of(session).catch(() => undefined)
     return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
   }
 
-  /** What is known of one user. */
   async find(session: string, user: string): Promise<UserContext | undefined> {
     return this.known(session).get(user) ?? (await this.archive?.of(session, [user]))?.get(user)
   }
@@ -85,10 +75,7 @@ export class Contexts {
     })
   }
 
-  /**
-   * How many have written to each of these sessions: at once what this process took in, within a second what another one did.
-   * Those who wrote long ago are missing while the store fails.
-   */
+  /** At once what this process took in, within a second what another one did. */
   async writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
     const counts = new Map<string, number>()
@@ -109,11 +96,13 @@ export class Contexts {
   }
 
   /**
-   * Those of the sessions that were listed last that may know a user. Each file is read for this once; what another
-   * process writes into it later does not show here, and what this process writes does.
+   * By the files of the sessions that were listed last, each read for this once, and by the store for what another process
+   * writes into them later. Without a store that others share, any of the sessions.
    */
-  holders(user: string): ReadonlySet<string> {
-    return this.#holders.get(user) ?? new Set()
+  async knowing(user: string): Promise<ReadonlySet<string>> {
+    const listed = await this.#sessions.list()
+    if (!this.archive || !this.archives) return new Set(listed.map(({ name }) => name))
+    return new Set([...(this.#holders.get(user) ?? []), ...(await this.archive.knowing(user))])
   }
 
   #note(session: string, users: Iterable<string>): void {

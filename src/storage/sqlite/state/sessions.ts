@@ -17,13 +17,13 @@ import {
   syncDir,
   writeDurably,
 } from '../../../platform/files.ts'
+import { type Found, folderNames, JsonFiles, smallFile } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { SessionRecord } from '../../state.ts'
-import { type Found, folderNames, JsonFiles, smallFile, told } from './json-file.ts'
+import type { SessionRecord, Sessions } from '../../state.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
-import { marked, parseToken, serialized, type TokenFile, unmarked } from './token-file.ts'
+import { marked, parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
 
 /** Of so many the files are looked at with every look; of more now and then. */
 const fewFolders = 64
@@ -34,7 +34,7 @@ const ailments = ['token.json cannot be read', 'token.json does not parse and ca
 /** What a writer that was killed leaves of our files. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
-export class Sessions {
+export class SessionFiles implements Sessions {
   readonly #dir: string
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
@@ -73,7 +73,6 @@ export class Sessions {
     })
   }
 
-  /** The name in `.default_session`, if there is such a session. */
   defaultName(): Promise<string | undefined> {
     return this.#defaults.get('', () => this.#defaultName())
   }
@@ -88,7 +87,6 @@ export class Sessions {
     return records
   }
 
-  /** The session of that name (compared as a case-insensitive file system would). Takes no lock. */
   get(name: string): Promise<SessionRecord | undefined> {
     return this.#get(name, false)
   }
@@ -109,7 +107,6 @@ export class Sessions {
     return (await this.#get(text, locked))?.name
   }
 
-  /** Stores credentials: of a new session, or of a new login of one. The first session becomes the default one. */
   async save(name: string, bot: BotInfo): Promise<void> {
     await this.#change(async touched => {
       const folder = this.#folderOf(name) ?? sessionName(name)
@@ -143,7 +140,6 @@ export class Sessions {
   /** Set by the state: what else changes when a session gets another bot. Called under the data lock. */
   onNewBot: ((name: string) => Promise<void>) | undefined
 
-  /** Sets times that do not stand yet, and a text, and removes what is given as undefined; not of another login. */
   async mark(name: string, token: string, wanted: Marks): Promise<void> {
     await this.#change(async touched => {
       touched.add(name)
@@ -154,12 +150,7 @@ export class Sessions {
     })
   }
 
-  /**
-   * Removes the credentials, set-aside ones too, with the contexts; the folder goes when nothing foreign is in it. A
-   * default one hands over to the oldest.
-   *
-   * @throws SvcError `session_not_found`, `store_unavailable` when the credentials cannot be removed
-   */
+  /** The credentials that were set aside too; the folder goes when nothing foreign is in it. */
   async remove(name: string): Promise<void> {
     await this.#change(async touched => {
       const folder = this.#existing(name)
@@ -173,7 +164,6 @@ export class Sessions {
     })
   }
 
-  /** @throws SvcError `session_not_found`, `session_exists` */
   async rename(oldName: string, newName: string): Promise<void> {
     await this.#change(async touched => {
       const from = this.#existing(oldName)
@@ -216,16 +206,10 @@ export class Sessions {
     }
   }
 
-  /** @throws SvcError `session_not_found` */
   async setDefault(name: string): Promise<void> {
     await this.#change(async () => this.#writeDefault(this.#existing(name)))
   }
 
-  /**
-   * Removes what writers that were killed have left half written, before `before` (Unix ms): there are credentials in it.
-   *
-   * @returns how many files
-   */
   async sweep(before: number): Promise<number> {
     const folders: string[] = []
     for (const folder of ['', ...this.#folders().filter(isName)]) {

@@ -1,39 +1,16 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
-import type { Marks } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
-import { Contexts, type Inbound } from './contexts.ts'
-import { told } from './json-file.ts'
-import { Sessions } from './sessions.ts'
-import { marked, serialized } from './token-file.ts'
+import type { BatchCommit, State } from '../../state.ts'
+import { ContextFiles } from './contexts.ts'
+import { SessionFiles } from './sessions.ts'
+import { marked, serialized, told } from './token-file.ts'
 
-/** A batch whose messages are stored. */
-export interface BatchCommit {
-  session: string
-  /** The token it was polled with. */
-  token: string
-  /** The cursor it was polled with, and the one that came with it. */
-  cursorFrom: string
-  cursorTo: string
-  inbound: Inbound[]
-  /** As of `Sessions.mark`. */
-  marks?: Marks | undefined
-  /** Unix ms by the clock that dated these. */
-  now?: number
-}
-
-export interface State {
-  sessions: Sessions
-  contexts: Contexts
-  /**
-   * Merges the context tokens, then moves the cursor, in one hold of the data lock; a crash between leaves the cursor
-   * behind, never ahead. Batches of several sessions share a hold, so that thousands do not wait for each other.
-   *
-   * @returns `gone` when the session was logged out, renamed, logged in anew or polled by another process meanwhile:
-   *   then nothing is written
-   */
-  commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
+/** The engine's own face: others are given a `State`. */
+export interface FileState extends State {
+  readonly sessions: SessionFiles
+  readonly contexts: ContextFiles
 }
 
 interface Waiting {
@@ -44,9 +21,10 @@ interface Waiting {
 /** Each has files open while it is written. */
 const groupSize = 32
 
-export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }): State {
-  const sessions = new Sessions(options)
-  const contexts = new Contexts({ sessions, log: options.log })
+/** Batches of several sessions share a hold of the lock, so that thousands do not wait for each other. */
+export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }): FileState {
+  const sessions = new SessionFiles(options)
+  const contexts = new ContextFiles({ sessions, log: options.log })
   sessions.onNewBot = name => contexts.forget(name)
   const grouped = inGroups(options.lock, batch => commit({ sessions, contexts }, batch))
   return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
@@ -54,7 +32,7 @@ export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; l
 
 /** Under the data lock. */
 async function commit(
-  { sessions, contexts }: Pick<State, 'sessions' | 'contexts'>,
+  { sessions, contexts }: Pick<FileState, 'sessions' | 'contexts'>,
   batch: BatchCommit,
 ): Promise<'moved' | 'gone'> {
   const { session, cursorFrom, cursorTo } = batch

@@ -1,6 +1,7 @@
 /** token.json: what stands in it, how it is read, and how it is written again. */
 import { type BotInfo, type Marks, markedTimes, marks } from '../../../model/session.ts'
-import type { JsonObject } from './json-file.ts'
+import type { JsonObject } from '../../../platform/json-file.ts'
+import { unavailable } from '../../../platform/system-error.ts'
 
 /** A token.json as it stands, unknown fields included: they survive a rewrite. */
 export interface TokenFile {
@@ -47,4 +48,17 @@ export function parseToken(fields: JsonObject): TokenFile | undefined {
   const poll_error = text('poll_error')
   if (poll_error !== undefined) bot.poll_error = poll_error
   return { bot, fields }
+}
+
+/**
+ * Does `work`, which writes session files, and translates the machine's errors.
+ *
+ * @throws SvcError `store_unavailable` for those; anything else as it is
+ */
+export async function told<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw unavailable(error, "the session's files cannot be written")
+  }
 }

@@ -19,7 +19,7 @@ test('a batch moves the cursor with its tokens, in files that only the owner rea
   await using t = await start()
   expect(await t.commitBatch(batch())).toBe('moved')
   expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
-  expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+  expect((await t.contexts.of('s')).get('u')?.token).toBe('t')
   for (const name of ['token.json', 'contexts.json']) {
     expect((await stat(join(t.dir, 's', name))).mode & 0o777).toBe(0o600)
   }
@@ -36,7 +36,7 @@ test('a second try, after one that was cut off between the two files, completes 
   await writeFile(path, JSON.stringify({ ...fields, cursor: 'c0' }))
   expect(await t.commitBatch(batch())).toBe('moved')
   expect((await t.sessions.get('s'))?.bot?.cursor).toBe('c1')
-  expect((await t.contexts.users('s')).get('u')?.used).toBe(2)
+  expect((await t.contexts.of('s')).get('u')?.used).toBe(2)
   // And after one that was complete but not heard of.
   expect(await t.commitBatch(batch())).toBe('moved')
 })
@@ -47,7 +47,7 @@ test('token.json is not rewritten when the cursor stays', async () => {
   const before = await stat(path, { bigint: true })
   expect(await t.commitBatch(batch({ cursorTo: 'c0' }))).toBe('moved')
   expect((await stat(path, { bigint: true })).ino).toBe(before.ino)
-  expect((await t.contexts.users('s')).size).toBe(1)
+  expect((await t.contexts.of('s')).size).toBe(1)
 })
 
 test('marks go with the cursor in one write; those that stand there already are no write', async () => {
@@ -101,7 +101,7 @@ test.each([
 ])('a batch of a session that was %s meanwhile writes nothing', async (_, change) => {
   await using t = await start()
   await change(t)
-  const before = JSON.stringify([await t.sessions.list(), [...(await t.contexts.users('s'))]])
+  const before = JSON.stringify([await t.sessions.list(), [...(await t.contexts.of('s'))]])
   expect(await t.commitBatch(batch())).toBe('gone')
-  expect(JSON.stringify([await t.sessions.list(), [...(await t.contexts.users('s'))]])).toBe(before)
+  expect(JSON.stringify([await t.sessions.list(), [...(await t.contexts.of('s'))]])).toBe(before)
 })

@@ -3,6 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { until } from '../../../support/until.ts'
+import { openStore } from '../support.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {
@@ -27,7 +28,7 @@ test('a message opens the window and brings its token', async () => {
   await using t = await withSession()
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
-  expect((await t.contexts.users('s')).get('u')).toEqual({
+  expect((await t.contexts.of('s')).get('u')).toEqual({
     token: 't2',
     received_at: 2000,
     used: 0,
@@ -48,9 +49,9 @@ test('the same message again neither opens the window nor renews the quota, but 
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 7)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
-  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
+  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't1' })
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 1000 }])
-  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
+  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 7, received_at: 1000, token: 't2' })
 })
 
 test('an older message that comes late changes nothing', async () => {
@@ -58,7 +59,7 @@ test('an older message that comes late changes nothing', async () => {
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 2000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
-  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
+  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 3, received_at: 2000, token: 't2' })
 })
 
 test('a message without a time that was stored before brings its token and nothing else', async () => {
@@ -66,10 +67,10 @@ test('a message without a time that was stored before brings its token and nothi
   await commit(t, [{ user_id: 'u', token: 't1', received_at: 1000 }])
   await used(t, 3)
   await commit(t, [{ user_id: 'u', token: 't2', received_at: 9000, again: true }])
-  expect((await t.contexts.users('s')).get('u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
+  expect((await t.contexts.of('s')).get('u')).toMatchObject({ used: 3, received_at: 1000, token: 't2' })
   // After a crash between store and contexts it is all there is.
   await commit(t, [{ user_id: 'new', token: 't3', received_at: 9000, again: true }])
-  expect((await t.contexts.users('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
+  expect((await t.contexts.of('s')).get('new')).toMatchObject({ received_at: 9000, token: 't3' })
 })
 
 test('of two messages of one moment in a batch the later one counts', async () => {
@@ -78,7 +79,7 @@ test('of two messages of one moment in a batch the later one counts', async () =
     { user_id: 'u', token: 't1', received_at: 1000 },
     { user_id: 'u', token: 't2', received_at: 1000 },
   ])
-  expect((await t.contexts.users('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
+  expect((await t.contexts.of('s')).get('u')).toMatchObject({ token: 't2', used: 0 })
 })
 
 test('what was brought over under an id in small letters goes under the true one at its first message', async () => {
@@ -95,7 +96,7 @@ test('what was brought over under an id in small letters goes under the true one
     // One who has written under the other id is somebody else.
     { user_id: 'Met@im.wechat', token: 'new', received_at: 1000 },
   ])
-  expect(Object.fromEntries(await t.contexts.users('s'))).toEqual({
+  expect(Object.fromEntries(await t.contexts.of('s'))).toEqual({
     'met@im.wechat': { token: 'kept', received_at: 500, used: 0, first_seen: 500 },
     'oAb@im.wechat': { token: 'old', received_at: 1000, used: 0, first_seen: 1000 },
     'Met@im.wechat': { token: 'new', received_at: 1000, used: 0, first_seen: 1000 },
@@ -115,7 +116,7 @@ test('odd user ids and fields of a later version survive', async () => {
   fields.bare = 'token alone'
   fields.form = 7
   await writeFile(path, JSON.stringify(fields))
-  const users = await t.contexts.users('s')
+  const users = await t.contexts.of('s')
   expect(new Set(users.keys())).toEqual(new Set([...odd, 'later', 'bare']))
   for (const user of odd) expect(users.get(user)).toMatchObject({ token: `t ${user}` })
   expect(users.get('bare')).toMatchObject({ token: 'token alone' })
@@ -136,7 +137,7 @@ test('times with parts of a millisecond are times', async () => {
   const u = { token: 't', used: 2, received_at: 1500.25, first_seen: 1000.5, last_sent_at: 1600.75 }
   await writeFile(join(t.dir, 's', 'contexts.json'), JSON.stringify({ u }))
   const whole = { ...u, received_at: 1500, first_seen: 1000, last_sent_at: 1600 }
-  expect((await t.contexts.users('s')).get('u')).toEqual(whole)
+  expect((await t.contexts.of('s')).get('u')).toEqual(whole)
 })
 
 test('a damaged contexts.json is set aside by the next write, and the rest works', async () => {
@@ -146,9 +147,9 @@ test('a damaged contexts.json is set aside by the next write, and the rest works
     await writeFile(path, text)
     // Looks of one turn of the event loop are one look.
     await new Promise(resolve => setImmediate(resolve))
-    expect((await t.contexts.users('s')).size).toBe(0)
+    expect((await t.contexts.of('s')).size).toBe(0)
     await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
-    expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+    expect((await t.contexts.of('s')).get('u')?.token).toBe('t')
     const aside = (await readdir(join(t.dir, 's'))).filter(name => name.startsWith('contexts.json.corrupt-'))
     const texts = await Promise.all(aside.map(name => readFile(join(t.dir, 's', name), 'utf8')))
     expect(texts).toContain(text)
@@ -196,7 +197,7 @@ test('no update of three processes is lost', async () => {
     const here = new Function(`return ${rush}`)() as (...args: unknown[]) => Promise<void>
     await here(t.sessions, t.commitBatch, 'here.')
     await Promise.all(others.map(child => child.exited))
-    expect((await t.contexts.users('s')).size).toBe(3 * rounds)
+    expect((await t.contexts.of('s')).size).toBe(3 * rounds)
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
@@ -227,10 +228,12 @@ test('who may know a user: of files that were there, of what this process takes 
   await t.sessions.save('other', bot('other'))
   const { contexts } = t
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
-  const holders = async (user: string) => {
-    await t.sessions.list()
-    return [...contexts.holders(user)]
-  }
+  expect([...(await contexts.knowing('u'))].sort()).toEqual(['other', 's'])
+  // With a store, which tells of what another process writes later.
+  await using kept = await openStore()
+  contexts.archive = kept.store.contexts
+  contexts.archives = true
+  const holders = async (user: string) => [...(await contexts.knowing(user))]
   expect(await holders('u')).toEqual(['s'])
   expect(await holders('v')).toEqual([])
   await commit(t, [{ user_id: 'v', token: 't', received_at: 1000 }])

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, setSystemTime, test } from 'bun:test'
 import { mkdir, mkdtemp, rename, rm, rmdir, unlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { folderNames, smallFile } from '../../../../src/storage/sqlite/state/json-file.ts'
+import { folderNames, smallFile } from '../../../../src/platform/json-file.ts'
 import { TickCache } from '../../../../src/storage/sqlite/state/tick-cache.ts'
 
 let dir: string

@@ -57,9 +57,9 @@ test('a new login of the same bot keeps contexts and unknown fields, one of anot
   expect(fields.expired_at).toBeUndefined()
   // Nobody said that the same person scanned again.
   expect(fields.user_id).toBeUndefined()
-  expect((await t.contexts.users('s')).get('u')?.token).toBe('t')
+  expect((await t.contexts.of('s')).get('u')?.token).toBe('t')
   await t.sessions.save('s', bot('other'))
-  expect((await t.contexts.users('s')).get('u')).toEqual({ used: 0, first_seen: 1000 })
+  expect((await t.contexts.of('s')).get('u')).toEqual({ used: 0, first_seen: 1000 })
 })
 
 test('a damaged token.json is set aside, told once, and healed by a login; its contexts are not trusted', async () => {
@@ -79,7 +79,7 @@ test('a damaged token.json is set aside, told once, and healed by a login; its c
   expect(await readFile(join(t.dir, 's', aside), 'utf8')).toBe('{"bot_id": "b@im')
   await t.sessions.save('s', bot('new'))
   expect((await t.sessions.get('s'))?.bot?.bot_id).toBe('new@im.bot')
-  expect((await t.contexts.users('s')).get('u')?.token).toBeUndefined()
+  expect((await t.contexts.of('s')).get('u')?.token).toBeUndefined()
 })
 
 test('a token.json that cannot be read is told once; and again when it happens again', async () => {

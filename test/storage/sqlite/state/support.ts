@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 import type { BotInfo } from '../../../../src/model/session.ts'
 import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
-import { openState, type State } from '../../../../src/storage/sqlite/state/state.ts'
+import { type FileState, openState } from '../../../../src/storage/sqlite/state/state.ts'
 
-export interface TestState extends State, AsyncDisposable {
+export interface TestState extends FileState, AsyncDisposable {
   readonly dir: string
   readonly lock: FileLock
   readonly lines: string[]

@@ -6,8 +6,8 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { errorCodeOf } from '../../../platform/files.ts'
-import { unavailable } from '../../../platform/system-error.ts'
+import { errorCodeOf } from './files.ts'
+import { unavailable } from './system-error.ts'
 
 export type JsonObject = Record<string, unknown>
 
@@ -133,17 +133,4 @@ export function changedAt({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs
   // Deno tells the inode's time in whole seconds: another change may follow in the same one.
   const tickMs = ctimeMs % 1000 === 0 ? 1000 : 0
   return Math.max(mtimeMs, ctimeMs) + tickMs
-}
-
-/**
- * Does `work`, which writes session files, and translates the machine's errors.
- *
- * @throws SvcError `store_unavailable` for those; anything else as it is
- */
-export async function told<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw unavailable(error, "the session's files cannot be written")
-  }
 }
