@@ -98,6 +98,24 @@ export const markedTimes = [
 export const marks = [...markedTimes, 'poll_error'] as const
 export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
 
+/**
+ * The fields of a login with these marks: times that do not stand yet and a text are set, what is undefined goes.
+ *
+ * @returns undefined when nothing changes
+ */
+export function marked<Fields extends Marks | Record<string, unknown>>(
+  fields: Fields,
+  wanted: Marks,
+): Fields | undefined {
+  const before = fields as Record<string, unknown>
+  const changes = Object.entries(wanted).filter(([mark, value]) =>
+    typeof value === 'string'
+      ? before[mark] !== value
+      : (before[mark] === undefined) !== (value === undefined),
+  )
+  return changes.length === 0 ? undefined : { ...fields, ...Object.fromEntries(changes) }
+}
+
 /** How a login is, by its marks. */
 export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
   bot.expired_at !== undefined ? 'expired' : bot.lapsed_at !== undefined ? 'lapsed' : 'connected'
@@ -125,6 +143,44 @@ export interface UserContext {
   last_sent_at?: number
   /** Unix ms. */
   first_seen: number
+}
+
+/** One inbound message's effect: the user wrote, and this token answers. */
+export interface Inbound {
+  user_id: string
+  token?: string
+  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
+  received_at: number
+  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
+  again?: true
+}
+
+/**
+ * What is known of a user after a message. The same message again, after a crash or from upstream, changes nothing: a window
+ * opens and a count begins anew only with a message later than all before.
+ *
+ * @param now Unix ms by the clock that dated them
+ * @returns undefined when nothing changes
+ */
+export function contextAfter(
+  before: UserContext | undefined,
+  { token, received_at, again }: Inbound,
+  now: number,
+): UserContext | undefined {
+  // A time in the future was noted by a clock that was set back since: it says nothing.
+  const noted = before?.received_at
+  const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
+  if (last !== undefined && last > received_at) return undefined
+  const same = last !== undefined && (again || last === received_at)
+  const kept = token ?? before?.token
+  if (same && kept === before?.token) return undefined
+  return {
+    ...before,
+    ...(kept !== undefined && { token: kept }),
+    received_at: same ? last : received_at,
+    used: same ? before!.used : 0,
+    first_seen: before?.first_seen || received_at,
+  }
 }
 
 /** Whether the user has written; an attempt to send to somebody else leaves a trace in the file too. */

@@ -6,15 +6,14 @@
  * All that is written is durable when the verb resolves, and appears whole or not at all. A verb rejects with SvcError
  * `store_unavailable` where the engine does not work at the moment; nothing was written then. Others are named with the verb.
  */
-import type { BotInfo, Marks, UserContext } from '../model/session.ts'
+import type { BotInfo, Inbound, Marks, UserContext } from '../model/session.ts'
 
 export interface State {
   readonly sessions: Sessions
   readonly contexts: Contexts
   /**
-   * What follows from a batch whose messages are stored: the contexts of those who wrote, then the cursor. A crash between
-   * leaves the cursor behind, never ahead. The same messages again, after a crash or from upstream, change nothing: a window
-   * opens and a count begins anew only with a message later than all before.
+   * What follows from a batch whose messages are stored: the contexts of those who wrote (`contextAfter`), then the cursor. A
+   * crash between leaves the cursor behind, never ahead.
    *
    * @returns `gone` when the session was logged out, renamed, logged in anew or polled by another process meanwhile: then
    *   nothing is written
@@ -85,16 +84,6 @@ export interface Contexts {
 
   /** Sessions that may know a user, at least all that do: for who then looks with `find`. */
   knowing(user: string): Promise<ReadonlySet<string>>
-}
-
-/** One inbound message's effect: the user wrote, and this token answers. */
-export interface Inbound {
-  user_id: string
-  token?: string
-  /** Unix ms when the user wrote: by upstream's clock where it says so, and never later than now. */
-  received_at: number
-  /** It had been received before and only looks new for want of a time: its token counts, the window does not. */
-  again?: true
 }
 
 export interface BatchCommit {

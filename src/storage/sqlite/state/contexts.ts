@@ -3,11 +3,11 @@
  * `<session>/contexts.json`, merged per user under the data lock, never overwritten blind. What is used of the right is
  * counted in the store; `used` and `last_sent_at` of version 0.1 say where that count begins.
  */
-import { clockSkewMs, hasWritten, type UserContext } from '../../../model/session.ts'
+import { contextAfter, hasWritten, type Inbound, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { Contexts, Inbound } from '../../state.ts'
+import type { Contexts } from '../../state.ts'
 import type { ContextArchive } from '../../store.ts'
 import type { SessionFiles } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
@@ -115,8 +115,7 @@ export class ContextFiles implements Contexts {
 
   /**
    * The text of contexts.json after these messages; undefined when they change nothing. For a writer that holds the
-   * data lock and replaces it together with the cursor. The same messages again, after a crash or from upstream,
-   * change nothing: a window opens and a quota begins anew only with a message later than all before.
+   * data lock and replaces it together with the cursor.
    *
    * @param now Unix ms by the clock that dated them
    */
@@ -134,23 +133,13 @@ export class ContextFiles implements Contexts {
     const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
     const archived = away.length === 0 ? nobody : ((await this.archive?.of(session, away)) ?? nobody)
     let changed = false
-    for (const { user_id, token, received_at, again } of inbound) {
+    for (const one of inbound) {
+      const { user_id } = one
       const before = users.get(user_id) ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
-      // A time in the future was noted by a clock that was set back since: it says nothing.
-      const noted = before?.received_at
-      const last = noted !== undefined && noted > now + clockSkewMs ? undefined : noted
-      if (last !== undefined && last > received_at) continue
-      const same = last !== undefined && (again || last === received_at)
-      const kept = token ?? before?.token
-      if (same && kept === before?.token) continue
+      const after = contextAfter(before, one, now)
+      if (!after) continue
       changed = true
-      users.set(user_id, {
-        ...before,
-        token: kept,
-        received_at: same ? last : received_at,
-        used: same ? before!.used : 0,
-        first_seen: before?.first_seen || received_at,
-      })
+      users.set(user_id, after)
     }
     if (!changed) return undefined
     if (this.archives && users.size > fileUsers + spareUsers) await this.#archived(session, users)

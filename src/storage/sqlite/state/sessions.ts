@@ -7,7 +7,7 @@ import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../../model/data-files.ts'
 import { SvcError } from '../../../model/error.ts'
-import { type BotInfo, type Marks, sessionKey, sessionName } from '../../../model/session.ts'
+import { type BotInfo, type Marks, marked, sessionKey, sessionName } from '../../../model/session.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -23,7 +23,7 @@ import type { Log } from '../../../platform/log.ts'
 import type { SessionRecord, Sessions } from '../../state.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
-import { marked, parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
+import { parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
 
 /** Of so many the files are looked at with every look; of more now and then. */
 const fewFolders = 64

@@ -1,11 +1,12 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
+import { marked } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { BatchCommit, State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
 import { SessionFiles } from './sessions.ts'
-import { marked, serialized, told } from './token-file.ts'
+import { serialized, told } from './token-file.ts'
 
 /** The engine's own face: others are given a `State`. */
 export interface FileState extends State {

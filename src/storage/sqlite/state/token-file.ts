@@ -1,5 +1,5 @@
 /** token.json: what stands in it, how it is read, and how it is written again. */
-import { type BotInfo, type Marks, markedTimes, marks } from '../../../model/session.ts'
+import { type BotInfo, markedTimes, marks } from '../../../model/session.ts'
 import type { JsonObject } from '../../../platform/json-file.ts'
 import { unavailable } from '../../../platform/system-error.ts'
 
@@ -7,16 +7,6 @@ import { unavailable } from '../../../platform/system-error.ts'
 export interface TokenFile {
   bot: BotInfo
   fields: JsonObject
-}
-
-/** The fields of a token file with these marks, of which what is undefined is not written; undefined when they stand there. */
-export function marked(fields: JsonObject, wanted: Marks): JsonObject | undefined {
-  const changes = Object.entries(wanted).filter(([mark, value]) =>
-    typeof value === 'string'
-      ? fields[mark] !== value
-      : (fields[mark] === undefined) !== (value === undefined),
-  )
-  return changes.length === 0 ? undefined : { ...fields, ...Object.fromEntries(changes) }
 }
 
 /** What a new login takes over of a token file. */

@@ -85,23 +85,3 @@ test('where the lock is gone, each that waits is told', async () => {
   const both = await Promise.allSettled([t.commitBatch(batch()), t.commitBatch(batch())])
   expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
 })
-
-test.each([
-  ['logged out', (t: Awaited<ReturnType<typeof start>>) => t.sessions.remove('s')],
-  ['renamed', (t: Awaited<ReturnType<typeof start>>) => t.sessions.rename('s', 'x')],
-  [
-    'logged in anew',
-    (t: Awaited<ReturnType<typeof start>>) =>
-      t.sessions.save('s', bot('b', { token: 'b@im.bot:other', cursor: 'c0' })),
-  ],
-  [
-    'moved on by another process',
-    (t: Awaited<ReturnType<typeof start>>) => t.commitBatch(batch({ cursorTo: 'c9', inbound: [] })),
-  ],
-])('a batch of a session that was %s meanwhile writes nothing', async (_, change) => {
-  await using t = await start()
-  await change(t)
-  const before = JSON.stringify([await t.sessions.list(), [...(await t.contexts.of('s'))]])
-  expect(await t.commitBatch(batch())).toBe('gone')
-  expect(JSON.stringify([await t.sessions.list(), [...(await t.contexts.of('s'))]])).toBe(before)
-})

@@ -16,23 +16,6 @@ import { statOf } from '../../../../src/platform/files.ts'
 import { failure } from '../../../support/failure.ts'
 import { bot, openTestState } from './support.ts'
 
-test('the first session is the default one; logging it out hands over to the oldest', async () => {
-  await using t = await openTestState()
-  await t.sessions.save('c', bot('c', { created_at: 3 }))
-  await t.sessions.save('a', bot('a', { created_at: 2 }))
-  await t.sessions.save('b', bot('b', { created_at: 1 }))
-  expect(await t.sessions.defaultName()).toBe('c')
-  await t.sessions.remove('c')
-  expect(await t.sessions.defaultName()).toBe('b')
-  await t.sessions.setDefault('a')
-  await t.sessions.rename('a', 'z')
-  expect(await t.sessions.defaultName()).toBe('z')
-  await t.sessions.remove('z')
-  await t.sessions.remove('b')
-  expect(await t.sessions.defaultName()).toBeUndefined()
-  expect(await readdir(t.dir)).toEqual(['.data.lock'])
-})
-
 test('where nobody chose a default session, a new login leaves it with the oldest', async () => {
   await using t = await openTestState()
   await t.sessions.save('first', bot('a', { created_at: 1 }))
@@ -133,19 +116,6 @@ test('a logout that cannot remove the credentials says so', async () => {
   // A folder in the place of a file cannot be unlinked, by nobody.
   await mkdir(join(t.dir, 's', 'token.json.corrupt-1'))
   expect(await failure(t.sessions.remove('s'))).toMatchObject({ code: 'store_unavailable' })
-})
-
-test('names: case and accents do not make two sessions; a rename may change the case', async () => {
-  await using t = await openTestState()
-  await t.sessions.save('Cafe\u0301', bot('b'))
-  expect((await t.sessions.get('café'))?.name).toBe('Café')
-  await t.sessions.save('CAFÉ', bot('b', { token: 'b@im.bot:2' }))
-  expect(await t.sessions.list()).toHaveLength(1)
-  await t.sessions.rename('café', 'café')
-  expect((await t.sessions.list())[0]?.name).toBe('café')
-  await t.sessions.save('other', bot('o'))
-  expect(await failure(t.sessions.rename('other', 'CAFÉ'))).toMatchObject({ code: 'session_exists' })
-  expect(await failure(t.sessions.rename('nobody', 'x'))).toMatchObject({ code: 'session_not_found' })
 })
 
 test('a rename takes no foreign folder or file, but the place of a logout that was killed', async () => {
