@@ -25,12 +25,8 @@ export function span(ms: number): string {
 }
 
 /** Whether a date can be made of it: anything may stand in what upstream or another program wrote. */
-export const isMoment = (at: number | undefined): at is number =>
+const isMoment = (at: number | undefined): at is number =>
   at !== undefined && Number.isFinite(at) && Math.abs(at) <= 8.64e15
-
-/** `2026-11-20T21:14:05Z`. */
-export const isoTime = (at: number): string =>
-  isMoment(at) ? new Date(at).toISOString().replace(/\.\d+Z$/, 'Z') : 'time unknown'
 
 /** `2026-01-31 08:00:00+08:00`: by the zone of this machine, and read as printed by whatever takes a time. */
 export function localTime(at: number | undefined): string {
