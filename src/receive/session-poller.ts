@@ -1,19 +1,19 @@
 /**
  * One login that is polled, and its loop: one that errs backs off alone, one that upstream refuses (-14) is asked again
- * on a ladder (`session-health.ts`). This loop alone judges how the session is. Every wait has a deadline of its own, and
- * is watched all the same (`watchdog.ts`).
+ * on a ladder. This loop alone hears how the session is (`session-marks.ts`). Every wait has a deadline of its own, and is
+ * watched all the same (`watchdog.ts`).
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
-import { SvcError } from '../model/error.ts'
-import type { BotInfo, Marks } from '../model/session.ts'
+import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Slots } from '../platform/slots.ts'
 import { Greeting } from './greeting.ts'
 import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
-import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
+import type { Heard } from './session-health.ts'
+import { SessionMarks } from './session-marks.ts'
 import { endingWith, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
@@ -92,15 +92,12 @@ export class SessionPoller implements PolledLogin {
   readonly #ports: PollerPorts
   readonly #runtime: Runtime
   readonly #run: PollRun
-  #health: SessionHealth
-  /** Unix ms: the check that was asked for last, and the one whose answer is still to come. */
+  readonly #marks: SessionMarks
+  /** Unix ms: the check that was asked for last. */
   #askedAt?: number
-  #question?: number
   /** Ends the wait under way, be it a pause or a poll. */
   #wake = new AbortController()
   #greeting?: Greeting
-  /** What polls fail of, as the session's file says. */
-  #pollError?: string | undefined
 
   constructor(
     ports: PollerPorts,
@@ -113,14 +110,15 @@ export class SessionPoller implements PolledLogin {
     this.#run = run
     this.name = name
     this.token = bot.token
-    this.#health = healthOf(bot)
+    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this, () => this.#greet())
+    this.#marks.read(bot)
   }
 
   /** Asks getupdates at once, once for each such time; what it says is noted in the session's file. */
   check(at: number): void {
     if (at === this.#askedAt) return
     this.#askedAt = at
-    this.#question = at
+    this.#marks.ask()
     this.#wake.abort(asked)
     this.#wake = new AbortController()
   }
@@ -133,8 +131,7 @@ export class SessionPoller implements PolledLogin {
     if (delayMs > 0) await this.#pause(delayMs)
     const bot = (await currentSession(sessions, this))?.bot
     if (signal.aborted || !bot) return
-    this.#health = healthOf(bot)
-    this.#pollError = bot.poll_error
+    this.#marks.read(bot)
     this.#greeting = new Greeting({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
@@ -153,7 +150,7 @@ export class SessionPoller implements PolledLogin {
       using _slot = await this.#ports.slots.take(signal)
       if (!this.#run.mayPoll(this.name)) return undefined
       // A probe begins with a fresh notifystart; otherwise it is never a reason to wait with a poll.
-      if (this.#health.standing === 'expired') await greeting.say()
+      if (this.#marks.standing === 'expired') await greeting.say()
       else if (!greeting.heard) this.#greet()
       if (signal.aborted) return undefined
       const askedAt = this.#runtime.clock.monotonic()
@@ -169,14 +166,14 @@ export class SessionPoller implements PolledLogin {
     const { clock, log } = this.#runtime
     this.answered = true
     if (isILinkError(error, 'expired')) {
-      await this.#works()
-      await this.#mark(this.#judged('refused'))
-      return this.#pause(retryAfterMs(this.#health.refusals))
+      await this.#marks.works()
+      await this.#marks.write(this.#marks.judged('refused'))
+      return this.#pause(this.#marks.retryMs)
     }
     loop.failures += 1
     loop.failingSince ??= clock.monotonic()
     const failingMs = clock.monotonic() - loop.failingSince
-    if (failingMs >= failingAfterMs) await this.#fails(failingMs, error)
+    if (failingMs >= failingAfterMs) await this.#marks.fails(failingMs, error)
     const longMs = failingMs > shortOutageMs ? longestWaitMs : shortWaitMs
     const waitMs = backoffMs(loop.failures - 1, 1000, longMs)
     log.warn('poll failed', { error, failures: loop.failures, retryInMs: Math.round(waitMs) })
@@ -192,15 +189,15 @@ export class SessionPoller implements PolledLogin {
     if (loop.failures > 0) log.info('polling again', { failures: loop.failures })
     loop.failures = 0
     loop.failingSince = undefined
-    await this.#works()
+    await this.#marks.works()
     const heard = heardIn(updates)
-    const marks = heard && this.#judged(heard)
+    const marks = heard && this.#marks.judged(heard)
     loop.holdMs = updates.nextHoldMs ?? loop.holdMs
     const { cursor: before } = loop
     const hasMessages = updates.messages.length > 0
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
     // Whoever reads a message finds the session well; an idle poll's two changes of the file are one write.
-    if (hasMessages || !isNew) await this.#mark(marks)
+    if (hasMessages || !isNew) await this.#marks.write(marks)
     if (isNew) {
       const committed = await this.#commit(loop, updates, {
         clearAt: loop.clearAt,
@@ -245,8 +242,7 @@ export class SessionPoller implements PolledLogin {
     const { signal } = either
     const askedAt = clock.monotonic()
     this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
-    const isDoubtful = this.#question !== undefined || this.#health.standing === 'expired'
-    const over = isDoubtful ? new AbortController() : undefined
+    const over = this.#marks.isDoubtful ? new AbortController() : undefined
     if (over) void this.#held(over.signal)
     try {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
@@ -286,61 +282,7 @@ export class SessionPoller implements PolledLogin {
   /** Notes that upstream lets the poll under way wait, unless it is over by then. */
   async #held(over: AbortSignal): Promise<void> {
     await this.#runtime.clock.sleep(acceptedMs, over)
-    if (!over.aborted) await this.#mark(this.#judged('held'))
-  }
-
-  /** What a poll has brought changes how the session is, and answers who asked. @returns what of it is to be written */
-  #judged(heard: Heard): Marks | undefined {
-    const { clock, log } = this.#runtime
-    const before = this.#health
-    this.#health = healthAfter(before, heard)
-    const { bare, standing, whole } = this.#health
-    const isAnswer = this.#question !== undefined
-    this.#question = undefined
-    if (standing === before.standing && whole === before.whole && !isAnswer) return undefined
-    if (standing !== before.standing) {
-      if (standing === 'connected') log.info('session works again')
-      else if (standing === 'expired')
-        log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
-      else {
-        log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
-        this.#greet()
-      }
-    }
-    const at = clock.now()
-    return {
-      expired_at: standing === 'expired' ? at : undefined,
-      lapsed_at: standing === 'lapsed' ? at : undefined,
-      idle_at: whole ? at : undefined,
-      bare_at: standing === 'connected' && bare > 0 ? at : undefined,
-      check_at: undefined,
-    }
-  }
-
-  async #fails(forMs: number, error: unknown): Promise<void> {
-    const poll_error = error instanceof SvcError ? error.problem : 'an unexpected error; see the log'
-    if (poll_error === this.#pollError) return
-    const failing_since = Math.round(this.#runtime.clock.now() - forMs)
-    if (await this.#mark({ failing_since, poll_error })) this.#pollError = poll_error
-  }
-
-  async #works(): Promise<void> {
-    if (this.#pollError === undefined) return
-    if (await this.#mark({ failing_since: undefined, poll_error: undefined })) this.#pollError = undefined
-  }
-
-  /** Writes where all look. @returns whether that worked */
-  async #mark(marks: Marks | undefined): Promise<boolean> {
-    const { sessions } = this.#ports
-    if (!marks) return true
-    try {
-      await currentSession(sessions, this)
-      await sessions.mark(this.name, this.token, marks)
-      return true
-    } catch (error) {
-      this.#runtime.log.error('state of session not written', { error })
-      return false
-    }
+    if (!over.aborted) await this.#marks.write(this.#marks.judged('held'))
   }
 
   /** Says that polling begins, until upstream has heard it and for as long as the session is lapsed. */
@@ -348,7 +290,7 @@ export class SessionPoller implements PolledLogin {
     if (this.#run.oneCycle) return
     // The probes of an expired session say it themselves.
     this.#greeting?.keepSaying(isHeard => {
-      const { standing } = this.#health
+      const { standing } = this.#marks
       return standing === 'expired' || (isHeard && standing !== 'lapsed')
     })
   }
@@ -361,7 +303,7 @@ export class SessionPoller implements PolledLogin {
       oneCycle ||
       !aborted ||
       reason === goesOn ||
-      this.#health.standing === 'expired' ||
+      this.#marks.standing === 'expired' ||
       !mayPoll(this.name)
     )
       return

@@ -1,0 +1,110 @@
+/**
+ * How a polled session is, judged by what its polls brought (`session-health.ts`), and noted in its file, where all look. Who
+ * asked for a check finds the answer there too.
+ */
+import { SvcError } from '../model/error.ts'
+import type { Marks } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { Sessions } from '../storage/state.ts'
+import { currentSession, type PolledLogin } from './ingest.ts'
+import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
+
+export class SessionMarks {
+  readonly #sessions: Sessions
+  readonly #runtime: Runtime
+  readonly #login: PolledLogin
+  readonly #onLapsed: () => void
+  #health: SessionHealth = healthOf({})
+  /** The answer to a check is still to come. */
+  #isAsked = false
+  /** What polls fail of, as the file says. */
+  #pollError?: string | undefined
+
+  /** @param onLapsed called when a lapse begins */
+  constructor(sessions: Sessions, runtime: Runtime, login: PolledLogin, onLapsed: () => void) {
+    this.#sessions = sessions
+    this.#runtime = runtime
+    this.#login = login
+    this.#onLapsed = onLapsed
+  }
+
+  get standing(): SessionHealth['standing'] {
+    return this.#health.standing
+  }
+
+  /** Wait before the next probe of an expired session. */
+  get retryMs(): number {
+    return retryAfterMs(this.#health.refusals)
+  }
+
+  /** It says something that upstream lets a poll wait. */
+  get isDoubtful(): boolean {
+    return this.#isAsked || this.standing === 'expired'
+  }
+
+  /** Begins with what the file says. */
+  read(marks: Marks): void {
+    this.#health = healthOf(marks)
+    this.#pollError = marks.poll_error
+  }
+
+  /** What is heard next is an answer. */
+  ask(): void {
+    this.#isAsked = true
+  }
+
+  /** What a poll has brought changes how the session is, and answers who asked. @returns what of it is to be written */
+  judged(heard: Heard): Marks | undefined {
+    const { clock, log } = this.#runtime
+    const before = this.#health
+    this.#health = healthAfter(before, heard)
+    const { bare, standing, whole } = this.#health
+    const isAnswer = this.#isAsked
+    this.#isAsked = false
+    if (standing === before.standing && whole === before.whole && !isAnswer) return undefined
+    if (standing !== before.standing) {
+      if (standing === 'connected') log.info('session works again')
+      else if (standing === 'expired')
+        log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
+      else {
+        log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
+        this.#onLapsed()
+      }
+    }
+    const at = clock.now()
+    return {
+      expired_at: standing === 'expired' ? at : undefined,
+      lapsed_at: standing === 'lapsed' ? at : undefined,
+      idle_at: whole ? at : undefined,
+      bare_at: standing === 'connected' && bare > 0 ? at : undefined,
+      check_at: undefined,
+    }
+  }
+
+  /** Polls have failed for so long. */
+  async fails(forMs: number, error: unknown): Promise<void> {
+    const poll_error = error instanceof SvcError ? error.problem : 'an unexpected error; see the log'
+    if (poll_error === this.#pollError) return
+    const failing_since = Math.round(this.#runtime.clock.now() - forMs)
+    if (await this.write({ failing_since, poll_error })) this.#pollError = poll_error
+  }
+
+  /** A poll was answered. */
+  async works(): Promise<void> {
+    if (this.#pollError === undefined) return
+    if (await this.write({ failing_since: undefined, poll_error: undefined })) this.#pollError = undefined
+  }
+
+  /** Writes where all look. @returns whether that worked */
+  async write(marks: Marks | undefined): Promise<boolean> {
+    if (!marks) return true
+    try {
+      await currentSession(this.#sessions, this.#login)
+      await this.#sessions.mark(this.#login.name, this.#login.token, marks)
+      return true
+    } catch (error) {
+      this.#runtime.log.error('state of session not written', { error })
+      return false
+    }
+  }
+}
