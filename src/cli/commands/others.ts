@@ -8,10 +8,10 @@ import {
   subcommand,
 } from '../command.ts'
 import { conversation } from './conversation.ts'
-import { serving } from './serving.ts'
+import { running } from './running.ts'
 import { surroundings } from './surroundings.ts'
 
-const specs = [...conversation, ...serving, ...surroundings]
+const specs = [...conversation, ...running, ...surroundings]
 
 /** Adds the commands that begin with `word`, or all of them. */
 export function add(line: CommandLine, word?: string): void {

@@ -18,7 +18,7 @@ const named = (command: Command) =>
     )
     .option('--name <name>', 'what it is called, where there are several', 'svc')
 
-export const serving: readonly CommandSpec[] = [
+export const running: readonly CommandSpec[] = [
   {
     words: 'openapi',
     summary: 'serve the nine tools over REST, with interactive docs',
