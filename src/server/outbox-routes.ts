@@ -76,7 +76,7 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
     operationId: 'list_outbox',
     summary: 'List what waits to be sent',
     description:
-      'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
+      'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
     tag: 'messages',
     query: ListQuery,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),

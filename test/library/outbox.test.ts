@@ -20,6 +20,7 @@ test('a send to a closed window waits, is listed, cancelled, and goes out when t
   expect(await svc.outbox.list({ session: 'default', user_id: 'somebody@else' })).toEqual([])
   expect(await svc.outbox.cancel(never.outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
   expect(await failure(svc.outbox.cancel('999'))).toMatchObject({ code: 'not_found' })
+  expect(await failure(svc.outbox.approve(laterId))).toMatchObject({ code: 'not_found' })
 
   await t.sandbox.say('here I am')
   const seen = await t.sandbox.seen(messages => messages.length > 0)

@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { OutboxEntry, SendResult } from '../../src/model/message.ts'
+import { type Message, OutboxEntry, SendResult } from '../../src/model/message.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -73,7 +73,14 @@ describe('a yes', () => {
     expect(await failure(t.gateway.outbox.approve(plain.outbox_id!))).toMatchObject({
       code: 'quota_exhausted',
     })
+    // Whoever looks on hears of a yes also where it has to wait.
+    const told: Message[] = []
+    const stop = t.gateway.changes.subscribe({ message: message => void told.push(message) })
     expect(await t.gateway.outbox.approve(patient.outbox_id!)).toMatchObject({ waits_for: 'user' })
+    await t.until('it is told', () =>
+      told.some(({ text, reason_code }) => text === 'when you can' && !reason_code),
+    )
+    stop()
     const waiting = await t.gateway.outbox.list()
     expect(waiting.map(({ waits_for }) => waits_for)).toEqual(['approval', 'user'])
     // It is not asked for what may not go already, unless it may wait.

@@ -31,6 +31,7 @@ interface More {
   user?: string
   key?: string
   mode?: 'fail' | 'queue'
+  asked?: 'fail' | 'queue'
   terms?: Terms
 }
 const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
@@ -43,6 +44,7 @@ const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
         mode: more.mode ?? 'queue',
         parts,
       },
+      ...(more.asked && { asked: more.asked }),
       ...(more.key !== undefined && { key: more.key, content: 'c' }),
     },
     more.terms ?? open,
@@ -358,6 +360,29 @@ test('a thousand messages may wait for a user, not more; then nothing of the sen
   expect(await failure(add(t.store, [part('y')]))).toMatchObject({ code: 'quota_exhausted' })
   expect(await t.store.log.head()).toBe(1000)
   await add(t.store, [part('y')], { user: 'v' })
+})
+
+test('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async () => {
+  await using t = await openStore()
+  const asks: number[] = []
+  for (let nth = 0; nth < 100; nth++) {
+    const more = { user: `u${nth % 7}`, asked: 'queue' } as const
+    asks.push((await add(t.store, [part(`a${nth}`), file(`f${nth}`)], more)).entry.id)
+  }
+  const over = enqueue(t.store, [part('over')], { asked: 'queue' })
+  expect(await failure(over)).toMatchObject({ code: 'quota_exhausted' })
+  // Another session has room of its own, and what needs no yes is not held up.
+  await add(t.store, [part('other')], { session: 'other', asked: 'queue' })
+  expect((await add(t.store, [part('plain')], { user: 'u1' })).verdict).toMatchObject({ go: 'now' })
+  expect((await lanes(t.store)).map(({ user }) => user)).toEqual(['u1'])
+  expect((await t.store.outbox.files()).length).toBe(100)
+  // A no makes room, a yes too.
+  await t.store.outbox.end(asks[0]!, { code: 'cancelled', detail: 'no' }, 'queue')
+  await add(t.store, [part('again')], { asked: 'queue' })
+  expect(await t.store.outbox.approve(asks[1]!, open)).toMatchObject({ state: 'approved' })
+  expect(await t.store.outbox.approve(asks[1]!, open)).toBeUndefined()
+  expect((await next(t.store)).map(({ text }) => text)).toEqual(['a1', '', 'plain'])
+  await add(t.store, [part('and again')], { asked: 'queue' })
 })
 
 test('retention warns of what waits, and it goes out all the same', async () => {
