@@ -176,5 +176,13 @@ test.skipIf(!hasBrowser)(
       ).toBeLessThanOrEqual(0)
     }
     expect(complaints).toEqual([])
+
+    // A look that failed is forgotten with the next one that works.
+    await page.route('**/phone/state*', route => route.abort())
+    await sandbox.switches({ typing_ms: 6000 })
+    await page.getByText(texts.zh['line.lost']).waitFor()
+    await page.unroute('**/phone/state*')
+    await sandbox.switches({ typing_ms: 60_000 })
+    await page.getByText(texts.zh['line.live'], { exact: true }).waitFor()
   },
 )

@@ -107,6 +107,7 @@ async function refresh() {
       drawChat(messages)
       drawSwitches()
     } while (again)
+    if (lineState === 'lost') line('live')
   } catch {
     line('lost')
   } finally {
@@ -189,9 +190,8 @@ function drawChats(chats) {
 }
 
 /** WeChat's time goes on as the computer's does. */
-let aheadMs = 0
 function drawClock() {
-  aheadMs = state.ahead_ms
+  const aheadMs = state.ahead_ms
   const format = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' })
   const now = new Date(Date.now() + aheadMs)
   $('clock').dateTime = now.toISOString()
