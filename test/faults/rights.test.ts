@@ -180,7 +180,7 @@ describe.skipIf(!canSwitch)('as another user (skipped where that is forbidden)',
     chownSync(dir, 0, 0)
     chmodSync(dir, 0o700)
     // Longer than locks and session files go unlooked at.
-    await until('it is told', 30_000, () => service.log().includes('session files cannot be read'))
+    await until('it is told', 30_000, () => service.log().includes('sessions to poll cannot be read'))
     await Bun.sleep(1500)
     expect((await service.get('/healthz')).body).toMatchObject({ status: 'degraded' })
     expect(await service.call('sessions')).toMatchObject({

@@ -21,7 +21,7 @@ export async function openLeases(path: string, ports: LeasePorts): Promise<Lease
   return {
     async join() {
       const taken = await lock.tryLock().catch(error => {
-        throw unavailable(error, 'the poll lock cannot be tried')
+        throw unavailable(error, 'it cannot be told who polls')
       })
       return taken ? leaseOf(lock, heartbeat, ports) : undefined
     },
