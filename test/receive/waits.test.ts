@@ -1,7 +1,7 @@
 /** Who waits for received messages is woken by what concerns it, and by nothing else. */
 import { expect, test } from 'bun:test'
 import { Waits, type Wanted } from '../../src/receive/waits.ts'
-import { message, openStore, type TestStore } from '../storage/sqlite/support.ts'
+import { message, openStore, type TestStore } from '../storage/support.ts'
 
 const minute = 60_000
 

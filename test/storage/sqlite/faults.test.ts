@@ -8,7 +8,7 @@ import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
-import { inOtherProcess, message, openStore, startOther } from './support.ts'
+import { inOtherProcess, message, openStore, startOther } from '../support.ts'
 
 const openAt = (path: string) =>
   SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { until } from '../../../support/until.ts'
-import { openStore } from '../support.ts'
+import { openStore } from '../../support.ts'
 import { bot, inOther, openTestState, type TestState } from './support.ts'
 
 async function withSession(): Promise<TestState> {

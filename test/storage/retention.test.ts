@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { stat } from 'node:fs/promises'
-import { openDatabase } from '../../../src/platform/sqlite.ts'
-import type { Store } from '../../../src/storage/store.ts'
+import { openDatabase } from '../../src/platform/sqlite.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { onEach } from './engines.ts'
 import { message, openStore } from './support.ts'
 
 const day = 24 * 3_600_000
@@ -12,6 +13,36 @@ const add = async (store: Store, count: number, text = 'x') =>
     Array.from({ length: count }, () => message(text)),
   )
 const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
+
+onEach(openStore => {
+  test('by age what was stored too long ago goes, and new rows go on counting', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    await add(t.store, 500)
+    t.clock.at += 29 * day
+    await add(t.store, 5)
+    await t.store.upkeep.prune()
+    expect(await left(t.store)).toHaveLength(505)
+    t.clock.at += day + 1
+    await t.store.upkeep.prune()
+    expect(await left(t.store)).toEqual([501, 502, 503, 504, 505])
+    t.clock.at += 60 * day
+    await t.store.upkeep.prune()
+    expect(await left(t.store)).toEqual([])
+    expect(await add(t.store, 1)).toEqual([506])
+    await t.store.upkeep.prune()
+    expect(await left(t.store)).toEqual([506])
+  })
+
+  test('without limits nothing goes', async () => {
+    await using t = await openStore()
+    await add(t.store, 400)
+    t.clock.at += 10_000 * day
+    await t.store.upkeep.prune()
+    expect(await left(t.store)).toHaveLength(400)
+  })
+})
+
+// Of SQLite alone: other processes, its log, its file.
 
 test('by count the newest stay, exactly so many, and the index forgets the rest', async () => {
   await using t = await openStore({ maxCount: 1000 })
@@ -25,32 +56,6 @@ test('by count the newest stay, exactly so many, and the index forgets the rest'
   db.close()
   await t.store.upkeep.prune()
   expect(await left(t.store)).toHaveLength(1000)
-})
-
-test('by age what was stored too long ago goes, and new rows go on counting', async () => {
-  await using t = await openStore({ maxAgeDays: 30 })
-  await add(t.store, 500)
-  t.clock.at += 29 * day
-  await add(t.store, 5)
-  await t.store.upkeep.prune()
-  expect(await left(t.store)).toHaveLength(505)
-  t.clock.at += day + 1
-  await t.store.upkeep.prune()
-  expect(await left(t.store)).toEqual([501, 502, 503, 504, 505])
-  t.clock.at += 60 * day
-  await t.store.upkeep.prune()
-  expect(await left(t.store)).toEqual([])
-  expect(await add(t.store, 1)).toEqual([506])
-  await t.store.upkeep.prune()
-  expect(await left(t.store)).toEqual([506])
-})
-
-test('without limits nothing goes', async () => {
-  await using t = await openStore()
-  await add(t.store, 400)
-  t.clock.at += 10_000 * day
-  await t.store.upkeep.prune()
-  expect(await left(t.store)).toHaveLength(400)
 })
 
 test('a live reader that has not read what goes is named in a warning, once; one that is up to date is not', async () => {
@@ -90,16 +95,6 @@ test('the file shrinks again, while readers read', async () => {
   reader.close()
   await pruning
   expect(await checkpoint()).toBeLessThan(before / 4)
-})
-
-test('pruning ends soon after it is told to', async () => {
-  await using t = await openStore({ maxCount: 1 })
-  for (let i = 0; i < 10; i++) await add(t.store, 1000)
-  const stop = new AbortController()
-  const pruning = t.store.upkeep.prune(stop.signal)
-  stop.abort()
-  await pruning
-  expect((await left(t.store)).length).toBeGreaterThan(8000)
 })
 
 describe('a clock that jumps', () => {
@@ -174,4 +169,14 @@ describe('a clock that jumps', () => {
     expect(await left(t.store)).toHaveLength(10)
     expect(warnings(t).some(line => line.includes('consumer=default'))).toBe(true)
   })
+})
+
+test('pruning ends soon after it is told to', async () => {
+  await using t = await openStore({ maxCount: 1 })
+  for (let i = 0; i < 10; i++) await add(t.store, 1000)
+  const stop = new AbortController()
+  const pruning = t.store.upkeep.prune(stop.signal)
+  stop.abort()
+  await pruning
+  expect((await left(t.store)).length).toBeGreaterThan(8000)
 })

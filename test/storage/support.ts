@@ -4,12 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Clock, systemClock } from '../../../src/platform/clock.ts'
-import { createLog, type Log } from '../../../src/platform/log.ts'
-import type { ReceivedMessage, SentMessage } from '../../../src/storage/messages.ts'
-import type { Begun, Terms } from '../../../src/storage/outbox.ts'
-import { SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
-import type { Store } from '../../../src/storage/store.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { createLog, type Log } from '../../src/platform/log.ts'
+import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
+import type { Begun, Terms } from '../../src/storage/outbox.ts'
+import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
+import type { Store } from '../../src/storage/store.ts'
 
 export interface TestStore extends AsyncDisposable {
   store: Store
@@ -23,9 +23,8 @@ export interface TestStore extends AsyncDisposable {
   reopen(): Promise<void>
 }
 
-export async function openStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
-  const path = join(dir, 'messages.db')
+/** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */
+export function testClock(): TestStore['clock'] {
   const clock = {
     ...systemClock,
     at: 1_800_000_000_000,
@@ -33,6 +32,13 @@ export async function openStore(options: Partial<StoreOptions> = {}): Promise<Te
     now: () => clock.at + clock.off,
     monotonic: () => clock.at + performance.now(),
   }
+  return clock
+}
+
+export async function openStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
+  const path = join(dir, 'messages.db')
+  const clock = testClock()
   const lines: string[] = []
   const log: Log = createLog('DEBUG', line => void lines.push(line))
   const open = () => SqliteStore.open({ path, clock, log, maxAgeDays: 0, maxCount: 0, ...options })
@@ -123,8 +129,7 @@ export async function inOtherProcess(path: string, body: string, kill?: NodeJS.S
 
 /** The same process, still running. */
 export function startOther(path: string, body: string) {
-  const url = (name: string) =>
-    JSON.stringify(fileURLToPath(new URL(`../../../src/${name}`, import.meta.url)))
+  const url = (name: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${name}`, import.meta.url)))
   const code = `
     const { SqliteStore } = await import(${url('storage/sqlite/store.ts')})
     const { systemClock } = await import(${url('platform/clock.ts')})

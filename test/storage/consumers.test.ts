@@ -1,0 +1,333 @@
+import { expect, test } from 'bun:test'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { openDatabase } from '../../src/platform/sqlite.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import type { Claim, Store } from '../../src/storage/store.ts'
+import { failure } from '../support/failure.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { onEach } from './engines.ts'
+import { byId, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
+
+const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
+const add = async (store: Store, count: number, session = 's') =>
+  await store.intake.insertReceived(
+    session,
+    'b',
+    Array.from({ length: count }, (_, i) => message(`${session} ${i}`)),
+  )
+
+const never = () => new AbortController().signal
+
+onEach(openStore => {
+  test('the default consumer begins at the beginning, another one at the end', async () => {
+    await using t = await openStore()
+    await add(t.store, 3)
+    expect(await t.store.consumers.claim('late', { limit: 10 })).toBeUndefined()
+    expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3])
+    await add(t.store, 1)
+    expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
+  })
+
+  test('what was confirmed does not come again, in this process or the next', async () => {
+    await using t = await openStore()
+    await add(t.store, 3)
+    await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
+    await t.reopen()
+    t.clock.at += 60_000
+    const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
+    expect(ids(rest)).toEqual([3])
+    expect(rest.redelivered.size).toBe(0)
+    await t.store.consumers.ack(rest.lease)
+    expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
+  })
+
+  test('a bot never hears itself', async () => {
+    await using t = await openStore()
+    const out = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
+    await sending(t.store, 's', 'b', { ...out, client_id: '1' })
+    await add(t.store, 1)
+    await sending(t.store, 's', 'b', { ...out, client_id: '2' })
+    expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
+    expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
+    expect(await t.store.consumers.claim('default', { limit: 10, session: 's' })).toBeUndefined()
+  })
+
+  test('parallel calls never get the same row', async () => {
+    await using t = await openStore()
+    await add(t.store, 25)
+    const claims = await Promise.all(
+      Array.from({ length: 4 }, () => t.store.consumers.claim('default', { limit: 10 })),
+    )
+    expect(claims.flatMap(ids)).toEqual(Array.from({ length: 25 }, (_, i) => i + 1))
+  })
+
+  test('abandoned rows come again, marked, before newer ones; rows never given are not marked', async () => {
+    await using t = await openStore()
+    await add(t.store, 4)
+    const first = (await t.store.consumers.claim('default', { limit: 2 }))!
+    await t.store.consumers.nack(first.lease)
+    const again = (await t.store.consumers.claim('default', { limit: 10 }))!
+    expect(ids(again)).toEqual([1, 2])
+    expect([...again.redelivered]).toEqual([1, 2])
+    const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
+    expect(ids(rest)).toEqual([3, 4])
+    expect(rest.redelivered.size).toBe(0)
+  })
+
+  test('rows of a claim that nobody was shown come again before newer ones, marked only if they were shown before', async () => {
+    await using t = await openStore()
+    await add(t.store, 6)
+    const first = (await t.store.consumers.claim('default', { limit: 4 }))!
+    await t.store.consumers.giveBack(first, 3)
+    expect([...(await t.store.backlog.lapsed())]).toEqual(['default'])
+    expect(await t.store.backlog.waiting('default', { limit: 9 })).toBe(4)
+    await t.store.consumers.nack(first.lease)
+    const again = (await t.store.consumers.claim('default', { limit: 9 }))!
+    expect(ids(again)).toEqual([1, 2, 3, 4])
+    expect([...again.redelivered].sort()).toEqual([1, 2])
+    await t.store.consumers.giveBack(again, 2)
+    await t.store.consumers.ack(again.lease)
+    const third = (await t.store.consumers.claim('default', { limit: 9 }))!
+    expect(ids(third)).toEqual([2, 3, 4])
+    expect([...third.redelivered]).toEqual([2])
+    await t.store.consumers.giveBack(third, 0)
+    // Nothing of it is left to be confirmed.
+    await t.store.consumers.ack(third.lease)
+    expect(ids(await t.store.consumers.claim('default', { limit: 9 }))).toEqual([2, 3, 4])
+    expect(ids(await t.store.consumers.claim('default', { limit: 9 }))).toEqual([5, 6])
+  })
+
+  test('a claim ends before the row that would be too much, and always has one', async () => {
+    await using t = await openStore()
+    const long = { raw: JSON.stringify('x'.repeat(1000)) }
+    await t.store.intake.insertReceived('s', 'b', [message('1', long), message('2'), message('3', long)])
+    expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 10 }))).toEqual([1])
+    expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([2])
+    expect(ids(await t.store.consumers.claim('default', { limit: 9, characters: 500 }))).toEqual([3])
+  })
+
+  test('a lapsed lease is given out in pieces of the size that is asked for, and confirming it late harms nothing', async () => {
+    await using t = await openStore()
+    await add(t.store, 1000)
+    const slow = (await t.store.consumers.claim('default', { limit: 1000 }))!
+    expect(await t.store.consumers.claim('default', { limit: 10 })).toBeUndefined()
+    t.clock.at += 30_001
+    const piece = (await t.store.consumers.claim('default', { limit: 10 }))!
+    expect(ids(piece)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    expect(piece.redelivered.size).toBe(10)
+    await t.store.consumers.nack(piece.lease)
+    // The slow one arrives after all: what nobody else has taken meanwhile is done.
+    await t.store.consumers.ack(slow.lease)
+    expect(ids(await t.store.consumers.claim('default', { limit: 1000 }))).toEqual(ids(piece))
+  })
+
+  test('a lease lapses although the clock was set back', async () => {
+    await using t = await openStore()
+    await add(t.store, 1)
+    await t.store.consumers.claim('default', { limit: 1 })
+    t.clock.at -= 24 * 3_600_000
+    expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
+  })
+
+  test('rows that retention removed while they were leased are forgotten', async () => {
+    await using t = await openStore({ maxCount: 1 })
+    await add(t.store, 3)
+    const claim = (await t.store.consumers.claim('default', { limit: 3 }))!
+    await t.store.upkeep.prune()
+    await t.store.consumers.nack(claim.lease)
+    expect(ids(await t.store.consumers.claim('default', { limit: 3 }))).toEqual([3])
+  })
+
+  test('reading sessions apart and together, mixed at random, gives each row once', async () => {
+    await using t = await openStore()
+    let seed = 3
+    const random = (below: number) => {
+      seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
+      return Math.floor((seed / 2 ** 32) * below)
+    }
+    const got: number[] = []
+    let stored = 0
+    for (let step = 0; step < 400; step++) {
+      const act = random(10)
+      if (act < 4) stored += (await add(t.store, 1 + random(4), `s${random(5)}`)).length
+      else {
+        const session = act < 8 ? { session: `s${random(5)}` } : {}
+        const claim = await t.store.consumers.claim('default', { limit: 1 + random(6), ...session })
+        if (!claim) continue
+        if (session.session) expect(claim.rows.every(row => row.session === session.session)).toBe(true)
+        expect(ids(claim)).toEqual(ids(claim).toSorted((a, b) => a - b))
+        if (random(4) === 0) await t.store.consumers.nack(claim.lease)
+        else {
+          await t.store.consumers.ack(claim.lease)
+          got.push(...ids(claim))
+        }
+      }
+    }
+    for (let rounds = 0; rounds < 1000; rounds++) {
+      const claim = await t.store.consumers.claim('default', { limit: 50 })
+      if (!claim) break
+      await t.store.consumers.ack(claim.lease)
+      got.push(...ids(claim))
+    }
+    expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: stored }, (_, i) => i + 1))
+  })
+
+  test('a session read apart keeps its order when the name was given to several', async () => {
+    await using t = await openStore()
+    await add(t.store, 1, 'a')
+    await t.store.upkeep.renameSession('a', 'b')
+    await add(t.store, 1, 'a')
+    await t.store.upkeep.renameSession('a', 'b')
+    await t.store.intake.insertReceived('b', 'b', [message('x')])
+    expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'b' }))).toEqual([1, 2])
+    expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
+  })
+
+  test('who waits looks again while rows are leased: a lease lapses without a word', async () => {
+    await using t = await openStore()
+    await add(t.store, 1)
+    await t.store.consumers.claim('default', { limit: 1 })
+    using watch = stopwatch()
+    await t.store.log.wait(1, 60_000, never())
+    expect(watch.ms).toBeLessThan(5000)
+  })
+
+  test('ten thousand waits leave no listener behind, and closing ends the ones that are left', async () => {
+    await using t = await openStore()
+    let listeners = 0
+    const { signal } = new AbortController()
+    const counted = new Proxy(signal, {
+      get(target, key) {
+        if (key === 'addEventListener') listeners++
+        if (key === 'removeEventListener') listeners--
+        const value = Reflect.get(target, key, target)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    for (let round = 0; round < 100; round++) {
+      const waits = Array.from({ length: 100 }, () => t.store.log.wait(round, 60_000, counted))
+      expect(listeners).toBe(100)
+      await add(t.store, 1)
+      await Promise.all(waits)
+    }
+    expect(listeners).toBe(0)
+    const last = t.store.log.wait(100, 60_000, counted)
+    await t.store.upkeep.close()
+    await last
+    expect(listeners).toBe(0)
+    expect(await failure(t.store.log.head())).toBeInstanceOf(Error)
+  })
+})
+
+// Of SQLite alone: other processes, its log, its file.
+
+test('processes that claim at once never get the same row, and get all', async () => {
+  await using t = await openStore()
+  await add(t.store, 600)
+  const body = `
+    const store = await open()
+    for (let none = 0; none < 3; ) {
+      const claim = await store.consumers.claim('default', { limit: 7 })
+      if (!claim) { none++; continue }
+      console.log(claim.rows.map(row => row.id).join(' '))
+      await store.consumers.ack(claim.lease)
+    }
+    await store.upkeep.close()`
+  const told = await Promise.all([1, 2, 3].map(() => inOtherProcess(t.path, body)))
+  const got = told.join('\n').split(/\s+/).filter(Boolean).map(Number)
+  expect(got.sort((a, b) => a - b)).toEqual(Array.from({ length: 600 }, (_, i) => i + 1))
+})
+
+test('the rows of a killed process come again at once', async () => {
+  await using t = await openStore()
+  await add(t.store, 2)
+  const body = `const store = await open(); console.log((await store.consumers.claim('default', { limit: 1 })).rows.length, 'ready'); await hold()`
+  t.clock.at = Date.now()
+  await inOtherProcess(t.path, body, 'SIGKILL')
+  const again = (await t.store.consumers.claim('default', { limit: 10 }))!
+  expect(ids(again)).toEqual([1])
+  expect(again.redelivered.has(1)).toBe(true)
+})
+
+test('the rows of a living process stay its own', async () => {
+  await using t = await openStore()
+  await add(t.store, 2)
+  t.clock.at = Date.now()
+  const child = startOther(
+    t.path,
+    `const store = await open(); await store.consumers.claim('default', { limit: 1 }); console.log('ready'); await hold()`,
+  )
+  try {
+    await child.stdout.getReader().read()
+    expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([2])
+  } finally {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+})
+
+test('a thousand sessions, each read apart, then together: nothing is left and nothing comes twice', async () => {
+  await using t = await openStore()
+  const db = await openDatabase(t.path)
+  db.exec('PRAGMA synchronous = OFF')
+  db.close()
+  for (let i = 0; i < 1000; i++) await add(t.store, 1, `s${i}`)
+  for (let i = 0; i < 1000; i += 2) {
+    const claim = (await t.store.consumers.claim('default', { limit: 5, session: `s${i}` }))!
+    expect(ids(claim)).toEqual([i + 1])
+    await t.store.consumers.ack(claim.lease)
+  }
+  const rest = (await t.store.consumers.claim('default', { limit: 1000 }))!
+  expect(ids(rest)).toEqual(Array.from({ length: 500 }, (_, i) => i * 2 + 2))
+  await t.store.consumers.ack(rest.lease)
+  expect(await t.store.consumers.claim('default', { limit: 5, session: 's0' })).toBeUndefined()
+})
+
+test('a wait ends at a row of our own, of another process, at an abandoned lease, in time, and at abort', async () => {
+  await using t = await openStore()
+  const own = t.store.log.wait(0, 60_000, never())
+  await add(t.store, 1)
+  await own
+
+  const foreign = t.store.log.wait(1, 60_000, never())
+  const body = `const store = await open(); await store.intake.insertReceived('s', 'b', [${JSON.stringify(message('x'))}]); await store.upkeep.close()`
+  await Promise.all([foreign, inOtherProcess(t.path, body)])
+  expect(await t.store.log.head()).toBe(2)
+
+  const claim = (await t.store.consumers.claim('default', { limit: 1 }))!
+  const abandoned = t.store.log.wait(2, 60_000, never())
+  await t.store.consumers.nack(claim.lease)
+  await abandoned
+  await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 5 }))!.lease)
+
+  await t.store.log.wait(99, 5, never())
+  const stop = new AbortController()
+  const waiting = t.store.log.wait(99, 60_000, stop.signal)
+  stop.abort()
+  await waiting
+  await t.store.log.wait(99, 60_000, stop.signal)
+  await t.store.log.wait(1, 60_000, never())
+})
+
+test('what another process commits between a look and the wait that follows ends that wait', async () => {
+  await using t = await openStore()
+  const other = await SqliteStore.open({
+    ...{ path: t.path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
+  })
+  try {
+    const own = await sending(t.store, 's', 'b', {
+      ...{ client_id: 'svc:1', to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' },
+    })
+    for (const status of ['unknown', 'accepted'] as const) {
+      const seen = await t.store.log.head()
+      await other.outbox.settle(own, { status, spent: true })
+      using watch = stopwatch()
+      await t.store.log.wait(seen, 20_000, never())
+      expect(watch.ms).toBeLessThan(10_000)
+      expect((await byId(t.store, own.row))?.status).toBe(status)
+    }
+  } finally {
+    await other.upkeep.close()
+  }
+})

@@ -1,0 +1,48 @@
+/** The engines there are: what every one of them must do is tested on each. */
+import { describe } from 'bun:test'
+import { silentLog } from '../../src/platform/log.ts'
+import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { MemoryStore, Tables } from './memory-store.ts'
+import { openStore, type TestStore, testClock } from './support.ts'
+
+type Limits = Partial<Pick<StoreOptions, 'maxAgeDays' | 'maxCount'>>
+
+/** A store of an engine, on its own. */
+export interface Opened extends Pick<TestStore, 'store' | 'clock' | 'reopen' | 'lines'>, AsyncDisposable {
+  /** The same content once more, as another process has it. */
+  second(): Promise<{ store: Store } & AsyncDisposable>
+}
+
+type Open = (limits?: Limits) => Promise<Opened>
+
+const closing = (store: Store) => ({ store, [Symbol.asyncDispose]: () => store.upkeep.close() })
+
+async function openSqlite(limits: Limits = {}): Promise<Opened> {
+  const t = await openStore(limits)
+  const { clock, path } = t
+  const rest = { path, clock, log: silentLog, maxAgeDays: 0, maxCount: 0, ...limits }
+  return Object.assign(t, { second: async () => closing(await SqliteStore.open(rest)) })
+}
+
+async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promise<Opened> {
+  const tables = new Tables()
+  const clock = testClock()
+  const open = () => new MemoryStore(tables, clock, { maxAgeDays, maxCount })
+  const t = {
+    ...{ store: open() as Store, clock, lines: [] },
+    async reopen() {
+      await t.store.upkeep.close()
+      t.store = open()
+    },
+    second: async () => closing(open()),
+    [Symbol.asyncDispose]: () => t.store.upkeep.close(),
+  }
+  return t
+}
+
+/** Runs the tests that `body` declares on every engine. `share` is that of random cases which are enough for one. */
+export function onEach(body: (openStore: Open, share: number) => void): void {
+  describe('SQLite', () => body(openSqlite, 1))
+  describe('in memory', () => body(openMemory, 0.1))
+}

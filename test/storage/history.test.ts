@@ -1,0 +1,419 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { MessageKind } from '../../src/model/message.ts'
+import type { HistoryFilter } from '../../src/storage/messages.ts'
+import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { failure } from '../support/failure.ts'
+import { type Opened, onEach } from './engines.ts'
+import { message, open, openStore, sending } from './support.ts'
+
+const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
+  (await store.log.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
+
+/** The contract's rule, naively: a literal substring, A-Z alike. */
+const fold = (text: string) =>
+  text
+    .toWellFormed()
+    .replaceAll('\0', '\ufffd')
+    .replace(/[A-Z]/g, char => char.toLowerCase())
+const contains = (text: string, needle: string) => fold(text).includes(fold(needle))
+
+interface Row {
+  text: string
+  peer: string
+  session: string
+  bot: string
+  kind: MessageKind
+  at: number
+  sent: boolean
+}
+
+/** Rows of all kinds, mixed; times neither unique nor in the order of ids. */
+async function mixed(store: Store, count: number): Promise<Row[]> {
+  const rows: Row[] = []
+  const kinds: MessageKind[] = ['TEXT', 'IMAGE', 'VOICE']
+  for (let i = 0; i < count; i++) {
+    const n = (i * 7919) % 1000
+    rows.push({
+      text: `${n % 3 === 0 ? '苹果 ' : ''}word${n % 17} ${i}`,
+      peer: `u${n % 5}`,
+      session: `s${n % 4}`,
+      bot: `b${n % 2}`,
+      kind: kinds[n % 3]!,
+      at: 1_000_000 + Math.floor(i / 10) * 10 + (n === 500 ? -900_000 : 0),
+      sent: n % 11 === 0,
+    })
+  }
+  for (const row of rows) {
+    const { text, peer, session, bot, kind, at, sent } = row
+    if (sent) {
+      await sending(store, session, bot, {
+        ...{ client_id: text, to_user: peer, msg_type: kind, text, timestamp: at, raw: '{}' },
+      })
+    } else {
+      await store.intake.insertReceived(session, bot, [
+        message(text, { from_user: peer, msg_type: kind, timestamp: at }),
+      ])
+    }
+  }
+  return rows
+}
+
+onEach((openStore, share) => {
+  describe('text_contains', () => {
+    let one: Opened
+    let cases = 0
+    beforeAll(async () => {
+      one = await openStore()
+    })
+    afterAll(() => one[Symbol.asyncDispose]())
+
+    test.each([
+      ['ell', 'hello', true],
+      ['ELL', 'hello', true],
+      ['hello', 'HeLLo', true],
+      ['100%', '100', false],
+      ['100%', 'at 100% now', true],
+      ['a_b', 'axb', false],
+      ['a_b', 'a_b', true],
+      ['\\', 'a\\b', true],
+      ['\\%', '\\%', true],
+      ['\\%', '%', false],
+      ["'", "O'Brien", true],
+      ['"', 'say "x"', true],
+      ['""', 'say "x"', false],
+      ['好', '你好吗', true],
+      ['你好', '你好吗', true],
+      ['好你', '你好吗', false],
+      ['吗', '你好吗', true],
+      ['👍', 'ok👍🏽', true],
+      ['👍🏽', 'ok👍', false],
+      ['👨‍👩‍👧', 'x👨‍👩‍👧y', true],
+      ['，', '你好，吗', true],
+      [' ', 'a b', true],
+      [' ', 'ab', false],
+      ['\n', 'a\nb', true],
+      ['a\0b', 'a\0b', true],
+      ['b', 'a\0b', true],
+      ['É', 'é', false],
+      ['é', 'é', true],
+      ['e', 'e\u0301', true],
+      ['é', 'e\u0301', false],
+      ['I', 'ı', false],
+      ['i', 'İ', false],
+      ['k', '\u212a', false],
+      ['s', 'ſ', false],
+      ['Ä', 'ä', false],
+      ['\ue025', '%', false],
+      ['%', '\ue025', false],
+      ['\ue025', 'x\ue025', true],
+      ['\ud800', 'x\ud800', true],
+      ['AND', 'x', false],
+      ['NEAR(a b)', 'NEAR(a b)', true],
+      ['gram:a*', 'a', false],
+    ])('%j in %j: %j', async (needle, text, expected) => {
+      const session = `case${++cases}`
+      await one.store.intake.insertReceived(session, 'b', [message(text), message('龘')])
+      expect(contains(text, needle)).toBe(expected)
+      expect(await texts(one.store, { session, text_contains: needle })).toHaveLength(expected ? 1 : 0)
+    })
+
+    test('a long text is found by any part of it, and costs the index one entry', async () => {
+      const text = Array.from({ length: 100_000 }, (_, n) =>
+        String.fromCodePoint(0x4e00 + (n % 20_000)),
+      ).join('')
+      expect(gramsOf(text).length).toBeLessThan(10)
+      const session = `case${++cases}`
+      await one.store.intake.insertReceived(session, 'b', [
+        message(`${text}%好`),
+        message('好'),
+        message('x'),
+      ])
+      const found = (text_contains: string) => texts(one.store, { session, text_contains })
+      for (const [needle, times] of [
+        ['%好', 1],
+        ['好', 2],
+        [text.slice(50_000, 50_020), 1],
+        [text.slice(0, 5000), 1],
+        ['\ue000', 0],
+        ['\ue000\ue000\ue000', 0],
+        ['龘龘', 0],
+      ] as const)
+        expect(await found(needle)).toHaveLength(times)
+    })
+
+    test('agrees with a naive reading of the rule over random texts and needles', async () => {
+      await using t = await openStore()
+      let seed = 7
+      const random = (below: number) => {
+        seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
+        return Math.floor((seed / 2 ** 32) * below)
+      }
+      const alphabet = [
+        ...'aAbBzZiI019 ',
+        ...[
+          '%',
+          '_',
+          '\\',
+          '"',
+          "'",
+          '*',
+          '-',
+          '(',
+          '\0',
+          '\n',
+          '\ue025',
+          '\ue05c',
+          '\ufffd',
+          '\ud83d',
+          '\udc4d',
+        ],
+        ...['中', '文', '好', '，', '👍', '🏽', 'é', '\u0301', 'ı', 'İ', 'ſ', '\u212a', '\u{f0025}'],
+      ]
+      const make = (length: number) =>
+        Array.from({ length }, () => alphabet[random(alphabet.length)]).join('')
+      const list = Array.from({ length: 3000 }, () => make(random(12)))
+      for (let i = 0; i < list.length; i += 500) {
+        await t.store.intake.insertReceived(
+          's',
+          'b',
+          list.slice(i, i + 500).map(text => message(text)),
+        )
+      }
+      const folded = list.map(fold)
+      for (let i = 0; i < 2000 * share; i++) {
+        const from = list[random(list.length)]!
+        const start = random(from.length)
+        // Half of them stand somewhere; code units are cut without regard for pairs.
+        const needle = i % 2 ? from.slice(start, start + 1 + random(5)) : make(1 + random(4))
+        if (needle === '') continue
+        const wanted = fold(needle)
+        const expected = folded.filter(text => text.includes(wanted)).length
+        const found = await t.store.log.history({ text_contains: needle, limit: 1, offset: 0 })
+        expect({ needle, total: found.total }).toEqual({ needle, total: expected })
+      }
+    })
+
+    test('a long needle is compared as a short one is', async () => {
+      await using t = await openStore()
+      const long = `${'a%'.repeat(30)}Z`
+      await t.store.intake.insertReceived('s', 'b', [
+        message(`-${long.toLowerCase()}-`),
+        message('a%'.repeat(40)),
+        message('ä'.repeat(50)),
+      ])
+      expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
+      expect(await texts(t.store, { text_contains: 'Ä'.repeat(50) })).toEqual([])
+    })
+
+    test('an empty needle filters nothing, a needle as long as a text is taken, a longer one refused', async () => {
+      await using t = await openStore()
+      const long = '长'.repeat(10_000)
+      await t.store.intake.insertReceived('s', 'b', [
+        message('x'),
+        message(long),
+        message('%'.repeat(10_000)),
+      ])
+      expect(await texts(t.store, { text_contains: '' })).toHaveLength(3)
+      expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
+      expect(await texts(t.store, { text_contains: '%'.repeat(10_000) })).toHaveLength(1)
+      const tooLong = t.store.log.history({ text_contains: `${long}长`, limit: 1, offset: 0 })
+      expect(await failure(tooLong)).toMatchObject({ code: 'invalid_arguments' })
+    })
+
+    test('finds what was sent, too', async () => {
+      await using t = await openStore()
+      await sending(t.store, 's', 'b', {
+        client_id: '1',
+        to_user: 'u',
+        msg_type: 'TEXT',
+        text: '发出去',
+        timestamp: 1,
+        raw: '{}',
+      })
+      expect(await texts(t.store, { text_contains: '出去', direction: 'sent' })).toEqual(['发出去'])
+      expect(await texts(t.store, { text_contains: '出去', direction: 'received' })).toEqual([])
+    })
+  })
+
+  test('rows are found wherever the index ends, by the text that they have now', async () => {
+    await using t = await openStore()
+    const outgoing = (text: string, client_id = text) => ({
+      ...{ client_id, to_user: 'u', msg_type: 'TEXT' as const, text, timestamp: 1, raw: '{}' },
+    })
+    const waiting = { kind: 'text' as const, waiting: { message: outgoing('alpha') } }
+    const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue' as const, parts: [waiting] }
+    const added = await t.store.outbox.enqueue(call, open)
+    const lane = added.state === 'new' ? added.lane : 0
+    // One by one, and with a page of text among them: the index takes them in turns.
+    for (let nth = 1; nth <= 700; nth++)
+      await t.store.intake.insertReceived('s', 'b', [
+        message(`number ${nth}.`),
+        ...(nth === 300 ? [message('x'.repeat(70_000))] : []),
+      ])
+    const found = () => texts(t.store, { text_contains: 'number', limit: 999 })
+    expect((await found()).length).toBe(700)
+    for (const nth of [1, 255, 256, 257, 299, 300, 301, 600, 699, 700])
+      expect(await texts(t.store, { text_contains: `NUMBER ${nth}.` })).toEqual([`number ${nth}.`])
+    const [part] = await t.store.outbox.next(lane)
+    await t.store.outbox.begin([part!.id], 'b', open, outgoing('omega'))
+    expect(await texts(t.store, { text_contains: 'alpha' })).toEqual([])
+    expect(await texts(t.store, { text_contains: 'omega' })).toEqual(['omega'])
+    await t.reopen()
+    await t.store.intake.insertReceived('s', 'b', [message('number 701.')])
+    expect((await found()).length).toBe(701)
+  })
+
+  test('every filter, alone and with every other one, gives what a naive filter gives, in pages without gaps', async () => {
+    await using t = await openStore()
+    const rows = await mixed(t.store, 900)
+    const parts: [Partial<HistoryFilter>, (row: Row) => boolean][] = [
+      [{ user_id: 'u1' }, row => row.peer === 'u1'],
+      [{ bot_id: 'b1' }, row => row.bot === 'b1'],
+      [{ session: 's2' }, row => row.session === 's2'],
+      [{ msg_type: 'TEXT' }, row => row.kind === 'TEXT'],
+      [{ direction: 'received' }, row => !row.sent],
+      [{ since: 1_000_200 }, row => row.at >= 1_000_200],
+      [{ until: 1_000_700 }, row => row.at < 1_000_700],
+      [{ text_contains: '果 WORD' }, row => row.text.includes('果 word')],
+    ]
+    for (let mask = 0; mask < 1 << parts.length; mask++) {
+      const chosen = parts.filter((_, bit) => mask & (1 << bit))
+      const filter = Object.assign({}, ...chosen.map(([part]) => part)) as Partial<HistoryFilter>
+      const expected = rows
+        .filter(row => chosen.every(([, keep]) => keep(row)))
+        .map(row => row.text)
+        .reverse()
+      const seen: string[] = []
+      let before: number | undefined
+      for (let pages = 0; pages < 50; pages++) {
+        const page = await t.store.log.history({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
+        expect(page.total).toBe(expected.length)
+        expect(page.total_is_lower_bound).toBe(false)
+        seen.push(...page.rows.map(row => row.text))
+        before = page.next_before
+        if (before === undefined) break
+      }
+      expect(seen).toEqual(expected)
+      const middle = await t.store.log.history({ ...filter, limit: 10, offset: 13 })
+      expect(middle.rows.map(row => row.text)).toEqual(expected.slice(13, 23))
+      expect(middle.next_before !== undefined).toBe(expected.length > 23)
+    }
+  })
+
+  test('a filter that nothing has, an unknown session, an empty store', async () => {
+    await using t = await openStore()
+    const nothing = { rows: [], total: 0, total_is_lower_bound: false }
+    expect(await t.store.log.history({ limit: 5, offset: 0 })).toEqual(nothing)
+    await mixed(t.store, 20)
+    expect(await t.store.log.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
+    expect(
+      await t.store.log.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 }),
+    ).toEqual(nothing)
+    expect(await t.store.log.history({ before: 1, limit: 5, offset: 0 })).toMatchObject({
+      rows: [],
+      total: 20,
+    })
+    expect(await t.store.log.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
+  })
+
+  test('the total is exact up to 10,000 and then a lower bound', async () => {
+    await using t = await openStore()
+    const add = async (count: number) =>
+      await t.store.intake.insertReceived(
+        's',
+        'b',
+        Array.from({ length: count }, () => message('苹果', { from_user: 'u' })),
+      )
+    const filters = [{}, { user_id: 'u' }, { text_contains: '苹果' }, { text_contains: '苹' }, { since: 0 }]
+    for (let i = 0; i < 10; i++) await add(1000)
+    for (const filter of filters) {
+      expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+        total: 10_000,
+        total_is_lower_bound: false,
+      })
+    }
+    await add(1)
+    for (const filter of filters) {
+      expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+        total: 10_000,
+        total_is_lower_bound: true,
+      })
+    }
+  })
+
+  test('a kind is found in any item of a message, not in what it says or quotes, whatever its JSON', async () => {
+    await using one = await openStore()
+    const text = (text: string, more: object = {}) => ({ type: 1, text_item: { text }, ...more })
+    const picture = { type: 2, image_item: {} }
+    const rows: [string, MessageKind, string][] = [
+      ['alone', 'IMAGE', JSON.stringify({ item_list: [picture] })],
+      ['after a text', 'TEXT', JSON.stringify({ item_list: [text('see'), picture] })],
+      ['said', 'TEXT', JSON.stringify({ item_list: [text('"image_item"'), 'image_item'] })],
+      ['quoted', 'TEXT', JSON.stringify({ item_list: [text('', { ref_msg: { message_item: picture } })] })],
+      ['broken', 'TEXT', '{"item_list":[{"image_item":{}'],
+      ['no list', 'TEXT', '{"item_list":{"image_item":7},"image_item":{}}'],
+    ]
+    await one.store.intake.insertReceived(
+      'a',
+      'b',
+      rows.map(([name, msg_type, raw]) => message(name, { msg_type, raw })),
+    )
+    expect(await texts(one.store, { has_kind: 'IMAGE' })).toEqual(['after a text', 'alone'])
+    expect(await texts(one.store, { has_kind: 'IMAGE', user_id: 'u@im.wechat' })).toHaveLength(2)
+    expect(await texts(one.store, { msg_type: 'IMAGE' })).toEqual(['alone'])
+    expect(await texts(one.store, { has_kind: 'VIDEO' })).toEqual([])
+  })
+})
+
+// Of SQLite, which looks through windows.
+
+test('rows that a long search has not reached yet may come and go meanwhile', async () => {
+  await using t = await openStore()
+  for (let i = 0; i < 20; i++) {
+    await t.store.intake.insertReceived(
+      's',
+      'b',
+      Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
+    )
+  }
+  const search = t.store.log.history({
+    msg_type: 'TEXT',
+    text_contains: '针',
+    user_id: 'u@im.wechat',
+    limit: 200,
+    offset: 900,
+  })
+  await t.store.intake.insertReceived('s', 'b', [message('针 late')])
+  expect((await search).rows).toHaveLength(100)
+})
+
+test('a search ends with the reason of its signal, or because the store closes', async () => {
+  await using t = await openStore()
+  for (let i = 0; i < 60; i++) {
+    await t.store.intake.insertReceived(
+      's',
+      'b',
+      Array.from({ length: 1000 }, () => message('草草草草', { timed: false })),
+    )
+  }
+  const stop = new AbortController()
+  const search = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
+  stop.abort(new Error('gone'))
+  expect((await failure(search)).message).toBe('gone')
+  const other = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
+  await t.store.upkeep.close()
+  expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
+})
+
+test('texts and a needle made for each other hold nobody up', async () => {
+  await using t = await openStore()
+  const half = 'a'.repeat(4999)
+  // LIKE would take minutes for them.
+  await t.store.intake.insertReceived(
+    's',
+    'b',
+    Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
+  )
+  expect(await texts(t.store, { text_contains: `a${half}b${half}` })).toEqual([])
+})

@@ -1,0 +1,92 @@
+/** Messages of another program in the log: once each, and for no reader. */
+import { expect, test } from 'bun:test'
+import type { PastMessage } from '../../src/storage/messages.ts'
+import { onEach } from './engines.ts'
+import { byMessageId, message } from './support.ts'
+
+const past = (text: string, more: Partial<PastMessage> = {}): PastMessage => ({
+  ...message(text),
+  ...{ session: 'work', bot_id: 'b@im.bot', direction: 'received' },
+  ...more,
+})
+const sent = (text: string, derived_id: string): PastMessage => {
+  const { message_id: _, ...rest } = past(text, { direction: 'sent', derived_id })
+  return rest
+}
+
+onEach(openStore => {
+  test('a message is added once, whether svc or another program received it first', async () => {
+    await using test = await openStore()
+    const { store } = test
+    const [live, old] = [message('live'), past('old')]
+    await store.intake.insertReceived('work', 'b@im.bot', [live])
+    const batch = [
+      old,
+      old,
+      { ...past('live'), ...live },
+      sent('answer', 'x-1'),
+      sent('answer', 'x-1'),
+      sent('answer', 'x-2'),
+    ]
+    expect(await store.intake.known(batch)).toEqual([false, false, true, false, false, false])
+    expect(await store.intake.add(batch)).toBe(3)
+    expect(await store.intake.add(batch)).toBe(0)
+    expect(await store.intake.insertReceived('work', 'b@im.bot', [old])).toEqual(['duplicate'])
+    expect(await store.intake.count()).toBe(4)
+    expect(
+      (await store.log.after(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
+    ).toEqual([
+      [1, 'live', 'received'],
+      [2, 'old', 'received'],
+      [3, 'answer', 'sent'],
+      [4, 'answer', 'sent'],
+    ])
+  })
+
+  test('the same id with another content of another bot is kept beside', async () => {
+    await using test = await openStore()
+    const { store } = test
+    const one = past('one', { message_id: '77' })
+    const other = past('other', { message_id: '77', bot_id: 'c@im.bot' })
+    expect(await store.intake.add([one, other])).toBe(2)
+    expect(await store.intake.add([one, other])).toBe(0)
+    expect(await byMessageId(store, 'c@im.bot:77')).toMatchObject({ text: 'other' })
+  })
+
+  test('readers go past them, wherever they stand, and lose nothing of their own', async () => {
+    await using test = await openStore()
+    const { store } = test
+    await store.intake.insertReceived('work', 'b@im.bot', [message('before')])
+    await store.intake.add([past('old 1'), past('old 2'), sent('x', 'x-1')])
+    await store.intake.insertReceived('work', 'b@im.bot', [message('after')])
+    for (const options of [{}, { session: 'work' }]) {
+      const claim = await store.consumers.claim('default', { limit: 10, ...options })
+      if (options.session === undefined) {
+        expect(claim?.rows.map(({ text }) => text)).toEqual(['before', 'after'])
+        await store.consumers.ack(claim!.lease)
+      } else expect(claim).toBeUndefined()
+    }
+    expect((await store.log.after(0, { limit: 10, direction: 'received' })).map(({ text }) => text)).toEqual([
+      'before',
+      'after',
+    ])
+    const texts = async (filter: object) =>
+      (await store.log.history({ limit: 10, offset: 0, ...filter })).rows.map(({ text }) => text)
+    expect(await texts({ direction: 'received' })).toEqual(['after', 'old 2', 'old 1', 'before'])
+    expect(await texts({ direction: 'sent' })).toEqual(['x'])
+    expect(await texts({ text_contains: 'old' })).toEqual(['old 2', 'old 1'])
+  })
+
+  test('retention counts them from the day they came, and takes them without a word to readers', async () => {
+    await using test = await openStore({ maxAgeDays: 1 })
+    const { store, clock, lines } = test
+    await store.consumers.claim('default', { limit: 1 })
+    await store.intake.add([past('ages old', { timestamp: 1 })])
+    await store.upkeep.prune()
+    expect(await store.intake.count()).toBe(1)
+    clock.at += 25 * 60 * 60_000
+    await store.upkeep.prune()
+    expect(await store.intake.count()).toBe(0)
+    expect(lines.join()).not.toContain('has not read')
+  })
+})

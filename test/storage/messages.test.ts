@@ -1,0 +1,348 @@
+import { expect, test } from 'bun:test'
+import { openDatabase } from '../../src/platform/sqlite.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { failure } from '../support/failure.ts'
+import { onEach } from './engines.ts'
+import { byMessageId, inOtherProcess, message, nameless, openStore, sending } from './support.ts'
+
+const all = async (store: Store) => await store.log.after(0, { limit: 10_000 })
+
+const again = (first: ReturnType<typeof message>, id: string) => ({ ...first, message_id: id })
+
+onEach(openStore => {
+  test('a message is stored once, and again after a restart', async () => {
+    await using t = await openStore()
+    const one = message('hello')
+    expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([1])
+    expect(await t.store.intake.insertReceived('s', 'b', [one, message('next')])).toEqual(['duplicate', 2])
+    await t.reopen()
+    t.clock.at += 3_600_000
+    expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual(['duplicate'])
+    expect(await all(t.store)).toHaveLength(2)
+  })
+
+  test('reading ends before the row that would be too much, and says what was not looked up', async () => {
+    await using t = await openStore()
+    const long = { raw: JSON.stringify('x'.repeat(1000)) }
+    const four = [message('1', long), message('2', long), message('3'), message('4', long)]
+    await t.store.intake.insertReceived('s', 'b', four)
+    const read = async (rows: Promise<{ id: number }[]>) => (await rows).map(({ id }) => id)
+    expect(await read(t.store.log.after(0, { limit: 9, characters: 1 }))).toEqual([1])
+    expect(await read(t.store.log.after(0, { limit: 9, characters: 2500 }))).toEqual([1, 2, 3])
+    expect(await read(t.store.log.byIds([4, 77, 3, 2], 1500))).toEqual([4, 3])
+    expect(await read(t.store.log.byIds([4, 77, 3, 2]))).toEqual([4, 3, 2])
+    const names = four.map(one => one.message_id!)
+    const all = await t.store.log.byMessageIds([...names, 'nobody'])
+    expect([all.rows.map(({ id }) => id), all.rest]).toEqual([[1, 2, 3, 4], []])
+    const some = await t.store.log.byMessageIds(['nobody', ...names], 1500)
+    expect([some.rows.map(({ id }) => id), some.rest]).toEqual([[1], names.slice(1)])
+    const page = await t.store.log.history({ limit: 9, offset: 0, characters: 1500 })
+    expect([page.rows.map(({ id }) => id), page.next_before, page.total]).toEqual([[4, 3], 3, 4])
+  })
+
+  test('the same id twice in one batch is one message', async () => {
+    await using t = await openStore()
+    const one = message('hello')
+    expect(await t.store.intake.insertReceived('s', 'b', [one, one, message('x')])).toEqual([
+      1,
+      'duplicate',
+      2,
+    ])
+  })
+
+  test('duplicates burn no row ids, so retention by count removes nothing too early', async () => {
+    await using t = await openStore({ maxCount: 3 })
+    const one = message('hello')
+    for (let i = 0; i < 50; i++) await t.store.intake.insertReceived('s', 'b', [one])
+    expect(await t.store.intake.insertReceived('s', 'b', [message('x'), message('y')])).toEqual([2, 3])
+    await t.store.upkeep.prune()
+    expect(await all(t.store)).toHaveLength(3)
+  })
+
+  test('a received message is not lost because a sent one has its id', async () => {
+    await using t = await openStore()
+    const sent = {
+      client_id: 'c1',
+      to_user: 'u',
+      msg_type: 'TEXT',
+      text: 'out',
+      timestamp: 1,
+      raw: '{}',
+    } as const
+    const begun = await sending(t.store, 's', 'bot', sent)
+    await t.store.outbox.settle(begun, { status: 'accepted', spent: true, message_id: '77' })
+    expect(await t.store.intake.insertReceived('s', 'bot', [message('in', { message_id: '77' })])).toEqual([
+      2,
+    ])
+    expect((await byMessageId(t.store, 'bot:77'))?.text).toBe('in')
+  })
+
+  test('messages without ids get derived ones; equal ones of a batch are all real, and the batch again none', async () => {
+    await using t = await openStore()
+    const batch = [nameless('a'), nameless('b'), nameless('a'), nameless('a')]
+    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3, 4])
+    await t.reopen()
+    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual(Array(4).fill('duplicate'))
+    expect(await t.store.intake.insertReceived('s', 'b', batch.slice(0, 1))).toEqual(['duplicate'])
+    expect(await t.store.intake.insertReceived('s', 'b', [...batch, nameless('a')])).toEqual([
+      ...Array(4).fill('duplicate'),
+      5,
+    ])
+  })
+
+  test('a repeat under a new id in a later batch within 15 s counts as the same', async () => {
+    await using t = await openStore()
+    const one = message('hello')
+    await t.store.intake.insertReceived('s', 'b', [one])
+    t.clock.at += 14_999
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual(['duplicate'])
+    t.clock.at += 2
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6')])).toEqual([2])
+  })
+
+  test.each([
+    ['sender', { from_user: 'other' }],
+    ['create time', { timestamp: 7 }],
+    ['content', { contentHash: 'somethingelse' }],
+  ])('with another %s it is another message', async (_, change) => {
+    await using t = await openStore()
+    const one = message('hello')
+    await t.store.intake.insertReceived('s', 'b', [one])
+    expect(await t.store.intake.insertReceived('s', 'b', [{ ...again(one, '5'), ...change }])).toEqual([2])
+  })
+
+  test('a message to another bot is no repeat', async () => {
+    await using t = await openStore()
+    const one = message('hello all')
+    await t.store.intake.insertReceived('s1', 'bot1', [one])
+    expect(await t.store.intake.insertReceived('s2', 'bot2', [again(one, '5')])).toEqual([2])
+  })
+
+  test('a message whose time upstream did not state is never taken for a repeat', async () => {
+    await using t = await openStore()
+    const one = message('hello', { timed: false })
+    await t.store.intake.insertReceived('s', 'b', [one])
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
+  })
+
+  test('two equal messages whose create time is a whole second are both real, in one batch or in two', async () => {
+    await using t = await openStore()
+    const one = message('1', { timestamp: 1_800_000_007_000 })
+    await t.store.intake.insertReceived('s', 'b', [one])
+    t.clock.at += 1
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual([2])
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([3, 4])
+    // What comes under its own id a second time is still one.
+    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '7')])).toEqual([
+      'duplicate',
+      'duplicate',
+    ])
+  })
+
+  test('two equal messages in one batch are both real', async () => {
+    await using t = await openStore()
+    const one = message('ok')
+    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '5')])).toEqual([1, 2])
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '6'), again(one, '7')])).toEqual([
+      'duplicate',
+      'duplicate',
+    ])
+  })
+
+  test('a batch replayed with one more equal message brings one more, in either order', async () => {
+    await using t = await openStore()
+    const one = message('ok')
+    await t.store.intake.insertReceived('s', 'b', [one])
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5'), one])).toEqual([2, 'duplicate'])
+    expect(await t.store.intake.insertReceived('s', 'b', [one, again(one, '5'), again(one, '6')])).toEqual([
+      'duplicate',
+      'duplicate',
+      3,
+    ])
+    // The same new id twice is one repeat, not a reason to believe in a second message.
+    expect(await t.store.intake.insertReceived('s', 'b', [again(one, '7'), again(one, '7')])).toEqual([
+      'duplicate',
+      'duplicate',
+    ])
+  })
+
+  test('1,000 messages of every kind of text in one batch come out byte-exact and in order', async () => {
+    await using t = await openStore()
+    const odd = [
+      '',
+      'a',
+      '中',
+      '👨‍👩‍👧',
+      'null',
+      'O\'Brien "x"',
+      'a\0b',
+      '\ud800',
+      '\udc00x',
+      '%_\\',
+      '\u202e',
+      '\ue000',
+      'ſİı',
+    ]
+    const batch = Array.from({ length: 1000 }, (_, i) => {
+      const text = `${odd[i % odd.length]}${i % 7 === 0 ? i : ''}`
+      return message(text, {
+        message_id: String(18446744073709551615n - BigInt(i)),
+        from_user: `u${i % 5}\u4e2d@im.wechat`,
+        raw: `{"message_id":${18446744073709551615n - BigInt(i)},"text":${JSON.stringify(text)},"emoji":"👍🏽"}`,
+      })
+    })
+    expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual(batch.map((_, i) => i + 1))
+    await t.reopen()
+    const rows = await t.store.log.after(0, { limit: 1000, direction: 'received' })
+    expect(rows.map(row => row.raw)).toEqual(batch.map(one => one.raw))
+    expect(rows.map(row => row.message_id)).toEqual(batch.map(one => one.message_id!))
+    expect(rows.map(row => row.from_user)).toEqual(batch.map(one => one.from_user))
+  })
+
+  test('a megabyte of text is kept whole and found', async () => {
+    await using t = await openStore()
+    const text = `${'长文本 long '.repeat(100_000)}针`
+    const raw = JSON.stringify({ text })
+    await t.store.intake.insertReceived('s', 'b', [message(text, { raw })])
+    expect((await byMessageId(t.store, (await t.store.log.after(0, { limit: 1 }))[0]!.message_id))?.raw).toBe(
+      raw,
+    )
+    const found = await t.store.log.history({ text_contains: 'LONG 针', limit: 5, offset: 0 })
+    expect(found.rows.map(row => row.id)).toEqual([1])
+  })
+
+  test('an id with a lone surrogate or NUL is stored once and blocks nobody', async () => {
+    await using t = await openStore()
+    for (const id of ['x\ud800y', 'n\0ul']) {
+      const one = message('odd', { message_id: id })
+      expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual([expect.any(Number)])
+      t.clock.at += 60_000
+      expect(await t.store.intake.insertReceived('s', 'b', [one])).toEqual(['duplicate'])
+    }
+  })
+
+  test('a sent message is local until upstream names it, and keeps its local id when the name is taken', async () => {
+    await using t = await openStore()
+    const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
+    const a = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
+    const b = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c2' })
+    expect(await byMessageId(t.store, 'local:c1')).toMatchObject({
+      direction: 'sent',
+      status: 'sending',
+      from_user: 'bot',
+    })
+    const accepted = { status: 'accepted', spent: true, message_id: '5' } as const
+    await t.store.outbox.settle(a, accepted)
+    await t.store.outbox.settle(b, accepted)
+    expect((await byMessageId(t.store, '5'))?.id).toBe(a.row)
+    expect(await byMessageId(t.store, 'local:c2')).toMatchObject({ id: b.row, status: 'accepted' })
+  })
+
+  test('a send that never ended becomes unknown, a later answer still counts', async () => {
+    await using t = await openStore()
+    const sent = { to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' } as const
+    const begun = await sending(t.store, 's', 'bot', { ...sent, client_id: 'c1' })
+    await t.store.outbox.reap(t.clock.at)
+    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('sending')
+    await t.store.outbox.reap(t.clock.at + 1)
+    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('unknown')
+    await t.store.outbox.settle(begun, { status: 'accepted', spent: true })
+    expect((await byMessageId(t.store, 'local:c1'))?.status).toBe('accepted')
+  })
+
+  test('rows follow a renamed session; a new session of the old name has its own', async () => {
+    await using t = await openStore()
+    await t.store.intake.insertReceived('old', 'b', [message('1')])
+    await t.store.upkeep.renameSession('old', 'new')
+    await t.store.intake.insertReceived('old', 'b', [message('2')])
+    await t.store.intake.insertReceived('new', 'b', [message('3')])
+    await t.store.upkeep.renameSession('old', 'New')
+    await t.store.intake.insertReceived('other', 'b', [message('4')])
+    const names = async (session: string) =>
+      (await t.store.log.after(0, { limit: 9, session })).map(row => row.text)
+    expect(await names('new')).toEqual(['1', '2', '3'])
+    expect(await names('NEW')).toEqual(['1', '2', '3'])
+    expect(await names('old')).toEqual([])
+    expect(
+      (await t.store.log.history({ session: 'new', limit: 9, offset: 0 })).rows.map(row => row.text),
+    ).toEqual(['3', '2', '1'])
+  })
+})
+
+// Of SQLite alone: other processes, its log, its file.
+
+test("another bot's other message under the same id is kept under its bot's name, and warned of", async () => {
+  await using t = await openStore()
+  const id = '18446744073709551615'
+  await t.store.intake.insertReceived('s', 'bot1', [message('one', { message_id: id })])
+  const two = message('two', { message_id: id })
+  expect(await t.store.intake.insertReceived('s2', 'bot2', [two])).toEqual([2])
+  expect(await t.store.intake.insertReceived('s2', 'bot2', [two])).toEqual(['duplicate'])
+  expect((await byMessageId(t.store, id))?.text).toBe('one')
+  expect((await byMessageId(t.store, `bot2:${id}`))?.text).toBe('two')
+  expect(t.lines.filter(line => line.includes('WARNING') && line.includes(id))).toHaveLength(1)
+  // The same content is the same message.
+  expect(await t.store.intake.insertReceived('s3', 'bot3', [message('one', { message_id: id })])).toEqual([
+    'duplicate',
+  ])
+})
+
+test('a repeat under a new id is known after a restart, and when another process stored the first', async () => {
+  await using t = await openStore()
+  const one = message('hello')
+  await t.store.intake.insertReceived('s', 'b', [one])
+  await t.reopen()
+  expect(await t.store.intake.insertReceived('s', 'b', [again(one, '5')])).toEqual(['duplicate'])
+
+  const two = { ...message('from afar'), timestamp: 42 }
+  t.clock.at = Date.now()
+  const told = await inOtherProcess(
+    t.path,
+    `const store = await open(); console.log(JSON.stringify(await store.intake.insertReceived('s', 'b', [${JSON.stringify(two)}]))); await store.upkeep.close()`,
+  )
+  expect(JSON.parse(told)).toEqual([2])
+  expect(await t.store.intake.insertReceived('s', 'b', [again(two, '6')])).toEqual(['duplicate'])
+})
+
+test('a batch that fails in the middle leaves nothing, and its messages are stored at the next try', async () => {
+  await using t = await openStore()
+  const batch = [message('a'), message('b'), message('c')]
+  const db = await openDatabase(t.path)
+  db.exec(
+    `CREATE TRIGGER stop BEFORE INSERT ON message WHEN NEW.text = 'c' BEGIN SELECT RAISE(ABORT, 'no'); END`,
+  )
+  expect(await failure(t.store.intake.insertReceived('s', 'b', batch))).toMatchObject({ message: 'no' })
+  expect(await t.store.log.head()).toBe(0)
+  expect((await t.store.log.history({ text_contains: 'a', limit: 5, offset: 0 })).total).toBe(0)
+  db.exec('DROP TRIGGER stop')
+  db.close()
+  expect(await t.store.intake.insertReceived('s', 'b', batch)).toEqual([1, 2, 3])
+})
+
+test('a killed process leaves a whole batch or none of it', async () => {
+  await using t = await openStore()
+  const body = `
+    const store = await open()
+    for (let n = 0; ; n++) { if (n === 20) console.log('ready'); await 0; await store.intake.insertReceived('s', 'b', Array.from({ length: 10 }, (_, i) => ({ message_id: 'm' + (n * 10 + i), derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't' + i, timestamp: n, timed: true, contentHash: 'h' + n + i, raw: '{}' }))) }`
+  await inOtherProcess(t.path, body, 'SIGKILL')
+  const rows = await t.store.log.after(0, { limit: 100_000 })
+  expect(rows.length).toBeGreaterThanOrEqual(200)
+  expect(rows.length % 10).toBe(0)
+  expect(rows.map(row => row.message_id)).toEqual(rows.map((_, i) => `m${i}`))
+})
+
+test('who wrote to which session is known at once, whichever process stored it', async () => {
+  await using t = await openStore()
+  const from = { from_user: 'u@im.wechat' }
+  expect([...(await t.store.contexts.knowing('u@im.wechat'))]).toEqual([])
+  await t.store.intake.insertReceived('one', 'b', [message('1', from)])
+  expect([...(await t.store.contexts.knowing('u@im.wechat'))]).toEqual(['one'])
+  const other = JSON.stringify(message('2', from))
+  await inOtherProcess(
+    t.path,
+    `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`,
+  )
+  expect([...(await t.store.contexts.knowing('u@im.wechat'))].sort()).toEqual(['one', 'two'])
+  await t.store.upkeep.renameSession('one', 'three')
+  expect([...(await t.store.contexts.knowing('u@im.wechat'))].sort()).toEqual(['three', 'two'])
+})

@@ -1,0 +1,516 @@
+import { expect, test } from 'bun:test'
+import type { Begun, NewPart, Terms } from '../../src/storage/outbox.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { failure } from '../support/failure.ts'
+import { onEach } from './engines.ts'
+import { byMessageId, inOtherProcess, message, open, openStore, sending, startOther } from './support.ts'
+
+let count = 0
+const outgoing = (text: string, user = 'u') => ({
+  ...{ client_id: `c${++count}`, to_user: user, msg_type: 'TEXT' as const, text, timestamp: count },
+  raw: JSON.stringify({ to_user_id: user, item_list: [{ type: 1, text_item: { text } }] }),
+})
+const part = (text: string): NewPart => ({ kind: 'text', waiting: { message: outgoing(text) } })
+const file = (name: string): NewPart => ({
+  kind: 'file',
+  waiting: {
+    message: { ...outgoing(''), msg_type: 'FILE' },
+    file: { name, file_name: 'a.txt', size: 3, md5: 'ab' },
+  },
+})
+interface More {
+  session?: string
+  user?: string
+  key?: string
+  mode?: 'fail' | 'queue'
+  asked?: 'fail' | 'queue'
+  terms?: Terms
+}
+const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
+  store.outbox.enqueue(
+    {
+      ...{
+        session: more.session ?? 's',
+        bot_id: 'b',
+        user: more.user ?? 'u',
+        mode: more.mode ?? 'queue',
+        parts,
+      },
+      ...(more.asked && { asked: more.asked }),
+      ...(more.key !== undefined && { key: more.key, content: 'c' }),
+    },
+    more.terms ?? open,
+  )
+async function add(store: Store, parts: NewPart[], more: More = {}) {
+  const added = await enqueue(store, parts, more)
+  if (added.state !== 'new') throw new Error(added.state)
+  return added
+}
+const lanes = (store: Store) => store.outbox.lanes()
+const lane = async (store: Store) => (await lanes(store))[0]!.id
+const next = async (store: Store) => store.outbox.next(await lane(store))
+const begin = async (store: Store, ids: number[], text: string, terms = open) =>
+  store.outbox.begin(ids, 'b', terms, outgoing(text))
+const begun = async (store: Store, ids: number[], text: string): Promise<Begun> => {
+  const began = await begin(store, ids, text)
+  if (began.go !== 'begun') throw new Error(began.go)
+  return began.begun
+}
+const idsOf = (parts: readonly { id: number }[]) => parts.map(({ id }) => id)
+const rows = async (store: Store) =>
+  (await store.log.after(0, { limit: 99 })).map(({ text, status }) => [text, status])
+const accepted = { status: 'accepted', spent: true } as const
+
+const dayMs = 24 * 60 * 60_000
+
+const terms = `{ context: { used: 0 }, rules: { quota: 10, windowMs: 1e15, pace: 'off', patienceMs: 30000 } }`
+
+onEach(openStore => {
+  test('a hundred sends of a session may wait for a yes, whoever they are to; no process takes these up', async () => {
+    await using t = await openStore()
+    const asks: number[] = []
+    for (let nth = 0; nth < 100; nth++) {
+      const more = { user: `u${nth % 7}`, asked: 'queue' } as const
+      asks.push((await add(t.store, [part(`a${nth}`), file(`f${nth}`)], more)).entry.id)
+    }
+    const over = enqueue(t.store, [part('over')], { asked: 'queue' })
+    expect(await failure(over)).toMatchObject({ code: 'quota_exhausted' })
+    // Another session has room of its own, and what needs no yes is not held up.
+    await add(t.store, [part('other')], { session: 'other', asked: 'queue' })
+    expect((await add(t.store, [part('plain')], { user: 'u1' })).verdict).toMatchObject({ go: 'now' })
+    expect((await lanes(t.store)).map(({ user }) => user)).toEqual(['u1'])
+    expect((await t.store.outbox.files()).length).toBe(100)
+    // A no makes room, a yes too.
+    await t.store.outbox.end(asks[0]!, { code: 'cancelled', detail: 'no' }, 'queue')
+    await add(t.store, [part('again')], { asked: 'queue' })
+    expect(await t.store.outbox.approve(asks[1]!, open)).toMatchObject({ state: 'approved' })
+    expect(await t.store.outbox.approve(asks[1]!, open)).toBeUndefined()
+    expect((await next(t.store)).map(({ text }) => text)).toEqual(['a1', '', 'plain'])
+    await add(t.store, [part('and again')], { asked: 'queue' })
+  })
+
+  test('parts wait in order, in the log too, per user and session', async () => {
+    await using t = await openStore()
+    const { entry } = await add(t.store, [part('a'), part('b')])
+    await add(t.store, [part('c')])
+    await add(t.store, [part('other')], { user: 'v' })
+    await add(t.store, [part('third')], { session: 'S2' })
+    await t.reopen()
+    expect((await next(t.store)).map(({ text }) => text)).toEqual(['a', 'b', 'c'])
+    expect((await lanes(t.store)).map(({ session, user }) => [session, user])).toEqual([
+      ['s', 'u'],
+      ['s', 'v'],
+      ['S2', 'u'],
+    ])
+    expect((await t.store.log.after(0, { limit: 2 })).map(row => row.id)).toEqual(
+      entry.parts.map(part => part.message!),
+    )
+    expect((await rows(t.store))[0]).toEqual(['a', 'queued'])
+    const list = (filter = {}) => t.store.outbox.list(filter)
+    expect((await list()).map(entry => entry.parts.length)).toEqual([2, 1, 1, 1])
+    expect((await list())[0]).toMatchObject({ id: entry.id, session: 's', user: 'u' })
+    expect((await list({ user_id: 'v' })).length).toBe(1)
+    expect((await list({ session: 's2' })).length).toBe(1)
+    expect(await list({ session: 'nobody' })).toEqual([])
+    await t.store.upkeep.renameSession('s', 'new')
+    expect((await list({ session: 'new' })).length).toBe(3)
+    expect(await add(t.store, [part('d')], { session: 'new' })).toMatchObject({ verdict: 'behind' })
+  })
+
+  test('a call of mode fail leaves no trace before it is on its way, none when it is refused, and none when it ended', async () => {
+    await using t = await openStore()
+    const { entry } = await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail' })
+    expect(await rows(t.store)).toEqual([])
+    expect(await t.store.outbox.list()).toEqual([])
+    const first = await begun(t.store, [entry.parts[0]!.id], 'a')
+    expect(await rows(t.store)).toEqual([['a', 'sending']])
+    const rest = { code: 'upstream_error', detail: 'not tried' }
+    const settled = await t.store.outbox.settle(first, { status: 'unknown', spent: true, rest })
+    expect(settled.entries[0]).toMatchObject({
+      ended: true,
+      parts: [{ status: 'unknown' }, { status: 'refused', error: rest }],
+      counter: { used: 1 },
+    })
+    expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
+    const shut = { ...open, rules: { ...open.rules, quota: 1 } }
+    const closed = await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms: shut })
+    expect(closed).toMatchObject({ state: 'closed', verdict: { why: 'quota' } })
+    expect(await add(t.store, [part('x'), part('y')], { terms: shut, user: 'v' })).toMatchObject({
+      verdict: { go: 'no' },
+    })
+  })
+
+  test('calls that wait count for the quota of those behind them', async () => {
+    await using t = await openStore()
+    const terms = { ...open, rules: { ...open.rules, quota: 3 } }
+    await add(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms })
+    expect(
+      await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', terms }),
+    ).toMatchObject({
+      verdict: { why: 'quota', left: 1 },
+    })
+  })
+
+  test('answers are counted from the message that the user wrote last; what was not spent is given back', async () => {
+    await using t = await openStore()
+    const used = async () => (await t.store.outbox.counters('s')).get('u')
+    const at = (received_at: number, used = 0): Terms => ({ ...open, context: { received_at, used } })
+    const send = (terms: Terms) => sending(t.store, 's', 'b', outgoing('x'), { terms })
+    // Version 0.1 counted in contexts.json.
+    const first = await send(at(1000, 4))
+    expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
+    await t.store.outbox.settle(first, { status: 'refused', spent: false })
+    expect(await used()).toEqual({ received_at: 1000, used: 4 })
+    await t.store.outbox.settle(await send(at(1000, 4)), accepted)
+    expect(await used()).toEqual({ received_at: 1000, used: 5, last_sent_at: t.clock.at })
+    const second = await send(at(2000))
+    expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
+    // Who has not heard of the message yet counts on.
+    const late = await send(at(1000))
+    expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
+    await send(at(3000))
+    await t.store.outbox.settle(second, { status: 'refused', spent: false })
+    await t.store.outbox.settle(late, { status: 'refused', spent: false })
+    expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
+  })
+
+  test('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async () => {
+    await using t = await openStore()
+    const used = async () => (await t.store.outbox.counters('s')).get('u')
+    const send = (received_at: number) =>
+      sending(t.store, 's', 'b', outgoing('x'), { terms: { ...open, context: { received_at, used: 0 } } })
+    await send(1000)
+    const again = message('m', { from_user: 'u', written_at: 2000 })
+    await t.store.intake.insertReceived('s', 'b', [
+      again,
+      message('of another', { from_user: 'v', written_at: 3000 }),
+    ])
+    expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
+    await send(1000)
+    expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
+    // Delivered again, or late: neither begins a count.
+    await t.store.intake.insertReceived('s', 'b', [
+      { ...again, written_at: 4000 },
+      message('late', { from_user: 'u', written_at: 1500 }),
+    ])
+    expect(await used()).toMatchObject({ received_at: 2000, used: 1 })
+    await send(2000)
+    expect(await used()).toMatchObject({ received_at: 2000, used: 2 })
+  })
+
+  test('any text comes out as it went in', async () => {
+    await using t = await openStore()
+    const text = 'nul \0, lone \ud800, 👋🏽, \r\n'
+    await add(t.store, [part(text)])
+    await t.reopen()
+    expect((await next(t.store))[0]!.text).toBe(text)
+  })
+
+  test('a lease lapses, also when the clock was set back', async () => {
+    await using t = await openStore()
+    await add(t.store, [part('a')])
+    const id = await lane(t.store)
+    await using second = await t.second()
+    expect(await t.store.outbox.claim(id)).toBe(true)
+    expect(await second.store.outbox.claim(id)).toBe(false)
+    t.clock.at += 60_001
+    expect(await second.store.outbox.claim(id)).toBe(true)
+    // The first one wakes up: nothing is its to send any more.
+    expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })
+    t.clock.at -= 600_000
+    expect(await t.store.outbox.claim(id)).toBe(true)
+  })
+
+  test('joined parts: the first row shows what went out, the others name it; search and ids follow', async () => {
+    await using t = await openStore()
+    await add(t.store, [part('alpha'), part('beta')])
+    const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
+    expect(await rows(t.store)).toEqual([
+      ['alpha\n\nbeta', 'sending'],
+      ['beta', 'sending'],
+    ])
+    await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
+    expect(await byMessageId(t.store, '77')).toMatchObject({ text: 'alpha\n\nbeta', status: 'accepted' })
+    expect((await t.store.log.after(1, { limit: 1 }))[0]).toMatchObject({
+      status: 'accepted',
+      sent_with: '77',
+    })
+    const find = async (text_contains: string) =>
+      (await t.store.log.history({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
+    expect(await find('alpha')).toEqual([1])
+    expect(await find('beta')).toEqual([2, 1])
+    expect(await lanes(t.store)).toEqual([])
+  })
+
+  test('what did not go out keeps its place and its own text', async () => {
+    await using t = await openStore()
+    await add(t.store, [part('alpha'), part('beta')])
+    const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
+    await t.store.outbox.settle(one, { status: 'queued', spent: true })
+    expect(await rows(t.store)).toEqual([
+      ['alpha', 'queued'],
+      ['beta', 'queued'],
+    ])
+    expect((await next(t.store)).map(({ text, tries }) => [text, tries])).toEqual([
+      ['alpha', 1],
+      ['beta', 1],
+    ])
+    expect(await t.store.outbox.reap(Number.MAX_SAFE_INTEGER)).toBe(0)
+    const found = await t.store.log.history({ text_contains: 'alpha\n', limit: 9, offset: 0 })
+    expect(found.rows).toEqual([])
+  })
+
+  test('expired, cancelled and settled parts free their files and their lane', async () => {
+    await using t = await openStore()
+    const first = (await add(t.store, [file('x')])).entry
+    t.clock.at += 500
+    const second = (await add(t.store, [file('y')])).entry
+    expect(await t.store.outbox.files()).toEqual(['x', 'y'])
+    t.clock.at += first.expires_at - first.created_at - 500
+    const late = { code: 'window_closed', detail: 'late' }
+    expect(await t.store.outbox.expire(late, late)).toMatchObject([
+      { entry: { id: first.id, user: 'u' }, ended: 1, files: [{ name: 'x' }] },
+    ])
+    expect(await t.store.outbox.expire(late, late)).toEqual([])
+    expect((await t.store.log.after(0, { limit: 9 })).map(({ status, reason }) => [status, reason])).toEqual([
+      ['refused', 'late'],
+      ['queued', undefined],
+    ])
+    expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
+    expect(await t.store.outbox.end(first.id, late, 'queue')).toBeUndefined()
+    // Its week is over.
+    await t.store.outbox.prune()
+    expect(await t.store.outbox.entry(first.id)).toBeUndefined()
+    expect(await t.store.outbox.entry(second.id)).toBeDefined()
+    await t.store.outbox.end(second.id, late)
+    expect(await t.store.outbox.files()).toEqual([])
+    expect(await lanes(t.store)).toEqual([])
+  })
+
+  test('a thousand messages may wait for a user, not more; then nothing of the send is kept', async () => {
+    await using t = await openStore()
+    for (let i = 0; i < 50; i++)
+      await add(
+        t.store,
+        Array.from({ length: 20 }, () => part('x')),
+      )
+    expect(await failure(add(t.store, [part('y')]))).toMatchObject({ code: 'quota_exhausted' })
+    expect(await t.store.log.head()).toBe(1000)
+    await add(t.store, [part('y')], { user: 'v' })
+  })
+
+  test('a key answers for a day after its call ended, and then is free', async () => {
+    await using t = await openStore()
+    const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
+    expect(await enqueue(t.store, [part('a')], { key: 'k' })).toMatchObject({
+      state: 'known',
+      entry: { ended: false, mode: 'fail' },
+    })
+    t.clock.at += 1000
+    await t.store.outbox.settle(one, { ...accepted, message_id: '5' })
+    const known = { ended: true, counter: { used: 1 }, parts: [{ status: 'accepted', message_id: '5' }] }
+    expect(await t.store.outbox.keyed('k')).toMatchObject(known)
+    t.clock.at += dayMs - 1
+    await t.store.upkeep.prune()
+    expect(await t.store.outbox.keyed('k')).toMatchObject(known)
+    t.clock.at += 1
+    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+    const queued = await add(t.store, [part('b')], { key: 'k' })
+    expect(await t.store.outbox.keyed('k')).toMatchObject({ id: queued.entry.id, mode: 'queue' })
+    t.clock.at += dayMs
+    await t.store.upkeep.prune()
+    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+    expect(await t.store.outbox.list()).toHaveLength(1)
+  })
+
+  test('a key whose call certainly sent nothing is free', async () => {
+    await using t = await openStore()
+    const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
+    await t.store.outbox.settle(one, { status: 'refused', spent: true })
+    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+  })
+
+  test('a call that shows no progress for long is over, and its process learns it', async () => {
+    await using t = await openStore()
+    await using second = await t.second()
+    const { entry } = await add(t.store, [{ kind: 'text' }], { mode: 'fail', key: 'k' })
+    t.clock.at += 9 * 60_000
+    await t.store.outbox.renew(entry.id)
+    t.clock.at += 9 * 60_000
+    expect(await second.store.outbox.keyed('k')).toMatchObject({ ended: false })
+    t.clock.at += 60_000
+    await second.store.outbox.reap(0)
+    expect(await t.store.outbox.entry(entry.id)).toBeDefined()
+    await second.store.outbox.reap(1)
+    expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
+    expect(await second.store.outbox.keyed('k')).toBeUndefined()
+    expect(await begin(t.store, idsOf(entry.parts), 'late')).toEqual({ go: 'gone' })
+  })
+
+  test('writes of one turn of the event loop share a commit; one that fails fails alone', async () => {
+    await using t = await openStore()
+    const terms = { ...open, rules: { ...open.rules, quota: 5 } }
+    for (let i = 0; i < 1000; i += 100)
+      await add(
+        t.store,
+        Array.from({ length: 100 }, () => part('x')),
+      )
+    const writes = [
+      add(t.store, [part('a')], { user: 'v' }),
+      add(t.store, [part('too many')]),
+      enqueue(t.store, Array(6).fill({ kind: 'text' }), { user: 'w', mode: 'fail', terms }),
+      add(t.store, [part('b')], { user: 'w' }),
+    ]
+    const [a, tooMany, closed, b] = await Promise.allSettled(writes)
+    expect(tooMany).toMatchObject({ status: 'rejected', reason: { code: 'quota_exhausted' } })
+    expect(closed).toMatchObject({ value: { state: 'closed' } })
+    expect([a!.status, b!.status]).toEqual(['fulfilled', 'fulfilled'])
+    await t.reopen()
+    expect((await t.store.outbox.list({ user_id: 'v' })).length).toBe(1)
+    expect((await t.store.outbox.list({ user_id: 'w' })).length).toBe(1)
+    expect((await t.store.outbox.list({ user_id: 'u' })).length).toBe(10)
+  })
+})
+
+// Of SQLite alone: other processes, its log, its file.
+
+test('a lane is worked on by one process at a time, and freed when that one is killed', async () => {
+  await using t = await openStore()
+  t.clock.at = Date.now()
+  await add(t.store, [part('a')])
+  const id = await lane(t.store)
+  const claim = () => t.store.outbox.claim(id)
+  const other = startOther(
+    t.path,
+    `const store = await open()
+     console.log(await store.outbox.claim(${id}))
+     await hold()`,
+  )
+  const reader = other.stdout.getReader()
+  expect(new TextDecoder().decode((await reader.read()).value)).toContain('true')
+  expect(await claim()).toBe(false)
+  expect(await begin(t.store, idsOf(await next(t.store)), 'a')).toEqual({ go: 'gone' })
+  expect(await rows(t.store)).toEqual([['a', 'queued']])
+  other.kill('SIGKILL')
+  await other.exited
+  expect(await claim()).toBe(true)
+  expect(await claim()).toBe(true)
+})
+
+test('of many processes that want a lane at once one gets it', async () => {
+  await using t = await openStore()
+  await add(t.store, [part('a')])
+  const body = `const store = await open()
+    console.log(await store.outbox.claim(${await lane(t.store)}))
+    process.stdin.resume()`
+  const others = Array.from({ length: 4 }, () => startOther(t.path, body))
+  const said = await Promise.all(
+    others.map(async other => new TextDecoder().decode((await other.stdout.getReader().read()).value).trim()),
+  )
+  for (const other of others) other.kill('SIGKILL')
+  expect(said.sort()).toEqual(['false', 'false', 'false', 'true'])
+})
+
+test('a process killed in the middle: that message is unknown at once, the rest waits', async () => {
+  await using t = await openStore()
+  const { entry } = await add(t.store, [part('a'), file('x'), part('c')])
+  const [first] = await next(t.store)
+  await inOtherProcess(
+    t.path,
+    `const store = await open()
+     await store.outbox.begin([${first!.id}], 'b', ${terms},
+       { client_id: 'z', to_user: 'u', msg_type: 'TEXT', text: 'a', timestamp: 1, raw: '{}' })
+     console.log('ready')
+     await hold()`,
+    'SIGKILL',
+  )
+  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['sending', 'queued', 'queued'])
+  expect(await t.store.outbox.reap(0)).toBe(1)
+  expect(await t.store.outbox.reap(0)).toBe(0)
+  expect((await rows(t.store)).map(([, status]) => status)).toEqual(['unknown', 'queued', 'queued'])
+  expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toContain('stopped')
+  expect(await next(t.store)).toHaveLength(2)
+  expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
+    'unknown',
+    'queued',
+    'queued',
+  ])
+  expect(await t.store.outbox.claim(await lane(t.store))).toBe(true)
+  expect(await t.store.outbox.end(entry.id, { code: 'not_found', detail: 'why' }, 'queue')).toMatchObject({
+    ended: 2,
+    files: [{ name: 'x' }],
+  })
+})
+
+test('a plain send of a killed process is unknown at once; of a living one it is left alone', async () => {
+  await using t = await openStore()
+  const sent = { to_user: 'u', msg_type: 'TEXT', text: 'x', timestamp: 1, raw: '{}' } as const
+  await sending(t.store, 's', 'b', { ...sent, client_id: 'mine' })
+  await inOtherProcess(
+    t.path,
+    `const store = await open()
+     await store.outbox.enqueue({ session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] },
+       ${terms}, ${JSON.stringify({ ...sent, client_id: 'theirs' })})
+     console.log('ready')
+     await hold()`,
+    'SIGKILL',
+  )
+  expect(await t.store.outbox.reap(0)).toBe(1)
+  expect((await byMessageId(t.store, 'local:mine'))?.status).toBe('sending')
+  expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
+})
+
+test('retention warns of what waits, and it goes out all the same', async () => {
+  await using t = await openStore({ maxCount: 2 })
+  await add(t.store, [part('waits'), part('too')])
+  await t.store.intake.insertReceived(
+    's',
+    'b',
+    ['1', '2', '3'].map(text => message(text)),
+  )
+  await t.store.upkeep.prune()
+  expect(t.lines.join('')).toContain('retention removes unsent messages')
+  expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
+  const parts = await next(t.store)
+  expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
+  const one = await begun(t.store, idsOf(parts), 'waits\n\ntoo')
+  await t.store.outbox.settle(one, { ...accepted, message_id: '9' })
+  expect(await byMessageId(t.store, '9')).toMatchObject({ status: 'accepted', text: 'waits\n\ntoo' })
+  expect(await lanes(t.store)).toEqual([])
+})
+
+test('a key of a killed process: free when nothing was on its way, else the log tells', async () => {
+  await using t = await openStore()
+  t.clock.at = Date.now()
+  const dies = (key: string, more: string) =>
+    inOtherProcess(
+      t.path,
+      `const store = await open()
+       const message = text => ({ to_user: 'u', msg_type: 'TEXT', text, timestamp: 1, raw: '{}', client_id: '${key}' + text })
+       const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', key: '${key}', content: 'c',
+         parts: [{ kind: 'text' }, { kind: 'text' }] }
+       const call = await store.outbox.enqueue(entry, ${terms})
+       const begin = async nth => (await store.outbox.begin([call.entry.parts[nth].id], 'b', ${terms}, message(String(nth)))).begun
+       ${more}
+       console.log('ready')
+       await hold()`,
+      'SIGKILL',
+    )
+  await dies('nothing', '')
+  expect(await t.store.outbox.keyed('nothing')).toBeUndefined()
+  await dies('refused', `await store.outbox.settle(await begin(0), { status: 'refused', spent: true })`)
+  expect(await t.store.outbox.keyed('refused')).toBeUndefined()
+  await dies(
+    'half',
+    `await store.outbox.settle(await begin(0), { status: 'accepted', spent: true, message_id: '5' }); await begin(1)`,
+  )
+  expect(await t.store.outbox.keyed('half')).toMatchObject({
+    ended: true,
+    content: 'c',
+    parts: [{ status: 'accepted', message_id: '5' }, { status: 'unknown' }],
+  })
+  await dies('first', 'await begin(0)')
+  expect(await t.store.outbox.keyed('first')).toMatchObject({
+    parts: [{ status: 'unknown' }, { status: 'refused', error: { code: 'shutting_down' } }],
+  })
+})

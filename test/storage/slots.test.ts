@@ -1,0 +1,122 @@
+import { expect, test } from 'bun:test'
+import type { Terms } from '../../src/storage/outbox.ts'
+import { type Opened, onEach } from './engines.ts'
+import { open, openStore, sending, startOther } from './support.ts'
+
+const terms = (perSecond: number, perWindow: number, windowMs = 60_000): Terms => ({
+  ...open,
+  rules: { ...open.rules, pace: { perSecond, perWindow, windowMs } },
+})
+let count = 0
+const send = (t: Opened, user: string, how: Terms, session = 's') => {
+  const message = { client_id: `c${++count}`, to_user: user, msg_type: 'TEXT', text: 'x' } as const
+  return sending(t.store, session, 'b', { ...message, timestamp: count, raw: '{}' }, { terms: how })
+}
+const verdict = (t: Opened, user: string, how: Terms, session = 's', messages = 1) =>
+  t.store.outbox.verdict(session, user, messages, how)
+
+onEach(openStore => {
+  test('a message takes its slot: the next one of the session follows, and the window of the user fills', async () => {
+    await using t = await openStore()
+    const now = t.clock.at
+    const how = terms(1, 3)
+    await send(t, 'u', how)
+    expect(await verdict(t, 'v', how)).toEqual({ go: 'later', slot: now + 1000 })
+    expect(await verdict(t, 'u', how, 'other')).toEqual({ go: 'now', slot: now })
+    for (let n = 0; n < 2; n++) {
+      t.clock.at += 1000
+      await send(t, 'u', how)
+    }
+    t.clock.at += 1000
+    expect(await verdict(t, 'u', how)).toEqual({ go: 'no', why: 'pace', waitMs: 57_000 })
+    expect(await verdict(t, 'v', how)).toMatchObject({ go: 'now' })
+  })
+
+  test('slots outlive a restart, and follow a session to its new name', async () => {
+    await using t = await openStore()
+    const how = terms(0.1, 10)
+    await send(t, 'u', how, 'old')
+    await t.reopen()
+    await t.store.upkeep.renameSession('old', 'new')
+    expect(await verdict(t, 'u', how, 'new')).toMatchObject({ go: 'later' })
+    expect(await verdict(t, 'u', how, 'old')).toMatchObject({ go: 'now' })
+  })
+
+  test('one in which WeChat saw nothing does not count', async () => {
+    await using t = await openStore()
+    const how = terms(0.1, 10)
+    for (const unseen of [true, false]) {
+      const begun = await send(t, 'u', how)
+      await t.store.outbox.settle(begun, { status: 'refused', spent: false, unseen })
+      expect((await verdict(t, 'u', how)).go).toBe(unseen ? 'now' : 'later')
+    }
+  })
+
+  test('one who waits has a slot that others stand behind; past it, or cancelled, it is free', async () => {
+    await using t = await openStore()
+    const now = t.clock.at
+    const how = terms(0.1, 10)
+    await send(t, 'u', how)
+    const entry = { session: 's', bot_id: 'b', user: 'v', mode: 'fail', parts: [{ kind: 'text' }] } as const
+    const waiting = await t.store.outbox.enqueue(entry, how)
+    if (waiting.state !== 'new') throw new Error('not written')
+    const message = {
+      client_id: 'w',
+      to_user: 'v',
+      msg_type: 'TEXT',
+      text: 'x',
+      timestamp: 1,
+      raw: '{}',
+    } as const
+    const begin = () => t.store.outbox.begin([waiting.entry.parts[0]!.id], 'b', how, message)
+    expect(await begin()).toEqual({ go: 'later', slot: now + 10_000 })
+    expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 20_000 })
+    t.clock.at = now + 15_000
+    expect(await begin()).toMatchObject({ go: 'begun', begun: { slot: now + 15_000 } })
+    const again = await t.store.outbox.enqueue(entry, how)
+    if (again.state !== 'new') throw new Error('not written')
+    const { id, parts } = again.entry
+    expect(
+      await t.store.outbox.begin([parts[0]!.id], 'b', how, { ...message, client_id: 'y' }),
+    ).toMatchObject({
+      slot: now + 25_000,
+    })
+    await t.store.outbox.end(id, { code: 'shutting_down', detail: 'gone' })
+    expect(await verdict(t, 'u', how)).toEqual({ go: 'later', slot: now + 25_000 })
+  })
+
+  test('after the clock was set back, what it had taken counts only as far ahead as anybody waits', async () => {
+    await using t = await openStore()
+    const how = terms(0.1, 10)
+    await send(t, 'u', how)
+    t.clock.at -= 5000
+    expect((await verdict(t, 'u', how)).go).toBe('later')
+    t.clock.at -= 24 * 60 * 60_000
+    expect((await verdict(t, 'u', how)).go).toBe('now')
+  })
+})
+
+// Of SQLite alone: other processes, its log, its file.
+
+test('processes that send at once keep one pace', async () => {
+  await using t = await openStore()
+  t.clock.at = Date.now()
+  const others = Array.from({ length: 3 }, (_, n) =>
+    startOther(
+      t.path,
+      `const store = await open()
+       const rules = { quota: 1e9, windowMs: 1e15, pace: { perSecond: 1 / 20, perWindow: 1000, windowMs: 3_600_000 }, patienceMs: 30_000 }
+       const got = []
+       for (let n = 0; n < 20; n++) {
+         const message = { client_id: '${n}.' + n, to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '{}' }
+         const entry = { session: 's', bot_id: 'b', user: 'u', mode: 'fail', parts: [{ kind: 'text' }] }
+         const { state, begun } = await store.outbox.enqueue(entry, { context: { used: 0 }, rules }, message)
+         got.push(begun ? 'went' : state)
+       }
+       await store.upkeep.close()
+       console.log(JSON.stringify(got))`,
+    ),
+  )
+  const got = (await Promise.all(others.map(child => new Response(child.stdout).json()))) as string[][]
+  expect(got.flat().filter(one => one === 'went')).toHaveLength(1)
+})
