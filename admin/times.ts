@@ -1,6 +1,6 @@
 /** Times in the viewer's zone and language. */
 import { signal } from '@preact/signals'
-import { language, t } from './i18n.ts'
+import { inLanguage, t } from './i18n.ts'
 
 /** Unix ms by the service's clock, moved on every half minute and when the page is looked at again: ages follow it. */
 export const now = signal(Date.now())
@@ -24,16 +24,10 @@ export function heardTime(at: number): void {
 setInterval(tick, 30_000)
 document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && tick())
 
-const formats = new Map<string, Intl.DateTimeFormat>()
-function formatted(at: number, options: Intl.DateTimeFormatOptions): string {
-  const key = `${language.value} ${JSON.stringify(options)}`
-  let format = formats.get(key)
-  if (!format) {
-    format = new Intl.DateTimeFormat(language.value, options)
-    formats.set(key, format)
-  }
-  return format.format(at)
-}
+const formatted = (at: number, options: Intl.DateTimeFormatOptions): string =>
+  inLanguage(Intl.DateTimeFormat, options).format(at)
+const fromNow = (count: number, unit: Intl.RelativeTimeFormatUnit): string =>
+  inLanguage(Intl.RelativeTimeFormat, { numeric: 'auto' }).format(count, unit)
 
 /** 14:05 */
 export const clock = (at: number): string => formatted(at, { hour: '2-digit', minute: '2-digit' })
@@ -62,8 +56,7 @@ export const sameDay = (one: number, other: number): boolean => dayOf(one) === d
 /** Today, yesterday, Monday, 3 March, 3 March 2024. */
 export function day(at: number): string {
   const days = Math.round((dayOf(now.value) - dayOf(at)) / dayMs)
-  if (days === 0 || days === 1)
-    return new Intl.RelativeTimeFormat(language.value, { numeric: 'auto' }).format(-days, 'day')
+  if (days === 0 || days === 1) return fromNow(-days, 'day')
   if (days > 0 && days < 7) return formatted(at, { weekday: 'long' })
   const thisYear = new Date(at).getFullYear() === new Date(now.value).getFullYear()
   return formatted(at, { day: 'numeric', month: 'long', ...(!thisYear && { year: 'numeric' }) })
@@ -87,10 +80,7 @@ const steps = [
 export function relative(at: number): string {
   const apart = at - now.value
   const [unit, length] = steps.find(([, ms]) => Math.abs(apart) >= ms) ?? (['minute', 60_000] as const)
-  return new Intl.RelativeTimeFormat(language.value, { numeric: 'auto' }).format(
-    Math.trunc(apart / length),
-    unit,
-  )
+  return fromNow(Math.trunc(apart / length), unit)
 }
 
 /** Of what is past: just now; 3 minutes ago. */
@@ -103,7 +93,7 @@ const manyHours = 10
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>
-    new Intl.NumberFormat(language.value, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value)
+    inLanguage(Intl.NumberFormat, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value)
   const hours = Math.floor(minutes / 60)
   if (hours === 0) return of(minutes, 'minute')
   return hours >= manyHours ? of(hours, 'hour') : `${of(hours, 'hour')} ${of(minutes % 60, 'minute')}`

@@ -6,7 +6,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { Hour } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { language, number, t } from '../i18n.ts'
+import { inLanguage, number, t } from '../i18n.ts'
 import { day, now, sameDay } from '../times.ts'
 import type { Answer } from './answers.ts'
 
@@ -65,6 +65,7 @@ function Chart({ hours }: { hours: readonly Hour[] }) {
   /** How much larger the viewer wants texts. */
   const zoom = useSignal(1)
   const chosen = useSignal<number | undefined>(undefined)
+  const isTable = useSignal(false)
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => {
       if (!entry) return
@@ -152,9 +153,14 @@ function Chart({ hours }: { hours: readonly Hour[] }) {
       <p class="reading small" aria-hidden="true">
         {at === undefined ? t('overview.choose_none') : hourWords(hours[at]!)}
       </p>
-      <details class="numbers">
+      <details
+        class="numbers"
+        onToggle={event => {
+          isTable.value = event.currentTarget.open
+        }}
+      >
         <summary>{t('overview.as_table')}</summary>
-        <Table hours={hours} />
+        {isTable.value && <Table hours={hours} />}
       </details>
     </>
   )
@@ -218,13 +224,10 @@ export function highest(value: number): number {
 }
 
 /** 6 PM, 18 */
-const hourOf = (at: number): string => new Intl.DateTimeFormat(language.value, { hour: 'numeric' }).format(at)
+const hourOf = (at: number): string => inLanguage(Intl.DateTimeFormat, { hour: 'numeric' }).format(at)
 
 const range = (from: number): string =>
-  new Intl.DateTimeFormat(language.value, { hour: '2-digit', minute: '2-digit' }).formatRange(
-    from,
-    from + hourMs,
-  )
+  inLanguage(Intl.DateTimeFormat, { hour: '2-digit', minute: '2-digit' }).formatRange(from, from + hourMs)
 
 /** Today, 14:00 – 15:00: 3 received, 5 sent. */
 const hourWords = ({ from, received, sent }: Hour): string =>
