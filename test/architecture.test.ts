@@ -97,6 +97,22 @@ test('imports only go down', () => {
   expect(upward).toEqual([])
 })
 
+test('how svc keeps what it keeps is known to few: all others are given the interfaces in storage', () => {
+  const knows = (target: RegExp, allowed: RegExp) =>
+    sources.flatMap(({ path, imports }) =>
+      imports
+        .flatMap(specifier => targetOf(path, specifier) ?? [])
+        .filter(found => target.test(found) && !allowed.test(path))
+        .map(found => `${path} → ${found}`),
+    )
+  // Besides who assembles and who looks without opening: the mover writes before svc runs.
+  expect(
+    knows(/^storage\/sqlite\//, /^(storage\/sqlite|migrate|inspect)\/|^gateway\/(rooms|directory)\.ts/),
+  ).toEqual([])
+  const engines = /^(storage\/sqlite|platform|migrate|inspect|sandbox)\//
+  expect(knows(/^platform\/(sqlite|sqlite-form|lock|lock-engine|lock-folder)\.ts/, engines)).toEqual([])
+})
+
 test('no file imports itself, over whatever way', () => {
   const graph = new Map(
     sources.map(({ path, imports }) => [path, imports.flatMap(specifier => targetOf(path, specifier) ?? [])]),

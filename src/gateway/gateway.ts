@@ -135,7 +135,5 @@ async function closed(
     clock.sleep(closeMs, patience.signal),
   ])
   patience.abort()
-  await directory.store.upkeep.close()
-  await directory.leases.close()
-  await directory.dataLock.close()
+  await directory.close()
 }

@@ -1,6 +1,5 @@
 /** Opens the rooms of a gateway, each from those before it. */
 import { mkdir, realpath } from 'node:fs/promises'
-import { join } from 'node:path'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
 import { routeTo } from '../accounts/route.ts'
@@ -10,13 +9,11 @@ import { createApi, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
-import { openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
 import { Bus, named, type Runtime } from '../platform/runtime.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
@@ -30,10 +27,7 @@ import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
-import { openLeases } from '../storage/sqlite/leases.ts'
-import { openState } from '../storage/sqlite/state/state.ts'
-import { inMemory, SqliteStore } from '../storage/sqlite/store.ts'
-import type { Store } from '../storage/store.ts'
+import { openStorage } from '../storage/sqlite/open.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {
@@ -50,8 +44,6 @@ export interface GatewayOptions {
   clock?: Clock
 }
 
-/** A log in memory keeps at most this many messages, some 10 MB. */
-const memoryRows = 10_000
 /** Logins may be under way at a time, where the runtime's limit of requests has room for them. */
 const maxPendingLogins = 2000
 /** A send waits at most this long for its slot. */
@@ -64,34 +56,21 @@ export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing:
   return { ...runtime, sandboxClock }
 }
 
-/** The data directory: locks, session files, the message log. */
-export async function openDirectory({ config, store: at }: GatewayOptions, { clock, log }: Runtime) {
+/** The data directory: what is kept there, and folders of files. */
+export async function openDirectory({ config, store: path }: GatewayOptions, { clock, log }: Runtime) {
   const { basePath } = config
   await ensurePrivateDir(basePath)
   // Private when made here; a folder that the user named keeps its rights.
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
   const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
-  const dataLock = await openLock(join(basePath, dataFiles.dataLock))
-  const state = openState({ dir: basePath, lock: dataLock, log: log.child('state') })
-  const { sessions } = state
-  const leases = await openLeases(join(basePath, dataFiles.pollLock), {
-    sessions,
-    clock,
-    log: log.child('poller'),
+  const storage = await openStorage({
+    ...{ dir: basePath, path, clock, log },
+    ...{ maxAgeDays: config.storeMaxAgeDays, maxCount: config.storeMaxCount },
   })
-  const shared = at !== false
-  const store: Store = await SqliteStore.open({
-    path: at === false ? inMemory : (at ?? join(basePath, dataFiles.store)),
-    log: log.child('store'),
-    clock,
-    maxAgeDays: config.storeMaxAgeDays,
-    maxCount: shared ? config.storeMaxCount : Math.min(config.storeMaxCount || memoryRows, memoryRows),
-  })
-  state.contexts.archive = store.contexts
-  state.contexts.archives = store.durable
+  const { store } = storage
   const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  return { folders, dataLock, leases, state, store, views, shared, space }
+  return { ...storage, folders, views, shared: path !== false, space }
 }
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>
