@@ -26,7 +26,7 @@ export interface SendPorts {
   upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
   state: Pick<State, 'sessions' | 'contexts'>
   judge: Judge
-  store: Store
+  store: Pick<Store, 'durable' | 'names' | 'outbox'>
   media: MediaFiles
   rules: SendRules
 }

@@ -14,7 +14,7 @@ import { partOf } from './result.ts'
 import type { Worker } from './worker.ts'
 
 export interface OutboxPorts {
-  store: Store
+  store: Pick<Store, 'names' | 'outbox' | 'upkeep'>
   worker: Worker
   media: Pick<MediaFiles, 'kept'>
 }

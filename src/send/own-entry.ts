@@ -5,7 +5,6 @@ import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Begun, Entry, EntryPart } from '../storage/outbox.ts'
-import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, type Letter, letter } from './delivery.ts'
 import { type DeliveryAttempts, type SendPorts, settlementOf } from './delivery-attempt.ts'
 import type { Caller } from './media-files.ts'
@@ -86,7 +85,7 @@ export async function sendOwn(own: OwnEntry, { ports, attempts, runtime }: OwnTo
 }
 
 /** What has not been sent of an entry never will be. @returns it; @throws `error` when that is all of it, or no SvcError */
-async function refused(store: Store, entry: Entry, error: unknown): Promise<Entry> {
+async function refused(store: SendPorts['store'], entry: Entry, error: unknown): Promise<Entry> {
   const known = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
   const ended = await store.outbox.end(entry.id, reasonOf(known))
   if (!(error instanceof SvcError) || !ended || ended.entry.parts.every(({ status }) => status === 'refused'))
