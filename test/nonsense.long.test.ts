@@ -20,5 +20,7 @@ for (const folder of folders)
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     const [said, status] = await Promise.all([new Response(child.stderr).text(), child.exited])
-    expect([status, said.match(/^\(fail\).*$/gm) ?? []]).toEqual([0, []])
+    const failed = said.match(/^\(fail\).*$/gm) ?? []
+    if (failed.length > 0) process.stderr.write(said)
+    expect([status, failed]).toEqual([0, []])
   }, 600_000)

@@ -108,8 +108,10 @@ async function callTool(
       }),
       ...(isStructured(tool, context) && { structuredContent: structured(value) }),
     }
-    if (call.cancelled) call.delivery.settle(false)
-    else if (call.delivery.awaited) door.deliver(call, ctx)
+    if (call.cancelled) {
+      call.delivery.settle(false)
+      context.log.debug('mcp call cancelled', { tool: tool.name })
+    } else if (call.delivery.awaited) door.deliver(call, ctx)
     return result
   } catch (error) {
     call.delivery.settle(false)

@@ -14,7 +14,7 @@ const token = 'the-token-of-the-service'
 for (const kind of ['2025', '2026', 'sdk1'] as const)
   test(`${kind}: tools, a picture, progress, waiting, and a cancelled call go through`, async () => {
     await using sandbox = await withSandbox()
-    const args = ['--structured', '--token', token, '--pace', 'off']
+    const args = ['--structured', '--token', token, '--pace', 'off', '--log-level', 'debug']
     await using service = await startMcp('openapi', { sandbox, args })
     await using client = await connectBridge(service.url, { kind, env: { SVC_TOKEN: token } })
     await using direct = await connectHttp(service.url, {
@@ -41,6 +41,8 @@ for (const kind of ['2025', '2026', 'sdk1'] as const)
     await until('it waits', 30_000, () => told.length > 0)
     stop.abort()
     await given
+    // The client does not wait for the service; what comes before that one knows is still this call's.
+    await until('the service knows', 30_000, () => /cancelled .*tool=recv/.test(service.log()))
     await sandbox.say('kept')
     expect(await client.value('recv', { timeout: 120 })).toMatchObject([{ text: 'kept' }])
 
