@@ -1,6 +1,6 @@
 /** `svc recv --follow`: messages as they come, each dealt with once it is written. */
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { sessionKey, sessionName } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { againFlags } from './advice.ts'
@@ -19,7 +19,9 @@ import { errColours, terminal, writeErr, writeOut } from './terminal.ts'
 export async function followMessages(run: ToolRun): Promise<void> {
   const { command } = run
   const { config, input, json } = await readToolRun(run)
-  const { consumer, session, after, limit } = input as Following
+  const { ack, consumer, session, after, limit } = input as Following
+  if (ack !== undefined)
+    throw badArgument('--ack', 'not with --follow, where a message is dealt with once it is written')
   const log = createLog(config.logLevel)
   using call = commandCall()
   await using stack = new AsyncDisposableStack()
@@ -55,6 +57,7 @@ export async function followMessages(run: ToolRun): Promise<void> {
 
 /** What was typed; as the tool's input, not yet converted. */
 interface Following {
+  ack?: number
   consumer?: string
   session?: string
   after?: string

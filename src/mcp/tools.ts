@@ -126,8 +126,9 @@ async function callTool(
 
 /** How many messages follow the last one that recv gave. */
 function waiting({ gateway }: McpContext, tool: Tool, input: unknown, last: Message): Promise<number> {
-  const { after, consumer = 'default', session } = tool.parse(input) as Partial<RecvRequest>
-  const request = { session, consumer, ...(after !== undefined && { after: last.id }) }
+  const { after, ack, consumer = 'default', session } = tool.parse(input) as Partial<RecvRequest>
+  const isMoved = after === undefined && ack === undefined
+  const request = { session, consumer, ...(!isMoved && { after: last.id }) }
   return gateway.inbox.waiting(request, mostCounted)
 }
 

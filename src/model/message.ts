@@ -249,6 +249,8 @@ export interface RecvRequest {
   consumer: string
   /** Read what follows this row id, without moving the consumer. */
   after?: number
+  /** Everything up to this row id is dealt with, and nothing else moves the consumer. Not with `after`. */
+  ack?: number
   session?: string
   /** Of the same answer: together they keep to its size. */
   beside?: readonly Message[]

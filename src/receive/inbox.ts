@@ -6,12 +6,12 @@ import { sessionName } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Sessions } from '../storage/state.ts'
-import type { Backlog, Claim, Consumers, MessageLog } from '../storage/store.ts'
+import type { Acknowledgements, Backlog, Claim, Consumers, MessageLog } from '../storage/store.ts'
 import type { Views } from './view.ts'
 import { Waits, type Wanted } from './waits.ts'
 
 export interface InboxPorts {
-  store: { log: MessageLog; consumers: Consumers; backlog: Backlog }
+  store: { log: MessageLog; consumers: Consumers; acknowledgements: Acknowledgements; backlog: Backlog }
   views: Views
   sessions: Pick<Sessions, 'get'>
 }
@@ -49,11 +49,12 @@ export class Inbox {
    * Messages after the consumer's position, oldest first; waits up to `timeout` when there are none.
    *
    * The rows are leased to this call and the position moves when the door tells that the answer was written;
-   * otherwise they come again, marked `redelivered`. With `after` nothing is leased and nothing moves. What is beyond
-   * 4 MiB, or would be long to decode, waits for the next call.
+   * otherwise they come again, marked `redelivered`. With `ack` the position moves to that row alone, and what follows it
+   * comes again with each call. With `after` nothing is leased and nothing moves. What is beyond 4 MiB, or would be long
+   * to decode, waits for the next call.
    *
-   * @throws SvcError `session_not_found` for one that neither exists nor left messages, `store_unavailable`,
-   *   `shutting_down`
+   * @throws SvcError `session_not_found` for one that neither exists nor left messages, `invalid_arguments` for a row that
+   *   cannot be acknowledged, `store_unavailable`, `shutting_down`
    */
   async recv(request: RecvRequest, call: Call): Promise<Message[]> {
     const { clock, closing } = this.#runtime
@@ -63,7 +64,8 @@ export class Inbox {
     const session = request.session === undefined ? undefined : await this.#named(request.session)
     const wanted = {
       session,
-      ...(request.after === undefined && { consumer: request.consumer }),
+      // Every call that acknowledges is given the same.
+      ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
     }
     for (;;) {
       // Taken before looking, so that a message stored between the look and the wait still wakes us.
@@ -223,8 +225,16 @@ export class Inbox {
   async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {
     const { store, views } = this.#ports
     const answer = views.answer({ beside: request.beside, hasRoom: call.room?.() })
-    const { limit, after, consumer } = request
+    const { limit, after, ack, consumer } = request
     const options = { limit, session, characters: answer.characters }
+    if (ack !== undefined) {
+      const { rows, redelivered } = await store.acknowledgements.after(consumer, ack, options)
+      const messages = await answer.take(rows, redelivered)
+      const last = messages.at(-1)
+      if (call.signal.aborted) return []
+      if (last && !last.redelivered) await store.acknowledgements.handedOut(consumer, last.id, session)
+      return messages
+    }
     if (after !== undefined)
       return answer.take(await store.log.after(after, { ...options, direction: 'received' }))
     // A caller that is gone must not lease anything.

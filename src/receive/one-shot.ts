@@ -76,7 +76,8 @@ export class OneShot {
       if (this.#halted) continue
       if (!shared) return []
       // Read by row id, which asks for no position and is not about what is recent; or from a position, as was asked.
-      if (request.after !== undefined || request.onward) return inbox.recv(request, call)
+      if (request.after !== undefined || request.ack !== undefined || request.onward)
+        return inbox.recv(request, call)
       const seen = await inbox.end()
       const { messages, upTo } = await this.#recent(request)
       const over = leftMs <= 0 || call.signal.aborted || inbox.closed
@@ -115,7 +116,9 @@ export class OneShot {
     // Before polling begins: a consumer that is new starts at the end of the log as it is now.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call)
     const fresh = clock.monotonic() - this.#lookedAt < freshMs
-    if (messages.length >= request.limit || (messages.length > 0 && fresh)) return messages
+    // What is not acknowledged comes with each look at the log, so it is one look.
+    const isOnce = request.ack !== undefined
+    if (messages.length >= request.limit || (messages.length > 0 && (fresh || isOnce))) return messages
     cycle.start()
     using waiting = linked(call.signal, cycle.over)
     const { signal } = waiting
@@ -133,7 +136,7 @@ export class OneShot {
     }
     this.#lookedAt = clock.monotonic()
     const limit = request.limit - messages.length
-    if (limit > 0 && messages.length > 0 && !call.signal.aborted) {
+    if (limit > 0 && !isOnce && messages.length > 0 && !call.signal.aborted) {
       const after = request.after === undefined ? {} : { after: messages.at(-1)!.id }
       messages.push(
         ...(await inbox.recv({ ...request, ...after, limit, timeout: 0, beside: messages }, call)),

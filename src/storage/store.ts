@@ -33,6 +33,7 @@ export interface Store {
   readonly intake: Intake
   readonly log: MessageLog
   readonly consumers: Consumers
+  readonly acknowledgements: Acknowledgements
   readonly backlog: Backlog
   readonly conversations: Conversations
   readonly names: Names
@@ -130,6 +131,7 @@ export interface Consumers {
    * session the rows of that one alone, and what the consumer read of it is not handed out without one either.
    *
    * @returns undefined when there is none
+   * @throws SvcError `invalid_arguments` for a consumer that acknowledges
    */
   claim(consumer: string, wanted: Omit<Wanted, 'direction'>): Promise<Claim | undefined>
 
@@ -147,6 +149,29 @@ export interface Consumers {
 
   /** The reader is still at it: the lease lapses 30 s from now. */
   renew(lease: number): Promise<void>
+}
+
+/**
+ * Consumers whose reader acknowledges what it has dealt with. Nothing else moves them: what was handed out and not
+ * acknowledged comes again, to every call.
+ */
+export interface Acknowledgements {
+  /**
+   * Everything up to the row `ack` is dealt with; a lower row than before moves nothing. Then the rows after it. With a session
+   * both are of that one alone. The first call makes the consumer one of this kind: it begins where it is, or before what was
+   * handed out and not confirmed.
+   *
+   * @returns `redelivered`: row ids that were handed out before
+   * @throws SvcError `invalid_arguments` for a row beyond what was handed out
+   */
+  after(
+    consumer: string,
+    ack: number,
+    wanted: Omit<Wanted, 'direction'>,
+  ): Promise<Pick<Claim, 'rows' | 'redelivered'>>
+
+  /** The rows up to that id were. Durable: what a reader was given it may always acknowledge. */
+  handedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
 /** What waits for readers. Nothing here writes. */

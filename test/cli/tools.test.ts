@@ -509,6 +509,11 @@ describe('alone', () => {
     expect(await recv('--timeout', '60')).toEqual(['two'])
     expect(await recv('--timeout', '0')).toEqual([])
     expect((await recv('--after', '0', '--timeout', '0')).length).toBe(2)
+    expect(await recv('--ack', '2', '--timeout', '0')).toEqual([])
+    await phone.say('three')
+    expect(await recv('--ack', '2', '--timeout', '60')).toEqual(['three'])
+    expect(await recv('--ack', '2', '--timeout', '0')).toEqual(['three'])
+    expect(await recv('--ack', '3', '--timeout', '0')).toEqual([])
   })
 })
 

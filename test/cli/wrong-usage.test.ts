@@ -25,6 +25,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['history', 'a', '--text', 'b'], '--text: given twice', 'See svc history --help.'],
     [['recv', '--consumer', 'a b'], '--consumer: expected a consumer name', 'See svc recv --help.'],
     [['recv', '--timeout', 'soon'], '--timeout: expected a number from 0 to 300', 'See svc recv --help.'],
+    [['recv', '--ack', '1', '--follow'], '--ack: not with --follow', 'See svc recv --help.'],
     [['send', 'a@b@c', 'hi'], '<user>: expected a user id', 'See svc send --help.'],
     [['send', 'a@b', '--media', '{"kind":"dance"}'], '--media.kind: expected one of', 'See svc send --help.'],
     [

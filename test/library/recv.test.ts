@@ -84,6 +84,23 @@ for (const store of [false, true]) {
       expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
     })
 
+    test('with ack what is not acknowledged comes again', async () => {
+      await using t = await withLibrary()
+      const svc = await t.open({ store })
+      const own = { consumer: 'bot', timeout: 30 }
+      expect(await svc.recv({ ...own, ack: 0, timeout: 0 })).toEqual([])
+      await t.sandbox.say('a')
+      const [a] = await svc.recv({ ...own, ack: 0 })
+      expect(await svc.recv({ ...own, ack: '0' })).toEqual([{ ...a!, redelivered: true }])
+      await t.sandbox.say('b')
+      const [b] = await svc.recv({ ...own, ack: a!.id })
+      expect([b!.text, b!.redelivered]).toEqual(['b', undefined])
+      expect(await svc.recv({ ...own, ack: b!.id, timeout: 0 })).toEqual([])
+      expect(await failure(svc.recv(own))).toMatchObject({ code: 'invalid_arguments' })
+      const messages = svc.messages({ consumer: 'bot' })[Symbol.asyncIterator]()
+      expect(await failure(messages.next())).toMatchObject({ code: 'invalid_arguments' })
+    })
+
     test('limit gives the oldest first and the rest later; after and session narrow', async () => {
       await using t = await withLibrary()
       const svc = await t.open({ store })

@@ -73,6 +73,15 @@ test('history gives the same by page, newest first, and with `after` recv moves 
   }
   expect(read).toEqual(newest.toReversed())
   expect(numbersIn(await call(pair, 'recv', { timeout: 0, limit: 2 }))).toEqual([0, 1])
+
+  // Acknowledged alone, what did not fit is new and what did comes again.
+  const first = await call(pair, 'recv', { timeout: 0, ack: 2 })
+  const shown = numbersIn(first)
+  expect(shown[0]).toBe(2)
+  expect(first).toContain(`${28 - shown.length} more wait`)
+  const second = await call(pair, 'recv', { timeout: 0, ack: idsIn(first)[0] })
+  expect(numbersIn(second)).toEqual([...shown.slice(1), shown.at(-1)! + 1])
+  expect(second.match(/shown before/g)?.length).toBe(shown.length - 1)
 }, 120_000)
 
 test('a message that is too long is cut, and history reads on where it was cut, to its end', async () => {

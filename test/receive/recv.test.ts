@@ -7,7 +7,7 @@ import { openGateway } from '../../src/gateway/gateway.ts'
 import { directCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { failure } from '../support/failure.ts'
+import { failure, fieldsOf } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -165,6 +165,40 @@ describe('recv', () => {
     expect(texts(await t.receive(2, { consumer: 'late' }))).toEqual(['a', 'b'])
     // A new name starts at the end of the log.
     expect(await t.recv({ timeout: 0, consumer: 'new' })).toEqual([])
+  })
+
+  test('with ack a message comes until it is acknowledged, and nothing else moves the consumer', async () => {
+    await using t = await withGateway()
+    const own = { consumer: 'bot', timeout: 0 }
+    expect(await t.recv({ ...own, ack: 0 })).toEqual([])
+    const waiting = [1, 2].map(() => t.recv({ ...own, ack: 0, timeout: 30 }))
+    await t.sandbox.say('a')
+    const [first, second] = await Promise.all(waiting)
+    // Each call is given what is not acknowledged.
+    expect(texts(first!)).toEqual(['a'])
+    expect(texts(second!)).toEqual(['a'])
+    const a = first![0]!
+    await t.sandbox.say('b')
+    expect(texts(await t.recv({ ...own, ack: a.id, timeout: 30 }))).toEqual(['b'])
+    const [again] = await t.recv({ ...own, ack: a.id })
+    expect([again!.text, again!.redelivered]).toEqual(['b', true])
+    // What is not shown for want of room may not be acknowledged.
+    await t.sandbox.bulk(2, `n{n} ${'€'.repeat(1_000_000)}`)
+    await t.until(
+      'all stored',
+      async () => (await t.gateway.history.page({ limit: 9, offset: 0 })).total === 4,
+    )
+    const shown = await t.recv({ ...own, ack: again!.id })
+    expect(shown.length).toBe(1)
+    const beyond = await failure(t.recv({ ...own, ack: shown[0]!.id + 1 }))
+    expect(fieldsOf(beyond)).toEqual(['ack'])
+    expect(fieldsOf(await failure(t.recv(own)))).toEqual(['ack'])
+    expect(texts(await t.recv({ ...own, after: 0, limit: 2 }))).toEqual(['a', 'b'])
+    const rest = await t.recv({ ...own, ack: shown[0]!.id })
+    expect(rest.map(({ redelivered }) => redelivered)).toEqual([undefined])
+    expect(await t.recv({ ...own, ack: rest[0]!.id })).toEqual([])
+    // Others are as before.
+    expect(texts(await t.recv({ timeout: 0, limit: 2 }))).toEqual(['a', 'b'])
   })
 
   test('a session is read alone, in any spelling; one that does not exist is an error at once', async () => {

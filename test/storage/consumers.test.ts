@@ -1,10 +1,10 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import type { Claim, Store } from '../../src/storage/store.ts'
-import { failure } from '../support/failure.ts'
+import { failure, fieldsOf } from '../support/failure.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
 import { byId, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
@@ -16,6 +16,8 @@ const add = async (store: Store, count: number, session = 's') =>
     'b',
     Array.from({ length: count }, (_, i) => message(`${session} ${i}`)),
   )
+
+const refused = async (work: Promise<unknown>) => expect(fieldsOf(await failure(work))).toEqual(['ack'])
 
 const never = () => new AbortController().signal
 
@@ -184,6 +186,91 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 2, session: 'B' }))).toEqual([3])
   })
 
+  describe('a consumer that acknowledges', () => {
+    /** What a call is given, and marks as handed out. */
+    const next = async (store: Store, consumer: string, ack: number, session?: string) => {
+      const wanted = { limit: 10, ...(session !== undefined && { session }) }
+      const { rows, redelivered } = await store.acknowledgements.after(consumer, ack, wanted)
+      const last = rows.at(-1)
+      if (last) await store.acknowledgements.handedOut(consumer, last.id, session)
+      return rows.map(({ id }) => (redelivered.has(id) ? -id : id))
+    }
+
+    test('gets again, marked, what it has not acknowledged, and nothing else moves it', async () => {
+      await using t = await openStore()
+      await add(t.store, 3)
+      expect(await next(t.store, 'default', 0)).toEqual([1, 2, 3])
+      expect(await next(t.store, 'default', 0)).toEqual([-1, -2, -3])
+      await add(t.store, 1)
+      expect(await next(t.store, 'default', 2)).toEqual([-3, 4])
+      await t.reopen()
+      t.clock.at += 60_000
+      await using other = await t.second()
+      expect(await next(other.store, 'default', 0)).toEqual([-3, -4])
+      expect(await next(t.store, 'default', 4)).toEqual([])
+      // What came before is dealt with, whoever says less now.
+      expect(await next(other.store, 'default', 1)).toEqual([])
+    })
+
+    test('begins at the end of the log under a new name, and goes on where it was under a known one', async () => {
+      await using t = await openStore()
+      await add(t.store, 2)
+      expect(await next(t.store, 'new', 0)).toEqual([])
+      await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 1 }))!.lease)
+      // Handed out, and not confirmed when it changes over.
+      await t.store.consumers.claim('default', { limit: 1 })
+      await add(t.store, 1)
+      expect(await next(t.store, 'new', 0)).toEqual([3])
+      expect(await next(t.store, 'default', 0)).toEqual([-2, 3])
+      expect([...(await t.store.backlog.lapsed())]).toEqual([])
+    })
+
+    test('may acknowledge what was handed out, and nothing beyond', async () => {
+      await using t = await openStore()
+      await add(t.store, 3)
+      const beyond = (ack: number) => refused(t.store.acknowledgements.after('default', ack, { limit: 1 }))
+      await beyond(1)
+      // It was refused, so the consumer is as it was.
+      expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
+      const { rows } = await t.store.acknowledgements.after('default', 0, { limit: 2 })
+      expect(rows.map(({ id }) => id)).toEqual([1, 2])
+      // Read, and shown to nobody yet.
+      await beyond(2)
+      await t.store.acknowledgements.handedOut('default', 2)
+      await beyond(3)
+      expect(await next(t.store, 'default', 2)).toEqual([3])
+      await beyond(Number.MAX_SAFE_INTEGER)
+    })
+
+    test('is refused without an acknowledgement; others are as before', async () => {
+      await using t = await openStore()
+      await add(t.store, 2)
+      expect(await next(t.store, 'default', 0)).toEqual([1, 2])
+      await refused(t.store.consumers.claim('default', { limit: 1 }))
+      await refused(t.store.consumers.claim('default', { limit: 1, session: 's' }))
+      expect(await t.store.consumers.claim('late', { limit: 1 })).toBeUndefined()
+      await add(t.store, 1)
+      expect(ids(await t.store.consumers.claim('late', { limit: 1 }))).toEqual([3])
+    })
+
+    test('acknowledges of a session what it read of it alone', async () => {
+      await using t = await openStore()
+      for (const session of ['a', 'b', 'a', 'b']) await add(t.store, 1, session)
+      expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
+      // Row 2 was never handed out.
+      await refused(t.store.acknowledgements.after('default', 3, { limit: 9 }))
+      expect(await next(t.store, 'default', 3, 'A')).toEqual([])
+      expect(await next(t.store, 'default', 0)).toEqual([2, 4])
+      expect(await next(t.store, 'default', 2, 'b')).toEqual([-4])
+      expect(await next(t.store, 'default', 0)).toEqual([-4])
+      await t.store.upkeep.renameSession('b', 'c')
+      expect(await next(t.store, 'default', 0, 'c')).toEqual([-4])
+      expect(await next(t.store, 'default', 4)).toEqual([])
+      await add(t.store, 1, 'a')
+      expect(await next(t.store, 'default', 0, 'a')).toEqual([5])
+    })
+  })
+
   test('who waits looks again while rows are leased: a lease lapses without a word', async () => {
     await using t = await openStore()
     await add(t.store, 1)
@@ -265,6 +352,23 @@ test('the rows of a living process stay its own', async () => {
     child.kill('SIGKILL')
     await child.exited
   }
+})
+
+test('an older version that runs beside takes nothing from a reader that acknowledges', async () => {
+  await using t = await openStore()
+  await add(t.store, 3, 'a')
+  const { acknowledgements } = t.store
+  await acknowledgements.after('default', 0, { limit: 1 })
+  await acknowledgements.handedOut('default', 1)
+  // As it hands out rows, of a session alone and of all, and confirms them.
+  const db = await openDatabase(t.path)
+  db.exec("INSERT INTO consumer_ahead (consumer, session, position) VALUES ('default', 1, 2)")
+  db.exec("UPDATE consumer SET position = 3 WHERE name = 'default'")
+  db.exec("DELETE FROM consumer_ahead WHERE consumer = 'default' AND position <= 3")
+  db.close()
+  const { rows, redelivered } = await acknowledgements.after('default', 1, { limit: 9 })
+  expect(rows.map(({ id }) => id)).toEqual([2, 3])
+  expect(redelivered.size).toBe(0)
 })
 
 test('a thousand sessions, each read apart, then together: nothing is left and nothing comes twice', async () => {

@@ -37,11 +37,18 @@ interface Lease {
   unseen?: boolean
 }
 
+interface Place {
+  position: number
+  handedOut: number
+}
+
 export class Tables implements OutboxTables {
   rows: Row[] = []
   lastId = 0
   readonly sessions: SessionName[] = []
   readonly consumers = new Map<string, { position: number; ahead: Map<SessionName, number> }>()
+  /** Of consumers that acknowledge: of all sessions, and of each that was read alone. */
+  readonly acknowledged = new Map<string, Map<SessionName | 'all', Place>>()
   readonly leases = new Map<number, Lease>()
   leaseId = 0
   names: { session: SessionName; user: string; name: string }[] = []
@@ -321,13 +328,19 @@ export class MemoryStore implements face.Store {
     else if (lease) lease.ids = ids
   }
 
+  #consumer(name: string) {
+    const { consumers, lastId } = this.#tables
+    const ahead = new Map<SessionName, number>()
+    const own = consumers.get(name) ?? { position: name === 'default' ? 0 : lastId, ahead }
+    consumers.set(name, own)
+    return own
+  }
+
   readonly consumers: face.Consumers = {
     claim: async (consumer, { session, ...wanted }) => {
       const tables = this.#open()
-      const own = tables.consumers.get(consumer) ?? {
-        ...{ position: consumer === 'default' ? 0 : tables.lastId, ahead: new Map<SessionName, number>() },
-      }
-      tables.consumers.set(consumer, own)
+      if (tables.acknowledged.has(consumer)) throw badArgument('ack', 'missing')
+      const own = this.#consumer(consumer)
       const again = this.#again(consumer, session)
       const all = again.length > 0 ? again.map(({ row }) => row) : this.#fresh(consumer, { session })
       const rows = this.#page(all, wanted).sort((a, b) => a.id - b.id)
@@ -371,6 +384,61 @@ export class MemoryStore implements face.Store {
       const lease = this.#open().leases.get(id)
       if (lease) lease.expires_at = this.#clock.now() + leaseMs
     },
+  }
+
+  readonly acknowledgements: face.Acknowledgements = {
+    after: async (consumer, ack, { session, ...wanted }) => {
+      const places = this.#places(consumer)
+      const known = (key: SessionName | 'all', what: keyof Place) =>
+        Math.max(places.get(key)?.[what] ?? 0, places.get('all')![what])
+      const keys = this.#keys(session)
+      const reached = keys.filter(key => ack <= known(key, 'handedOut'))
+      if (reached.length === 0 && ack > 0)
+        throw badArgument('ack', 'expected at most the last that was handed out')
+      this.#tables.acknowledged.set(consumer, places)
+      for (const key of reached)
+        places.set(key, {
+          position: Math.max(known(key, 'position'), ack),
+          handedOut: known(key, 'handedOut'),
+        })
+      const rows = this.#rows({ session, direction: 'received' }).filter(
+        row => row.id > known(row.session, 'position'),
+      )
+      const redelivered = rows.filter(row => row.id <= known(row.session, 'handedOut')).map(({ id }) => id)
+      for (const [id, lease] of this.#tables.leases)
+        if (lease.consumer === consumer) this.#tables.leases.delete(id)
+      return { rows: this.#page(rows, wanted), redelivered: new Set(redelivered) }
+    },
+    handedOut: async (consumer, upTo, session) => {
+      const places = this.#places(consumer)
+      for (const key of this.#keys(session)) {
+        const { position, handedOut } = places.get(key) ?? { position: 0, handedOut: 0 }
+        places.set(key, { position, handedOut: Math.max(handedOut, upTo) })
+      }
+    },
+  }
+
+  #keys(session: string | undefined): (SessionName | 'all')[] {
+    return session === undefined ? ['all'] : this.#open().named(session)
+  }
+
+  /** As they are, or as they are when the consumer begins. */
+  #places(consumer: string): Map<SessionName | 'all', Place> {
+    const { acknowledged, consumers, leases } = this.#open()
+    const found = acknowledged.get(consumer)
+    if (found) return found
+    const isNew = !consumers.has(consumer)
+    const { position, ahead } = this.#consumer(consumer)
+    if (isNew) consumers.delete(consumer)
+    const open = [...leases.values()].filter(lease => lease.consumer === consumer).flatMap(({ ids }) => ids)
+    const place = (at: number): Place => ({
+      position: Math.min(at, ...open.map(id => id - 1)),
+      handedOut: isNew ? 0 : at,
+    })
+    return new Map<SessionName | 'all', Place>([
+      ['all', place(position)],
+      ...[...ahead].map(([key, at]): [SessionName, Place] => [key, place(at)]),
+    ])
   }
 
   readonly backlog: face.Backlog = {

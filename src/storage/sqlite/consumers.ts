@@ -1,4 +1,5 @@
 /** Named readers of the log. A position moves when rows are handed out; what is not confirmed stands in a lease. */
+import { badArgument } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
 import type { StoredMessage, Wanted } from '../messages.ts'
@@ -35,7 +36,7 @@ export class Consumers {
     // Looking takes no write lock: most calls find nothing.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.#db.transaction(() => {
-      const position = this.#position(consumer)
+      const position = this.position(consumer)
       const again = this.#lapsed(consumer, keys, limit, fits)
       if (again.rows.length > 0) return this.#leased(consumer, again.rows, again.redelivered)
       const rows =
@@ -100,7 +101,13 @@ export class Consumers {
   }
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
-    const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
+    const row = this.#db.get`SELECT position, seen_at,
+      EXISTS (SELECT 1 FROM acknowledged WHERE consumer = name) AS acknowledges
+      FROM consumer WHERE name = ${consumer}`
+    if (row?.acknowledges === 1)
+      throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
+        hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
+      })
     if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
     const position = Number(row.position)
@@ -116,7 +123,14 @@ export class Consumers {
     return Math.abs(this.#clock.now() - seenAt) > seenEveryMs
   }
 
-  #position(consumer: string): number {
+  /** Whether a reader of that name was here lately: then `position` writes nothing. */
+  isKnown(consumer: string): boolean {
+    const row = this.#db.get`SELECT seen_at FROM consumer WHERE name = ${consumer}`
+    return row !== undefined && !this.#seenLongAgo(Number(row.seen_at))
+  }
+
+  /** Where a reader is, who is here now. Inside a transaction. */
+  position(consumer: string): number {
     const now = this.#clock.now()
     const row = this.#db.get`SELECT position, seen_at FROM consumer WHERE name = ${consumer}`
     if (row) {

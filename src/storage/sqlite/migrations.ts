@@ -199,6 +199,17 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE outbox ADD COLUMN asked TEXT;
   CREATE INDEX outbox_part_asked ON outbox_part (entry) WHERE status = 'asked';
   `,
+  `
+  -- Consumers that acknowledge, of a session alone or (0) of all. An older version that runs beside moves its own position
+  -- of the name, and takes none of these.
+  CREATE TABLE acknowledged (
+    consumer TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    handed_out INTEGER NOT NULL,
+    PRIMARY KEY (consumer, session)
+  ) WITHOUT ROWID;
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */
@@ -242,14 +253,14 @@ function refuseForm(form: number): void {
 }
 
 /**
- * Brings the tables to the newest form.
+ * Brings the tables to a form, the newest by default; a test makes those of an older version with it.
  *
  * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
-export function migrate(db: Database): void {
+export function migrate(db: Database, form = newestForm): void {
   const version = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
   refuseForm(version())
-  for (let taken = version(); taken < steps.length; taken = version()) {
+  for (let taken = version(); taken < form; taken = version()) {
     db.transaction(() => {
       // Another process may have taken the step while we waited for the lock.
       if (version() !== taken) return

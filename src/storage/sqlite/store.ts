@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
 import type * as face from '../store.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import { Archive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
 import { ClockTrust } from './clock-trust.ts'
@@ -59,6 +60,7 @@ export class SqliteStore implements face.Store {
   readonly intake: face.Intake
   readonly log: face.MessageLog
   readonly consumers: face.Consumers
+  readonly acknowledgements: face.Acknowledgements
   readonly backlog: face.Backlog
   readonly conversations: face.Conversations
   readonly names: face.Names
@@ -102,6 +104,7 @@ export class SqliteStore implements face.Store {
     this.intake = this.#openIntake()
     this.log = this.#openLog(consumers)
     this.consumers = this.#openConsumers(consumers)
+    this.acknowledgements = this.#openAcknowledgements(consumers)
     this.backlog = this.#openBacklog(consumers)
     this.conversations = this.#openConversations()
     this.names = this.#openNames()
@@ -162,6 +165,15 @@ export class SqliteStore implements face.Store {
       ack: verb(relaxed, consumers.ack.bind(consumers)),
       nack: verb(again, consumers.nack.bind(consumers)),
       renew: verb(relaxed, consumers.renew.bind(consumers)),
+    }
+  }
+
+  #openAcknowledgements(consumers: Consumers): face.Acknowledgements {
+    const acknowledgements = new Acknowledgements(this.#db, this.#messages, consumers)
+    const { relaxed, write } = this.#ways
+    return {
+      after: verb(relaxed, acknowledgements.after.bind(acknowledgements)),
+      handedOut: verb(write, acknowledgements.handedOut.bind(acknowledgements)),
     }
   }
 
