@@ -26,6 +26,7 @@ import type {
   Wanted,
 } from './messages.ts'
 import type { Outbox } from './outbox.ts'
+import type { Webhooks } from './webhooks.ts'
 
 export interface Store {
   /** Whether what is stored outlives this process. */
@@ -39,6 +40,7 @@ export interface Store {
   readonly names: Names
   readonly contexts: ContextArchive
   readonly outbox: Outbox
+  readonly webhooks: Webhooks
   readonly upkeep: Upkeep
 }
 

@@ -19,6 +19,7 @@ import { ClockTrust } from '../../src/storage/sqlite/clock-trust.ts'
 import { within } from '../../src/storage/sqlite/messages.ts'
 import type * as face from '../../src/storage/store.ts'
 import { MemoryOutbox, type OutboxTables } from './memory-outbox.ts'
+import { MemoryWebhooks, webhookTables } from './memory-webhooks.ts'
 
 /** A session by the name it has now; rows know theirs by this. */
 export interface SessionName {
@@ -55,6 +56,7 @@ export class Tables implements OutboxTables {
   readonly contexts = new Map<SessionName, Map<string, UserContext>>()
   readonly marks = new Map<SessionName, Map<string, number>>()
   readonly outbox: OutboxTables['outbox'] = { entries: [], lanes: [], slots: [], last: 0 }
+  readonly webhooks = webhookTables()
   readonly waiting = new Set<() => void>()
   readonly times = new Map<number, Row[]>()
   readonly #ids = new Map<string, Row>()
@@ -104,6 +106,7 @@ const leaseMs = 30_000
 export class MemoryStore implements face.Store {
   readonly durable = false
   readonly outbox: MemoryOutbox
+  readonly webhooks: MemoryWebhooks
   readonly #tables: Tables
   readonly #clock: Clock
   readonly #keep: { maxAgeDays: number; maxCount: number }
@@ -115,6 +118,7 @@ export class MemoryStore implements face.Store {
     this.#clock = clock
     this.#keep = keep
     this.outbox = new MemoryOutbox(tables, clock, () => this.#open())
+    this.webhooks = new MemoryWebhooks(() => this.#open())
     const last = tables.rows.findLast(row => row.stored_at <= clock.now())
     this.#trust = new ClockTrust(clock, last?.stored_at)
   }
@@ -593,6 +597,7 @@ export class MemoryStore implements face.Store {
     },
     renameSession: async (oldName, newName) => {
       for (const one of this.#open().sessions) if (one.name === oldName) one.name = newName
+      this.webhooks.renameSession(oldName, newName)
     },
     close: async () => {
       this.#closed = true

@@ -210,6 +210,58 @@ const steps: readonly (string | ((db: Database) => void))[] = [
     PRIMARY KEY (consumer, session)
   ) WITHOUT ROWID;
   `,
+  `
+  -- Endpoints that events are delivered to. types, headers, secrets: JSON.
+  CREATE TABLE webhook (
+    id TEXT NOT NULL UNIQUE,
+    url TEXT NOT NULL,
+    types TEXT NOT NULL,
+    session TEXT,
+    peer TEXT,
+    headers TEXT NOT NULL,
+    secrets TEXT NOT NULL,
+    link_key TEXT NOT NULL,
+    allow_private INTEGER NOT NULL,
+    replies INTEGER NOT NULL,
+    paused INTEGER NOT NULL DEFAULT 0,
+    disabled TEXT,
+    disabled_at INTEGER,
+    created_at INTEGER NOT NULL,
+    position TEXT NOT NULL,
+    replayed TEXT,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    last_success_at INTEGER,
+    failing_since INTEGER,
+    last_error TEXT,
+    tries_done INTEGER NOT NULL DEFAULT 0,
+    tries_failed INTEGER NOT NULL DEFAULT 0,
+    tries_gave_up INTEGER NOT NULL DEFAULT 0
+  );
+  -- Conversations that are not done up to their endpoint's position.
+  CREATE TABLE webhook_lane (
+    webhook TEXT NOT NULL,
+    session TEXT NOT NULL,
+    peer TEXT NOT NULL,
+    position TEXT NOT NULL,
+    event TEXT,
+    tries INTEGER,
+    failed_at INTEGER,
+    retry_at INTEGER,
+    PRIMARY KEY (webhook, session, peer)
+  ) WITHOUT ROWID;
+  CREATE TABLE webhook_try (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    webhook TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    event TEXT NOT NULL,
+    type TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    status INTEGER,
+    took_ms INTEGER NOT NULL,
+    detail TEXT
+  );
+  CREATE INDEX webhook_try_outcome ON webhook_try (webhook, outcome, id);
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
 import type * as face from '../store.ts'
+import type { Webhooks as WebhooksFace } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import { Archive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
@@ -33,6 +34,7 @@ import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
 import { verb, type Ways } from './ways.ts'
+import { Webhooks } from './webhooks.ts'
 
 /** The path of a log that only this process has, gone with it. */
 export const inMemory = ':memory:'
@@ -66,6 +68,7 @@ export class SqliteStore implements face.Store {
   readonly names: face.Names
   readonly contexts: face.ContextArchive
   readonly outbox: OutboxFace
+  readonly webhooks: WebhooksFace
   readonly upkeep: face.Upkeep
   readonly #db: Database
   readonly #messages: Messages
@@ -110,7 +113,9 @@ export class SqliteStore implements face.Store {
     this.names = this.#openNames()
     this.contexts = this.#openContexts()
     this.outbox = this.#openOutbox(owner)
-    this.upkeep = this.#openUpkeep()
+    const webhooks = new Webhooks(db)
+    this.webhooks = this.#openWebhooks(webhooks)
+    this.upkeep = this.#openUpkeep(webhooks)
   }
 
   #openIntake(): face.Intake {
@@ -240,13 +245,40 @@ export class SqliteStore implements face.Store {
     return outboxVerbs(new Outbox(db, parts, clock, owner), parts, this.#ways)
   }
 
-  #openUpkeep(): face.Upkeep {
+  #openWebhooks(webhooks: Webhooks): WebhooksFace {
+    const { plain, light } = this.#ways
+    /** Others look for changes as for commits. */
+    const told: Ways['plain'] = work => {
+      const result = plain(work)
+      this.#commits.wake()
+      return result
+    }
+    return {
+      list: verb(plain, webhooks.list.bind(webhooks)),
+      add: verb(told, webhooks.add.bind(webhooks)),
+      change: verb(told, webhooks.change.bind(webhooks)),
+      rewind: verb(told, webhooks.rewind.bind(webhooks)),
+      remove: verb(told, webhooks.remove.bind(webhooks)),
+      progress: {
+        lanes: verb(plain, webhooks.lanes.bind(webhooks)),
+        keep: verb(light, webhooks.keep.bind(webhooks)),
+        tries: verb(plain, webhooks.tries.bind(webhooks)),
+      },
+    }
+  }
+
+  #openUpkeep(webhooks: Webhooks): face.Upkeep {
     const messages = this.#messages
+    const renameSession = (oldName: string, newName: string) =>
+      this.#db.transaction(() => {
+        messages.renameSession(oldName, newName)
+        webhooks.renameSession(oldName, newName)
+      })
     return {
       trouble: async () => this.#trouble(),
       trustsClock: async () => this.#calendar.trusted,
       prune: signal => this.#prune(signal),
-      renameSession: verb(this.#ways.plain, messages.renameSession.bind(messages)),
+      renameSession: verb(this.#ways.plain, renameSession),
       close: async () => this.#close(),
     }
   }

@@ -1,0 +1,174 @@
+/** Webhook endpoints in SQLite. */
+import { sessionKey } from '../../model/session.ts'
+import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
+import {
+  type Conversation,
+  type NewWebhook,
+  type TryOutcome,
+  triesKept,
+  tryOutcomes,
+  type Webhook,
+  type WebhookChange,
+  type WebhookLane,
+  type WebhookProgress,
+  type WebhookTry,
+} from '../webhooks.ts'
+
+export class Webhooks {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  list(): Webhook[] {
+    return this.#db.all`SELECT * FROM webhook ORDER BY created_at, rowid`.map(webhookOf)
+  }
+
+  add(webhook: NewWebhook): void {
+    const { id, url, session = null, user = null, link_key, created_at, position } = webhook
+    this.#db
+      .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
+        created_at, position)
+      VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
+        ${JSON.stringify(webhook.headers)}, ${JSON.stringify(webhook.secrets)}, ${link_key},
+        ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position})`
+  }
+
+  change(id: string, change: WebhookChange): boolean {
+    return this.#db.transaction(() => {
+      const before = this.#db.get`SELECT * FROM webhook WHERE id = ${id}`
+      if (!before) return false
+      const now = { ...webhookOf(before), ...change }
+      this.#db
+        .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
+          disabled = ${now.disabled?.reason ?? null}, disabled_at = ${now.disabled?.at ?? null},
+          failing_since = ${now.failing_since ?? null}, last_error = ${now.last_error ?? null}
+        WHERE id = ${id}`
+      return true
+    })
+  }
+
+  rewind(id: string, position: string, replayed: string): boolean {
+    return this.#db.transaction(() => {
+      this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id}`
+      const { changes } = this.#db.run`UPDATE webhook
+        SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1 WHERE id = ${id}`
+      return changes > 0
+    })
+  }
+
+  remove(id: string): boolean {
+    return this.#db.transaction(() => {
+      this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id}`
+      this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id}`
+      return this.#db.run`DELETE FROM webhook WHERE id = ${id}`.changes > 0
+    })
+  }
+
+  /** Endpoints of that session alone, and conversations under way, follow it to its new name. */
+  renameSession(oldName: string, newName: string): void {
+    const isIt = (row: { session?: string }) =>
+      row.session !== undefined && sessionKey(row.session) === sessionKey(oldName)
+    for (const webhook of this.list()) {
+      const { id } = webhook
+      if (isIt(webhook)) this.#db.run`UPDATE webhook SET session = ${newName} WHERE id = ${id}`
+      for (const lane of this.lanes(id).filter(isIt)) {
+        this.#dropLane(id, lane)
+        this.#putLane(id, { ...lane, session: newName })
+      }
+      this.#db.run`UPDATE webhook SET epoch = epoch + 1 WHERE id = ${id}`
+    }
+  }
+
+  lanes(id: string): WebhookLane[] {
+    return this.#db.all`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
+  }
+
+  keep(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
+    return this.#db.transaction(() => {
+      const counted = (outcome: TryOutcome) => tries.filter(one => one.outcome === outcome).length
+      const { changes } = this.#db.run`UPDATE webhook SET position = ${position},
+          last_success_at = coalesce(${health.last_success_at ?? null}, last_success_at),
+          failing_since = ${health.failing_since ?? null}, last_error = ${health.last_error ?? null},
+          tries_done = tries_done + ${counted('done')}, tries_failed = tries_failed + ${counted('failed')},
+          tries_gave_up = tries_gave_up + ${counted('gave_up')}
+        WHERE id = ${id} AND epoch = ${epoch}`
+      if (changes === 0) return false
+      for (const lane of lanes) this.#putLane(id, lane)
+      for (const lane of ended) this.#dropLane(id, lane)
+      this.#putTries(id, tries)
+      return true
+    })
+  }
+
+  tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
+    return this.#db.all`SELECT * FROM webhook_try
+      WHERE webhook = ${id} AND (${outcome ?? null} IS NULL OR outcome = ${outcome ?? null})
+      ORDER BY id DESC LIMIT ${limit}`.map(tryOf)
+  }
+
+  #dropLane(id: string, { session, user }: Conversation): void {
+    this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id} AND session = ${session} AND peer = ${user}`
+  }
+
+  #putLane(id: string, { session, user, position, trouble }: WebhookLane): void {
+    this.#db.run`INSERT OR REPLACE INTO webhook_lane
+        (webhook, session, peer, position, event, tries, failed_at, retry_at)
+      VALUES (${id}, ${session}, ${user}, ${position}, ${trouble?.event ?? null}, ${trouble?.tries ?? null},
+        ${trouble?.failed_at ?? null}, ${trouble?.retry_at ?? null})`
+  }
+
+  /** Of many only those that are kept are written. */
+  #putTries(id: string, tries: readonly WebhookTry[]): void {
+    const kept = new Set(
+      tryOutcomes.flatMap(outcome => tries.filter(one => one.outcome === outcome).slice(-triesKept[outcome])),
+    )
+    for (const one of tries.filter(one => kept.has(one)))
+      this.#db.run`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail)
+        VALUES (${id}, ${one.at}, ${one.event}, ${one.type}, ${one.outcome}, ${one.status ?? null}, ${one.took_ms},
+          ${one.detail ?? null})`
+    for (const outcome of new Set([...kept].map(one => one.outcome)))
+      this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
+        (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
+          ORDER BY id DESC LIMIT 1 OFFSET ${triesKept[outcome]})`
+  }
+}
+
+const known = <K extends string, V>(key: K, value: SqlValue | undefined, as: (value: SqlValue) => V) =>
+  (value === null || value === undefined ? {} : { [key]: as(value) }) as { [name in K]?: V }
+
+const webhookOf = (row: Row): Webhook => ({
+  ...{ id: String(row.id), url: String(row.url), types: JSON.parse(String(row.types)) as string[] },
+  ...known('session', row.session, String),
+  ...known('user', row.peer, String),
+  headers: JSON.parse(String(row.headers)) as Webhook['headers'],
+  secrets: JSON.parse(String(row.secrets)) as Webhook['secrets'],
+  link_key: String(row.link_key),
+  ...{ allow_private: row.allow_private === 1, replies: row.replies === 1, paused: row.paused === 1 },
+  ...{ created_at: Number(row.created_at), position: String(row.position) },
+  ...known('disabled', row.disabled, reason => ({ reason: String(reason), at: Number(row.disabled_at) })),
+  epoch: Number(row.epoch),
+  ...known('replayed', row.replayed, String),
+  ...known('last_success_at', row.last_success_at, Number),
+  ...known('failing_since', row.failing_since, Number),
+  ...known('last_error', row.last_error, String),
+  tries: {
+    ...{ done: Number(row.tries_done), failed: Number(row.tries_failed), gave_up: Number(row.tries_gave_up) },
+  },
+})
+
+const laneOf = (row: Row): WebhookLane => ({
+  ...{ session: String(row.session), user: String(row.peer), position: String(row.position) },
+  ...known('trouble', row.event, event => ({
+    ...{ event: String(event), tries: Number(row.tries) },
+    ...{ failed_at: Number(row.failed_at), retry_at: Number(row.retry_at) },
+  })),
+})
+
+const tryOf = (row: Row): WebhookTry => ({
+  ...{ at: Number(row.at), event: String(row.event), type: String(row.type) },
+  ...{ outcome: row.outcome as TryOutcome, took_ms: Number(row.took_ms) },
+  ...known('status', row.status, Number),
+  ...known('detail', row.detail, String),
+})

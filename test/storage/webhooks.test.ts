@@ -1,0 +1,171 @@
+/** What every engine must do for webhook endpoints (`src/storage/webhooks.ts`). */
+import { expect, test } from 'bun:test'
+import type { NewWebhook, WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
+import { triesKept } from '../../src/storage/webhooks.ts'
+import { onEach } from './engines.ts'
+
+const endpoint = (id: string, more: Partial<NewWebhook> = {}): NewWebhook => ({
+  ...{ id, url: 'https://example.org/hook', types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
+  ...{ link_key: 'k', allow_private: false, replies: false, created_at: 1, position: 'at-7', ...more },
+})
+const went = (more: Partial<WebhookProgress> = {}): WebhookProgress => ({
+  ...{ epoch: 0, position: 'at-8', lanes: [], ended: [], tries: [], health: {}, ...more },
+})
+const tried = (event: string, more: Partial<WebhookTry> = {}): WebhookTry => ({
+  ...{ at: 5, event, type: 'message.received', outcome: 'done', status: 200, took_ms: 3, ...more },
+})
+
+onEach(openStore => {
+  test('endpoints are kept as they were added, across a restart, and go with all that is kept of them', async () => {
+    await using t = await openStore()
+    const full = endpoint('a', {
+      ...{ types: ['message.received'], session: 'work', user: 'u@im.wechat', headers: { 'X-Key': 'hush' } },
+      ...{ allow_private: true, replies: true },
+    })
+    await t.store.webhooks.add(full)
+    await t.store.webhooks.add(endpoint('b', { created_at: 2 }))
+    await t.reopen()
+    const found = await t.store.webhooks.list()
+    expect(found.map(({ id }) => id)).toEqual(['a', 'b'])
+    expect(found[0]).toEqual({
+      ...full,
+      ...{ paused: false, epoch: 0, tries: { done: 0, failed: 0, gave_up: 0 } },
+    })
+    await t.store.webhooks.progress.keep(
+      'a',
+      went({ tries: [tried('e')], lanes: [{ session: 's', user: 'c', position: 'at-7' }] }),
+    )
+    expect(await t.store.webhooks.remove('a')).toBe(true)
+    expect(await t.store.webhooks.remove('a')).toBe(false)
+    expect(await t.store.webhooks.progress.tries('a', 10)).toEqual([])
+    expect(await t.store.webhooks.progress.lanes('a')).toEqual([])
+    expect(await t.store.webhooks.progress.keep('a', went())).toBe(false)
+  })
+
+  test('a change changes what it names, and takes away what it names as undefined', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    expect(await webhooks.change('none', { paused: true })).toBe(false)
+    const secrets = [{ secret: 'whsec_BB==' }, { secret: 'whsec_AA==', until: 9 }]
+    await webhooks.change('a', { paused: true, disabled: { reason: 'gone', at: 5 }, secrets })
+    expect((await webhooks.list())[0]).toMatchObject({
+      ...{ paused: true, disabled: { reason: 'gone', at: 5 }, secrets },
+    })
+    await webhooks.change('a', { paused: false, disabled: undefined })
+    const [now] = await webhooks.list()
+    expect(now?.disabled).toBeUndefined()
+    expect(now).toMatchObject({ paused: false, secrets })
+  })
+
+  test('how far an endpoint is, its lanes and its tries are kept as a whole', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    const trouble = { event: 'e9', tries: 2, failed_at: 100, retry_at: 200 }
+    const health = { last_success_at: 50, failing_since: 100, last_error: 'HTTP 500' }
+    await webhooks.progress.keep(
+      'a',
+      went({
+        ...{
+          position: 'at-20',
+          lanes: [
+            { session: 's', user: 'c', position: 'at-9', trouble },
+            { session: 's', user: 'd', position: 'at-12' },
+          ],
+        },
+        ...{
+          tries: [tried('e8'), tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500' })],
+          health,
+        },
+      }),
+    )
+    await t.reopen()
+    const kept = t.store.webhooks
+    expect(await kept.progress.lanes('a')).toEqual([
+      { session: 's', user: 'c', position: 'at-9', trouble },
+      { session: 's', user: 'd', position: 'at-12' },
+    ])
+    expect((await kept.list())[0]).toMatchObject({
+      ...{ position: 'at-20', ...health, tries: { done: 1, failed: 1, gave_up: 0 } },
+    })
+    expect(await kept.progress.tries('a', 10)).toEqual([
+      tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500' }),
+      tried('e8'),
+    ])
+    const gave = tried('e9', { outcome: 'gave_up' })
+    const lanes = [{ session: 's', user: 'c', position: 'at-10' }]
+    await kept.progress.keep(
+      'a',
+      went({ position: 'at-21', lanes, ended: [{ session: 's', user: 'd' }], tries: [gave], health: {} }),
+    )
+    expect(await kept.progress.lanes('a')).toEqual(lanes)
+    const [now] = await kept.list()
+    expect(now).toMatchObject({ last_success_at: 50, tries: { done: 1, failed: 1, gave_up: 1 } })
+    expect(now?.failing_since).toBeUndefined()
+    expect(await kept.progress.tries('a', 10, 'gave_up')).toEqual([gave])
+    expect(await kept.progress.tries('a', 1)).toEqual([gave])
+  })
+
+  test('sent back in the log it begins a new epoch: lanes are gone, and what began before is not kept', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    await webhooks.progress.keep(
+      'a',
+      went({ position: 'at-30', lanes: [{ session: 's', user: 'c', position: 'at-9' }] }),
+    )
+    expect(await webhooks.rewind('a', 'at-3', 'at-30')).toBe(true)
+    expect(await webhooks.rewind('none', 'at-3', '')).toBe(false)
+    expect(await webhooks.progress.lanes('a')).toEqual([])
+    expect((await webhooks.list())[0]).toMatchObject({ position: 'at-3', replayed: 'at-30', epoch: 1 })
+    expect(await webhooks.progress.keep('a', went({ position: 'at-31' }))).toBe(false)
+    expect(await webhooks.progress.keep('a', went({ position: 'at-4', epoch: 1 }))).toBe(true)
+  })
+
+  test('of each outcome the newest tries are kept', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    const many = (count: number, from = 0) =>
+      Array.from({ length: count }, (_, nth) => tried(`e${from + nth}`))
+    const failed = tried('bad', { outcome: 'gave_up' })
+    await webhooks.progress.keep('a', went({ tries: [failed, ...many(triesKept.done + 50)] }))
+    await webhooks.progress.keep('a', went({ tries: many(3, 1000) }))
+    const kept = await webhooks.progress.tries('a', 10_000)
+    expect(kept.filter(({ outcome }) => outcome === 'done')).toHaveLength(triesKept.done)
+    expect(kept[0]?.event).toBe('e1002')
+    expect(kept.at(-1)).toEqual(failed)
+    expect((await webhooks.list())[0]?.tries.done).toBe(triesKept.done + 53)
+  })
+
+  test('an endpoint of one session, and what is under way, follow it to its new name, in any case', async () => {
+    await using t = await openStore()
+    const { upkeep, webhooks } = t.store
+    await webhooks.add(endpoint('a', { session: 'Work' }))
+    await webhooks.add(endpoint('b', { created_at: 2 }))
+    const lanes = [
+      { session: 'Work', user: 'u', position: 'at-9' },
+      { session: 'other', user: 'u', position: 'at-8' },
+    ]
+    await webhooks.progress.keep('b', went({ lanes }))
+    await upkeep.renameSession('work', 'office')
+    const found = await webhooks.list()
+    expect(found.map(({ session }) => session)).toEqual(['office', undefined])
+    expect(found[1]?.epoch).toBe(1)
+    const names = (await webhooks.progress.lanes('b')).map(({ session }) => session)
+    expect(names.sort()).toEqual(['office', 'other'])
+  })
+
+  test('other processes see a change, and are woken by it', async () => {
+    await using t = await openStore()
+    await using other = await t.second()
+    const seen = await other.store.log.head()
+    const stop = AbortSignal.timeout(60_000)
+    const woken = other.store.log.wait(seen, 60_000, stop)
+    await t.store.webhooks.add(endpoint('a'))
+    await woken
+    expect(stop.aborted).toBe(false)
+    expect(await other.store.webhooks.list()).toHaveLength(1)
+  })
+})
