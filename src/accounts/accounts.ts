@@ -18,7 +18,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import type { Judge } from '../receive/judge.ts'
 import type { Poller } from '../receive/poller.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
-import type { ContextArchive, Conversations, Upkeep } from '../storage/store.ts'
+import type { Conversations } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
 import { type UserStore, usersOf } from './users.ts'
 
@@ -32,9 +32,7 @@ export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
   store: UserStore & {
     durable: boolean
-    contexts: Pick<ContextArchive, 'knowing' | 'forget'>
-    conversations: Pick<Conversations, 'suspects'>
-    upkeep: Pick<Upkeep, 'renameSession'>
+    conversations: Pick<Conversations, 'suspects' | 'writtenTo'>
   }
   poller: Pick<Poller, 'lastPolls'>
   logins: Pick<Logins, 'alone' | 'cancel' | 'pending'>
@@ -218,7 +216,6 @@ export class Accounts {
     }
     this.#ports.logins.cancel(record.name)
     await this.#ports.state.sessions.remove(record.name)
-    await this.#ports.store.contexts.forget(record.name)
     this.#runtime.bus.tell('sessionsChanged')
     return { success: true, session: record.name }
   }
@@ -237,20 +234,15 @@ export class Accounts {
     }
     const target = sessionName(newName)
     const { sessions } = this.#ports.state
-    const { logins, store } = this.#ports
+    const { logins } = this.#ports
     const key = sessionKey(target)
     if (key !== sessionKey(record.name) && [...logins.pending()].some(name => sessionKey(name) === key)) {
       // That login would put its own credentials over these.
       throw new SvcError('session_exists', `a login of "${target}" is under way`)
     }
     logins.cancel(record.name)
-    await sessions.rename(record.name, target)
     try {
-      await store.upkeep.renameSession(record.name, target)
-    } catch (error) {
-      // Both or none: a session whose messages stand under another name looks like lost messages.
-      await sessions.rename(target, record.name)
-      throw error
+      await sessions.rename(record.name, target)
     } finally {
       this.#runtime.bus.tell('sessionsChanged')
     }

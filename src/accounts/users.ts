@@ -15,7 +15,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { addressee } from '../send/plan.ts'
 import type { Entries } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
-import type { ContextArchive, Names } from '../storage/store.ts'
+import type { Conversations, Names } from '../storage/store.ts'
 
 export interface UserFilter {
   /** '' is the default session; all of them without it. */
@@ -48,7 +48,7 @@ export interface UserStore {
 
 export interface UserPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: UserStore & { contexts: Pick<ContextArchive, 'knowing'> }
+  store: UserStore & { conversations: Pick<Conversations, 'writtenTo'> }
 }
 
 export class Users {
@@ -99,7 +99,7 @@ export class Users {
     const user = await this.#meant(user_id, session)
     const known = [
       ...newestFirst(await this.#accounts.knowing(user)).map(one => one.name),
-      ...(await store.contexts.knowing(user)),
+      ...(await store.conversations.writtenTo(user)),
       ...(await store.names.naming(user)),
     ]
     const key = session === undefined ? undefined : sessionKey(sessionName(session))

@@ -97,14 +97,15 @@ export function connect(
 /** Upstream → store → readers. */
 export function openReceive(
   { oneShot: isOneShot }: GatewayOptions,
-  { leases, shared, state, store, views }: Directory,
+  directory: Directory,
   upstream: Upstream,
   runtime: Runtime,
 ) {
+  const { leases, shared, state, store, views } = directory
   const { sessions } = state
-  const commits = new Commits(state, runtime.bus)
+  const commits = new Commits(directory, runtime.bus)
   const poller = new Poller(
-    { upstream, sessions, intake: store.intake, commit: batch => commits.commit(batch), slots: slots.polls },
+    { upstream, sessions, ingest: batch => commits.ingest(batch), slots: slots.polls },
     named(runtime, 'poller'),
   )
   const polling = { leases, poller, shared }

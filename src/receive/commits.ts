@@ -1,27 +1,27 @@
-/** Commits of polled batches, and those that are under way. */
+/** Batches that are being taken in. */
 import type { Bus } from '../platform/runtime.ts'
-import type { BatchCommit, State } from '../storage/state.ts'
+import type { Ingested, PolledBatch, Storage } from '../storage/storage.ts'
 
 export class Commits {
-  readonly #state: Pick<State, 'commitBatch'>
+  readonly #storage: Pick<Storage, 'ingest'>
   readonly #bus: Bus
   readonly #underWay = new Set<Promise<unknown>>()
 
-  constructor(state: Pick<State, 'commitBatch'>, bus: Bus) {
-    this.#state = state
+  constructor(storage: Pick<Storage, 'ingest'>, bus: Bus) {
+    this.#storage = storage
     this.#bus = bus
   }
 
-  /** As `State.commitBatch`; tells of those with messages. */
-  async commit(batch: BatchCommit): Promise<'moved' | 'gone'> {
-    const commit = this.#state.commitBatch(batch)
-    this.#underWay.add(commit)
+  /** As `Storage.ingest`; tells of those with messages. */
+  async ingest(batch: PolledBatch): Promise<Ingested> {
+    const ingesting = this.#storage.ingest(batch)
+    this.#underWay.add(ingesting)
     try {
-      const committed = await commit
-      if (batch.inbound.length > 0) this.#bus.tell('committed')
-      return committed
+      const ingested = await ingesting
+      if (batch.messages.length > 0) this.#bus.tell('committed')
+      return ingested
     } finally {
-      this.#underWay.delete(commit)
+      this.#underWay.delete(ingesting)
     }
   }
 

@@ -1,24 +1,22 @@
 /**
- * One polled batch by the inbox law: messages durably into the store, then context tokens, then the cursor; a later
- * step never happens without the earlier ones. What cannot be stored stays in memory and is tried again, so the cursor
- * never passes what is not on disk.
+ * One polled batch by the inbox law: messages durably into the store, then context tokens, then the cursor
+ * (`Storage.ingest`). What cannot be stored stays in memory and is tried again, so the cursor never passes what is not on
+ * disk.
  */
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
 import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { ReceivedMessage } from '../storage/messages.ts'
-import type { BatchCommit, SessionRecord, Sessions } from '../storage/state.ts'
-import type { Intake } from '../storage/store.ts'
+import type { PolledMessage } from '../storage/messages.ts'
+import type { SessionRecord, Sessions } from '../storage/state.ts'
+import type { Storage } from '../storage/storage.ts'
 import type { Wait } from './watchdog.ts'
 import { writtenAt } from './written-at.ts'
 
 export interface BatchPorts {
   sessions: Sessions
-  intake: Pick<Intake, 'insertReceived'>
-  /** Context tokens, then the cursor, in one hold of the data lock. */
-  commit(batch: BatchCommit): Promise<'moved' | 'gone'>
+  ingest: Storage['ingest']
 }
 
 /** A login that is polled. It goes by its token, so renaming its session interrupts nothing. */
@@ -73,36 +71,25 @@ function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   }
 }
 
-/** Rows of a batch, and who wrote each. */
 interface Batch {
   receivedAt: number
-  /** Unix ms before which none of it can have been written, where that is known. */
-  earliest: number | undefined
-  rows: ReceivedMessage[]
-  senders: { row: number; user_id: string; token?: string }[]
-  inbound: BatchCommit['inbound']
-  stored: boolean
+  messages: PolledMessage[]
 }
 
 function batchOf({ bot, updates, clearAt, clock, log }: Polled): Batch {
   const receivedAt = clock.now()
   // Whole milliseconds, as all times on disk; the other clock counts their parts.
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
-  const rows: ReceivedMessage[] = []
-  const senders: Batch['senders'] = []
+  const messages: PolledMessage[] = []
   for (const one of updates.messages) {
     // The bot's own messages and those of other bots are not for readers (protocol notes 6, Filter).
     if (!isFromUser(one.message, bot.bot_id)) continue
     const told = toldOf(one, receivedAt, log)
-    const { timed, timestamp } = told
-    const arrival = { now: receivedAt, earliest, isNew: true }
-    rows.push({ ...told, written_at: writtenAt(timed ? timestamp : undefined, arrival).received_at })
-    if (told.from_user) {
-      const { from_user: user_id, contextToken: token } = told
-      senders.push({ row: rows.length - 1, user_id, ...(token && { token }) })
-    }
+    const stated = told.timed ? told.timestamp : undefined
+    const written = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
+    messages.push({ ...told, written_at: written(true).received_at, known: written(false) })
   }
-  return { receivedAt, earliest, rows, senders, inbound: [], stored: rows.length === 0 }
+  return { receivedAt, messages }
 }
 
 /**
@@ -126,12 +113,11 @@ export async function ingest(
     const last = stopping.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
-      if (!batch.stored) await store(ports, login, polled, batch)
-      return await moved(ports, login, polled, batch)
+      return await taken(ports, login, polled, batch)
     } catch (error) {
       login.stuck = true
       log.error('batch not committed; it stays in memory and polling of this session waits', {
-        ...{ error, messages: batch.rows.length, stored: batch.stored },
+        ...{ error, messages: batch.messages.length },
       })
       if (last) return undefined
       await clock.sleep(backoffMs(failures, 250, 10_000), stopping)
@@ -141,34 +127,23 @@ export async function ingest(
   }
 }
 
-async function store(ports: BatchPorts, login: PolledLogin, polled: Polled, batch: Batch): Promise<void> {
-  const { bot, log } = polled
-  const { earliest, receivedAt, rows, senders } = batch
-  // Its name may have changed; not knowing that is no reason not to store.
-  await currentSession(ports.sessions, login).catch(() => undefined)
-  const results = await ports.intake.insertReceived(login.name, bot.bot_id, rows)
-  batch.stored = true
-  for (const { row, ...sender } of senders) {
-    const { timed, timestamp } = rows[row]!
-    const arrival = { now: receivedAt, earliest, isNew: results[row] !== 'duplicate' }
-    batch.inbound.push({ ...sender, ...writtenAt(timed ? timestamp : undefined, arrival) })
-  }
-  const fresh = results.filter(result => result !== 'duplicate').length
-  log.debug('batch stored', { messages: rows.length, new: fresh })
-}
-
-/** Moves the cursor of the session, by whatever name it goes now. @returns undefined when it is gone */
-async function moved(
+/** Of the session, by whatever name it goes now. @returns undefined when it is gone */
+async function taken(
   ports: BatchPorts,
   login: PolledLogin,
-  { bot, cursor, marks, updates }: Polled,
-  { inbound, receivedAt }: Batch,
+  { bot, cursor, log, marks, updates }: Polled,
+  { messages, receivedAt }: Batch,
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
-  const batch = { token: bot.token, cursorFrom: cursor, cursorTo: next, inbound, marks, now: receivedAt }
+  const own = { token: bot.token, botId: bot.bot_id, cursorFrom: cursor, cursorTo: next }
+  // Its name may have changed; not knowing that is no reason not to store.
+  if (messages.length > 0) await currentSession(ports.sessions, login).catch(() => undefined)
   for (let renames = 0; renames < 10; renames++) {
     const { name } = login
-    if ((await ports.commit({ ...batch, session: name })) === 'moved') {
+    const { rows, cursor } = await ports.ingest({ ...own, session: name, messages, marks, now: receivedAt })
+    const fresh = rows.filter(row => row !== 'duplicate').length
+    if (rows.length > 0) log.debug('batch stored', { messages: rows.length, new: fresh })
+    if (cursor === 'moved') {
       login.stuck = false
       return next
     }

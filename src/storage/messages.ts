@@ -1,5 +1,6 @@
 /** Rows of the message log, as they go in and as they come out. */
 import type { Direction, MessageKind, SentStatus } from '../model/message.ts'
+import type { Inbound } from '../model/session.ts'
 
 /** A message as the poller hands it over. */
 export interface ReceivedMessage {
@@ -19,6 +20,14 @@ export interface ReceivedMessage {
   contentHash: string
   /** The whole message as JSON text. */
   raw: string
+}
+
+/** A message of a polled batch, with what it says of the right to answer. One without a `from_user` says nothing. */
+export interface PolledMessage extends ReceivedMessage {
+  /** The context token that it brought. */
+  contextToken?: string
+  /** When the user wrote, if the log has the message already: as of `Inbound`. */
+  known: Pick<Inbound, 'received_at' | 'again'>
 }
 
 /** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */

@@ -6,19 +6,11 @@
  * All that is written is durable when the verb resolves, and appears whole or not at all. A verb rejects with SvcError
  * `store_unavailable` where the engine does not work at the moment; nothing was written then. Others are named with the verb.
  */
-import type { BotInfo, Inbound, Marks, UserContext } from '../model/session.ts'
+import type { BotInfo, Marks, UserContext } from '../model/session.ts'
 
 export interface State {
   readonly sessions: Sessions
   readonly contexts: Contexts
-  /**
-   * What follows from a batch whose messages are stored: the contexts of those who wrote (`contextAfter`), then the cursor. A
-   * crash between leaves the cursor behind, never ahead.
-   *
-   * @returns `gone` when the session was logged out, renamed, logged in anew or polled by another process meanwhile: then
-   *   nothing is written
-   */
-  commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
 
 export interface SessionRecord {
@@ -51,13 +43,18 @@ export interface Sessions extends SessionSight {
   mark(name: string, token: string, wanted: Marks): Promise<void>
 
   /**
-   * Removes the credentials and the contexts. A default session hands over to the oldest.
+   * Removes the credentials, the contexts, and what is counted and held of answers; messages stay. A default session hands
+   * over to the oldest.
    *
    * @throws SvcError `session_not_found`
    */
   remove(name: string): Promise<void>
 
-  /** @throws SvcError `session_not_found`, `session_exists` */
+  /**
+   * The session's messages go with it: where they cannot, nothing is renamed.
+   *
+   * @throws SvcError `session_not_found`, `session_exists`
+   */
   rename(oldName: string, newName: string): Promise<void>
 
   /** @throws SvcError `session_not_found` */
@@ -84,18 +81,4 @@ export interface Contexts {
 
   /** Sessions that may know a user, at least all that do: for who then looks with `find`. */
   knowing(user: string): Promise<ReadonlySet<string>>
-}
-
-export interface BatchCommit {
-  session: string
-  /** The token it was polled with. */
-  token: string
-  /** The cursor it was polled with, and the one that came with it. */
-  cursorFrom: string
-  cursorTo: string
-  inbound: Inbound[]
-  /** As of `Sessions.mark`. */
-  marks?: Marks | undefined
-  /** Unix ms by the clock that dated these. */
-  now?: number
 }

@@ -16,15 +16,7 @@
  */
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
-import type { UserContext } from '../model/session.ts'
-import type {
-  HistoryFilter,
-  HistoryRows,
-  PastMessage,
-  ReceivedMessage,
-  StoredMessage,
-  Wanted,
-} from './messages.ts'
+import type { HistoryFilter, HistoryRows, PastMessage, StoredMessage, Wanted } from './messages.ts'
 import type { Outbox } from './outbox.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -38,28 +30,13 @@ export interface Store {
   readonly backlog: Backlog
   readonly conversations: Conversations
   readonly names: Names
-  readonly contexts: ContextArchive
   readonly outbox: Outbox
   readonly webhooks: Webhooks
   readonly upkeep: Upkeep
 }
 
-/** What comes into the log from outside. */
+/** What comes into the log from other programs; for what is polled see `Storage.ingest`. */
 export interface Intake {
-  /**
-   * Stores a polled batch, each message once, in its order. Durable. An id is stored once; under a new id a message counts as
-   * delivered again if sender, content and a create time with parts of a second match one that was stored within the last
-   * 15 s, in an earlier batch. With a new message that has `written_at` the count of answers to its user begins anew,
-   * unless a later one began it already.
-   *
-   * @returns for each message its row id, or `duplicate`
-   */
-  insertReceived(
-    session: string,
-    botId: string,
-    batch: readonly ReceivedMessage[],
-  ): Promise<(number | 'duplicate')[]>
-
   /** How many rows the log has, whatever they are. */
   count(): Promise<number>
 
@@ -207,6 +184,9 @@ export interface Conversations {
   /** The newest of the messages with that user, of one session or of whichever it is. */
   thread(peer: string, session?: string): Promise<Thread | undefined>
 
+  /** The sessions that the user's newest messages went to. */
+  writtenTo(user: string): Promise<readonly string[]>
+
   /** Everything up to that row has been looked at; a lower row than before changes nothing. Not durable. */
   markRead(session: string, peer: string, upTo: number): Promise<void>
 
@@ -242,30 +222,6 @@ export interface Names {
   set(session: string, user: string, name: string | undefined): Promise<void>
 }
 
-/**
- * The contexts of those who wrote to a session long ago, which the state has no room for; and what ends with the bot of a
- * session.
- */
-export interface ContextArchive {
-  /** Adds to them, or replaces. Durable. */
-  keep(session: string, users: ReadonlyMap<string, UserContext>): Promise<void>
-
-  /** Those of a session: of these users, or of all. */
-  of(session: string, users?: readonly string[]): Promise<ReadonlyMap<string, UserContext>>
-
-  /** How many there are of a session. */
-  count(session: string): Promise<number>
-
-  /** Sessions that may know a user: those that the user's newest messages went to, and those with a context here. */
-  knowing(user: string): Promise<ReadonlySet<string>>
-
-  /** These stand in the state again. Nothing is written where none of them is here. */
-  drop(session: string, users: readonly string[]): Promise<void>
-
-  /** Another bot: nobody has written to it, nothing is counted of its answers, and no lane of it is held. Durable. */
-  forget(session: string): Promise<void>
-}
-
 /** What an engine does for itself, and what there is to know of it. */
 export interface Upkeep {
   /** Why it cannot be written to now, as callers are told; undefined when it can. Never rejects. */
@@ -279,9 +235,6 @@ export interface Upkeep {
    * nothing any more. Consumers that lose unread messages are named in the log of the process.
    */
   prune(signal?: AbortSignal): Promise<void>
-
-  /** The rows of a session follow its new name. Durable. */
-  renameSession(oldName: string, newName: string): Promise<void>
 
   /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
   close(): Promise<void>

@@ -118,7 +118,7 @@ describe('a poll that looks alive and is not', () => {
     const gate = Promise.withResolvers<void>()
     let commits = 0
     await using t = await withPoller({
-      commit: real => async batch => {
+      ingest: real => async batch => {
         commits += 1
         if (commits === 1) await gate.promise
         return real(batch)

@@ -4,7 +4,7 @@ import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { ingest } from '../../src/receive/ingest.ts'
+import { type BatchPorts, ingest } from '../../src/receive/ingest.ts'
 import type { FaultKind } from '../../src/sandbox/faults.ts'
 import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -39,7 +39,13 @@ async function withStorage() {
         clearAt: undefined,
         ...{ clock: t.clock, log: silentLog },
       }
-      const ports = { sessions, intake: store.intake, commit: async () => 'moved' as const }
+      const ports: BatchPorts = {
+        sessions,
+        ingest: async ({ session, botId, messages }) => ({
+          rows: await store.intake.insertReceived(session, botId, messages),
+          cursor: 'moved',
+        }),
+      }
       return ingest(ports, { name: 'default', token }, polled, new AbortController().signal)
     },
     async [Symbol.asyncDispose]() {
@@ -90,7 +96,8 @@ describe('the inbox', () => {
       await mkdir(contexts)
       await t.sandbox.say('hello')
       expect(texts(await t.recv())).toEqual(['hello'])
-      await t.until('a failed commit', () => t.lines.some(line => line.includes('stored=true')))
+      await t.until('a failed commit', () => t.lines.some(line => line.includes('batch not committed')))
+      expect(await stored(t)).toEqual(['hello'])
       expect(await cursorOf(t)).toBe('')
       await rmdir(contexts)
       await t.until('the cursor moves', async () => (await cursorOf(t)) !== '')

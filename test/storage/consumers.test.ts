@@ -7,10 +7,10 @@ import type { Claim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
-import { byId, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
+import { byId, type EngineStore, inOtherProcess, message, openStore, sending, startOther } from './support.ts'
 
 const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
-const add = async (store: Store, count: number, session = 's') =>
+const add = async (store: EngineStore, count: number, session = 's') =>
   await store.intake.insertReceived(
     session,
     'b',

@@ -2,21 +2,21 @@
 import { describe } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
-import type { Store } from '../../src/storage/store.ts'
 import { MemoryStore, Tables } from './memory-store.ts'
-import { openStore, type TestStore, testClock } from './support.ts'
+import { type EngineStore, openStore, type TestStore, testClock } from './support.ts'
 
 type Limits = Partial<Pick<StoreOptions, 'maxAgeDays' | 'maxCount'>>
 
 /** A store of an engine, on its own. */
-export interface Opened extends Pick<TestStore, 'store' | 'clock' | 'reopen' | 'lines'>, AsyncDisposable {
+export interface Opened extends Pick<TestStore, 'clock' | 'reopen' | 'lines'>, AsyncDisposable {
+  store: EngineStore
   /** The same content once more, as another process has it. */
-  second(): Promise<{ store: Store } & AsyncDisposable>
+  second(): Promise<{ store: EngineStore } & AsyncDisposable>
 }
 
 type Open = (limits?: Limits) => Promise<Opened>
 
-const closing = (store: Store) => ({ store, [Symbol.asyncDispose]: () => store.upkeep.close() })
+const closing = (store: EngineStore) => ({ store, [Symbol.asyncDispose]: () => store.upkeep.close() })
 
 async function openSqlite(limits: Limits = {}): Promise<Opened> {
   const t = await openStore(limits)
@@ -30,7 +30,7 @@ async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promis
   const clock = testClock()
   const open = () => new MemoryStore(tables, clock, { maxAgeDays, maxCount })
   const t = {
-    ...{ store: open() as Store, clock, lines: [] },
+    ...{ store: open() as EngineStore, clock, lines: [] },
     async reopen() {
       await t.store.upkeep.close()
       t.store = open()

@@ -5,7 +5,7 @@ import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { type Opened, onEach } from './engines.ts'
-import { message, open, openStore, sending } from './support.ts'
+import { type EngineStore, message, open, openStore, sending } from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
   (await store.log.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
@@ -29,7 +29,7 @@ interface Row {
 }
 
 /** Rows of all kinds, mixed; times neither unique nor in the order of ids. */
-async function mixed(store: Store, count: number): Promise<Row[]> {
+async function mixed(store: EngineStore, count: number): Promise<Row[]> {
   const rows: Row[] = []
   const kinds: MessageKind[] = ['TEXT', 'IMAGE', 'VOICE']
   for (let i = 0; i < count; i++) {

@@ -8,7 +8,10 @@ import {
   sessionName,
   type UserContext,
 } from '../../src/model/session.ts'
-import type { BatchCommit, SessionRecord, State } from '../../src/storage/state.ts'
+import type { PolledMessage } from '../../src/storage/messages.ts'
+import type { SessionRecord, State } from '../../src/storage/state.ts'
+import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
+import type { MemoryStore } from './memory-store.ts'
 
 interface Kept {
   name: string
@@ -16,7 +19,7 @@ interface Kept {
   users: Map<string, UserContext>
 }
 
-export function memoryState(): State {
+export function memoryStorage(store: MemoryStore): Omit<Storage, 'leases'> {
   const kept = new Map<string, Kept>()
   let chosen: string | undefined
   const one = (name: string) => {
@@ -34,7 +37,7 @@ export function memoryState(): State {
   const oldest = () => [...kept.values()].sort((a, b) => a.bot.created_at - b.bot.created_at)[0]?.name
   const chosenNow = () => (chosen === undefined ? undefined : one(chosen)?.name)
   const recordOf = ({ name, bot }: Kept): SessionRecord => ({ name, bot: { ...bot } })
-  return {
+  const state: State = {
     sessions: {
       list: async () => [...kept.values()].map(recordOf),
       async get(name) {
@@ -50,6 +53,7 @@ export function memoryState(): State {
           users.set(user, before?.bot.bot_id === bot.bot_id ? context : { used: 0, first_seen })
         }
         const own = before?.name ?? sessionName(name)
+        if (before?.bot.bot_id !== bot.bot_id) store.forget(own)
         kept.set(sessionKey(own), { name: own, bot: { ...bot }, users })
         chosen = chosenNow() ?? oldest()
       },
@@ -61,6 +65,7 @@ export function memoryState(): State {
         const { name: own } = existing(name)
         const was = chosenNow() === own
         kept.delete(sessionKey(own))
+        store.forget(own)
         if (was) chosen = oldest()
       },
       async rename(oldName, newName) {
@@ -68,6 +73,7 @@ export function memoryState(): State {
         const to = sessionName(newName)
         const taken = one(to)
         if (taken && taken !== found) throw new SvcError('session_exists', 'that name is taken')
+        await store.upkeep.renameSession(found.name, to)
         const was = chosenNow() === found.name
         kept.delete(sessionKey(found.name))
         kept.set(sessionKey(to), { ...found, name: to })
@@ -90,17 +96,27 @@ export function memoryState(): State {
       knowing: async user =>
         new Set([...kept.values()].flatMap(({ name, users }) => (users.has(user) ? [name] : []))),
     },
-    async commitBatch({ session, token, cursorFrom, cursorTo, inbound, marks, now }: BatchCommit) {
+  }
+  const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
+  return {
+    ...{ state, store },
+    async ingest({ session, token, botId, cursorFrom, cursorTo, messages, marks, now }: PolledBatch) {
+      const rows = stored.get(messages) ?? (await store.intake.insertReceived(session, botId, messages))
+      stored.set(messages, rows)
       const found = one(session)
       const cursor = found?.bot.cursor
-      if (found?.name !== session || found.bot.token !== token) return 'gone'
-      if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-      for (const message of inbound) {
-        const after = contextAfter(found.users.get(message.user_id), message, now ?? Number.POSITIVE_INFINITY)
-        if (after) found.users.set(message.user_id, after)
+      const isOurs = found?.name === session && found.bot.token === token
+      if (!isOurs || (cursor !== cursorFrom && cursor !== cursorTo)) return { rows, cursor: 'gone' }
+      for (const [nth, message] of messages.entries()) {
+        const { from_user: user, contextToken, known, written_at } = message
+        const isNew = rows[nth] !== 'duplicate' && written_at !== undefined
+        const wrote = { user_id: user, token: contextToken, ...(isNew ? { received_at: written_at } : known) }
+        const after = user && contextAfter(found.users.get(user), wrote, now)
+        if (after) found.users.set(user, after)
       }
       found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
-      return 'moved'
+      return { rows, cursor: 'moved' }
     },
+    close: () => store.upkeep.close(),
   }
 }

@@ -4,7 +4,7 @@
  */
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import type { SentStatus } from '../../src/model/message.ts'
-import { sessionKey, type UserContext } from '../../src/model/session.ts'
+import { sessionKey } from '../../src/model/session.ts'
 import { nameKey } from '../../src/model/user-name.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type {
@@ -17,6 +17,7 @@ import type {
 import { searchable } from '../../src/storage/sqlite/bigram-index.ts'
 import { ClockTrust } from '../../src/storage/sqlite/clock-trust.ts'
 import { within } from '../../src/storage/sqlite/messages.ts'
+import type { LogHalf } from '../../src/storage/sqlite/store.ts'
 import type * as face from '../../src/storage/store.ts'
 import { MemoryOutbox, type OutboxTables } from './memory-outbox.ts'
 import { MemoryWebhooks, webhookTables } from './memory-webhooks.ts'
@@ -53,7 +54,6 @@ export class Tables implements OutboxTables {
   readonly leases = new Map<number, Lease>()
   leaseId = 0
   names: { session: SessionName; user: string; name: string }[] = []
-  readonly contexts = new Map<SessionName, Map<string, UserContext>>()
   readonly marks = new Map<SessionName, Map<string, number>>()
   readonly outbox: OutboxTables['outbox'] = { entries: [], lanes: [], slots: [], last: 0 }
   readonly webhooks = webhookTables()
@@ -126,6 +126,12 @@ export class MemoryStore implements face.Store {
   #open(): Tables {
     if (this.#closed) throw new SvcError('shutting_down', 'the message store is closed')
     return this.#tables
+  }
+
+  /** Another bot: nothing is counted of its answers, and no lane of it is held. */
+  forget(session: string): void {
+    const known = this.#open().known(session)
+    if (known) this.outbox.forget(known)
   }
 
   #shown(row: Row): StoredMessage {
@@ -205,7 +211,7 @@ export class MemoryStore implements face.Store {
     })
   }
 
-  readonly intake: face.Intake = {
+  readonly intake: face.Intake & LogHalf['intake'] = {
     insertReceived: async (session, botId, batch) => {
       const tables = this.#open()
       const ids = this.#judged(botId, batch)
@@ -509,6 +515,13 @@ export class MemoryStore implements face.Store {
         ).length,
       }))
     },
+    writtenTo: async user => {
+      const newest = this.#open()
+        .rows.filter(row => row.peer === user)
+        .slice(-30)
+      const received = newest.filter(row => row.direction === 'received' && !row.past)
+      return [...new Set(received.map(({ session }) => session.name))]
+    },
     suspects: async since => {
       const found = this.#open().rows.filter(row => row.status === 'suspect' && row.timestamp >= since)
       return new Map(
@@ -549,38 +562,7 @@ export class MemoryStore implements face.Store {
     },
   }
 
-  readonly contexts: face.ContextArchive = {
-    keep: async (session, users) => {
-      const { contexts } = this.#open()
-      const own = this.#tables.session(session)
-      contexts.set(own, new Map([...(contexts.get(own) ?? []), ...structuredClone(users)]))
-    },
-    of: async (session, users) => {
-      const known = this.#open().known(session)
-      const all = [...((known && this.#tables.contexts.get(known)) ?? [])]
-      return new Map(structuredClone(all.filter(([user]) => !users || users.includes(user))))
-    },
-    count: async session => (await this.contexts.of(session)).size,
-    knowing: async user => {
-      const wrote = this.#open()
-        .rows.filter(row => row.peer === user)
-        .slice(-30)
-      const holders = [...this.#tables.contexts].filter(([, of]) => of.has(user)).map(([one]) => one)
-      const received = wrote.filter(row => row.direction === 'received' && !row.past).map(row => row.session)
-      return new Set([...received, ...holders].map(({ name }) => name))
-    },
-    drop: async (session, users) => {
-      const known = this.#open().known(session)
-      for (const user of users) if (known) this.#tables.contexts.get(known)?.delete(user)
-    },
-    forget: async session => {
-      const known = this.#open().known(session)
-      if (known) this.#tables.contexts.delete(known)
-      if (known) this.outbox.forget(known)
-    },
-  }
-
-  readonly upkeep: face.Upkeep = {
+  readonly upkeep: face.Upkeep & LogHalf['upkeep'] = {
     trouble: async () =>
       this.#closed ? new SvcError('shutting_down', 'the message store is closed') : undefined,
     trustsClock: async () => this.#trust.trusted,

@@ -3,10 +3,10 @@ import { stat } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { onEach } from './engines.ts'
-import { message, openStore } from './support.ts'
+import { type EngineStore, message, openStore } from './support.ts'
 
 const day = 24 * 3_600_000
-const add = async (store: Store, count: number, text = 'x') =>
+const add = async (store: EngineStore, count: number, text = 'x') =>
   await store.intake.insertReceived(
     's',
     'b',

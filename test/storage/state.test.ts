@@ -1,35 +1,78 @@
 /** What every engine's state must do (`src/storage/state.ts`), on those there are. */
 import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Inbound } from '../../src/model/session.ts'
-import type { BatchCommit, State } from '../../src/storage/state.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import type { PolledMessage } from '../../src/storage/messages.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
+import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
-import { memoryState } from './memory-state.ts'
-import { bot, openTestState } from './sqlite/state/support.ts'
+import { memoryStorage } from './memory-state.ts'
+import { MemoryStore, Tables } from './memory-store.ts'
+import { bot } from './sqlite/state/support.ts'
+import { message, open as openTerms, sending, testClock } from './support.ts'
 
-const engines: readonly [string, () => Promise<State & Partial<AsyncDisposable>>][] = [
-  ['SQLite and session files', () => openTestState()],
-  ['in memory', async () => memoryState()],
+type Engine = Omit<Storage, 'leases'>
+
+const keepAll = { maxAgeDays: 0, maxCount: 0 }
+const engines: readonly [string, () => Promise<Engine & Partial<AsyncDisposable>>][] = [
+  [
+    'SQLite and session files',
+    async () => {
+      const dir = await mkdtemp(join(tmpdir(), 'svc-storage-'))
+      const storage = await openStorage({ dir, clock: testClock(), log: silentLog, ...keepAll })
+      const end = () => rm(dir, { recursive: true, force: true })
+      return Object.assign(storage, { [Symbol.asyncDispose]: end })
+    },
+  ],
+  ['in memory', async () => memoryStorage(new MemoryStore(new Tables(), testClock(), keepAll))],
 ]
+
+/** A message that says this of who wrote it. */
+const from = ({ user_id, token, received_at, again }: Inbound, more: Partial<PolledMessage> = {}) => ({
+  ...message('x', { from_user: user_id, written_at: received_at }),
+  ...{ contextToken: token, known: again ? { received_at, again } : { received_at } },
+  ...more,
+})
 
 let cursors = 0
 
 describe.each(engines)('state: %s', (_name, open) => {
-  type Commit = (inbound: Inbound[], more?: Partial<BatchCommit>) => ReturnType<State['commitBatch']>
-  /** `work` with a state, and a commit to session `s` upon its cursor of then. */
-  const withState = async (work: (state: State, commit: Commit) => Promise<void>) => {
-    const state = await open()
-    const commit: Commit = async (inbound, more) => {
-      const { token = '', cursor = '' } = (await state.sessions.get('s'))?.bot ?? {}
-      const own = { session: 's', token, cursorFrom: cursor, cursorTo: `n${++cursors}`, inbound }
-      return state.commitBatch({ ...own, ...more })
+  type Ingest = (messages: readonly PolledMessage[], more?: Partial<PolledBatch>) => Promise<Ingested>
+  type Commit = (inbound: Inbound[], more?: Partial<PolledBatch>) => Promise<'moved' | 'gone'>
+  /** `work` with an engine, and a batch for session `s` upon its cursor of then. */
+  const withStorage = async (work: (storage: Engine, ingest: Ingest) => Promise<void>) => {
+    const storage = await open()
+    const { sessions } = storage.state
+    const ingest: Ingest = async (messages, more) => {
+      const { bot_id: botId = 'b@im.bot', token = '', cursor = '' } = (await sessions.get('s'))?.bot ?? {}
+      const own = { session: 's', token, botId, cursorFrom: cursor, cursorTo: `n${++cursors}` }
+      return storage.ingest({ ...own, messages, now: Number.POSITIVE_INFINITY, ...more })
     }
     try {
-      await work(state, commit)
+      await work(storage, ingest)
     } finally {
-      await state[Symbol.asyncDispose]?.()
+      await storage.close()
+      await storage[Symbol.asyncDispose]?.()
     }
   }
-  const names = async (state: State) => (await state.sessions.list()).map(({ name }) => name).sort()
+  const withState = (work: (state: Storage['state'], commit: Commit) => Promise<void>) =>
+    withStorage(({ state }, ingest) =>
+      work(
+        state,
+        async (inbound, more) =>
+          (
+            await ingest(
+              inbound.map(one => from(one)),
+              more,
+            )
+          ).cursor,
+      ),
+    )
+  const names = async (state: Storage['state']) =>
+    (await state.sessions.list()).map(({ name }) => name).sort()
 
   test('the first session is the default one; when it goes, the oldest becomes it', () =>
     withState(async ({ sessions }) => {
@@ -118,52 +161,119 @@ describe.each(engines)('state: %s', (_name, open) => {
     }))
 
   test.each([
-    ['logged out', ({ sessions }: State) => sessions.remove('s')],
-    ['renamed', ({ sessions }: State) => sessions.rename('s', 'x')],
+    ['logged out', ({ state }: Engine) => state.sessions.remove('s')],
+    ['renamed', ({ state }: Engine) => state.sessions.rename('s', 'x')],
     [
       'logged in anew',
-      ({ sessions }: State) => sessions.save('s', bot('b', { token: 'b@im.bot:2', cursor: 'c0' })),
+      ({ state }: Engine) => state.sessions.save('s', bot('b', { token: 'b@im.bot:2', cursor: 'c0' })),
     ],
     [
       'moved on',
-      async (state: State) => {
-        const own = { session: 's', token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c9', inbound: [] }
-        await state.commitBatch(own)
+      async ({ ingest }: Engine) => {
+        const own = { session: 's', token: bot('b').token, botId: 'b@im.bot', messages: [], now: 1000 }
+        await ingest({ ...own, cursorFrom: 'c0', cursorTo: 'c9' })
       },
     ],
-  ])('a batch of a session that was %s meanwhile writes nothing', (_, change) =>
-    withState(async (state, commit) => {
-      await state.sessions.save('s', bot('b', { cursor: 'c0' }))
-      await change(state)
+  ])('of a session that was %s meanwhile the messages are stored, and nothing else changes', (_, change) =>
+    withStorage(async (storage, ingest) => {
+      const { sessions, contexts } = storage.state
+      await sessions.save('s', bot('b', { cursor: 'c0' }))
+      await change(storage)
       const seen = async () =>
-        JSON.stringify([await state.sessions.list(), [...(await state.contexts.of('s'))]])
+        JSON.stringify([await sessions.list(), [...(await contexts.of('s')), ...(await contexts.of('x'))]])
       const before = await seen()
-      const late = { token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1' }
-      expect(await commit([{ user_id: 'u', token: 't', received_at: 1000 }], late)).toBe('gone')
+      const late = { token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1', marks: { idle_at: 7 } }
+      const batch = [from({ user_id: 'u', token: 't', received_at: 1000 })]
+      expect(await ingest(batch, late)).toEqual({ rows: [1], cursor: 'gone' })
       expect(await seen()).toBe(before)
+      expect(await storage.store.log.head()).toBe(1)
     }),
   )
+
+  test('a batch that was fenced off by a rename goes on under the new name: what is stored is not stored again', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      await state.sessions.save('s', bot('b'))
+      await state.sessions.rename('s', 'x')
+      const own = { token: bot('b').token, cursorFrom: '', cursorTo: 'c1' }
+      // It states no time: only as long as it counts as new it says when its user wrote.
+      const untimed = from({ user_id: 'u', received_at: 9000, again: true }, { written_at: 5000 })
+      const batch = [untimed]
+      expect((await ingest(batch, own)).cursor).toBe('gone')
+      expect(await ingest(batch, { ...own, session: 'x' })).toEqual({ rows: [1], cursor: 'moved' })
+      expect(await state.contexts.find('x', 'u')).toMatchObject({ received_at: 5000 })
+      expect((await state.sessions.get('x'))?.bot?.cursor).toBe('c1')
+      expect(await store.log.head()).toBe(1)
+    }))
+
+  test('the same batch again, as after a crash, stores nothing and says of its users what a known message says', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      await state.sessions.save('s', bot('b'))
+      const batch = [
+        from({ user_id: 'u', token: 't', received_at: 2000 }, { written_at: 3000 }),
+        from({ user_id: '', token: 'of nobody', received_at: 2000 }),
+      ]
+      const own = { cursorFrom: '', cursorTo: 'c1' }
+      expect(await ingest(batch, own)).toEqual({ rows: [1, 2], cursor: 'moved' })
+      expect(await ingest([...batch], own)).toEqual({ rows: ['duplicate', 'duplicate'], cursor: 'moved' })
+      expect(await store.log.head()).toBe(2)
+      expect([...(await state.contexts.of('s'))]).toEqual([
+        ['u', { token: 't', received_at: 3000, used: 0, first_seen: 3000 }],
+      ])
+    }))
+
+  test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      const sent = {
+        client_id: 'c',
+        to_user: 'u',
+        msg_type: 'TEXT',
+        text: '',
+        timestamp: 1,
+        raw: '',
+      } as const
+      const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
+      await state.sessions.save('s', bot('b'))
+      await ingest([from({ user_id: 'u', received_at: 1000 })])
+      await sending(store, 's', 'b@im.bot', sent, { terms: openTerms })
+      expect(await counted('s')).toBe(1)
+      await state.sessions.rename('s', 'x')
+      expect((await store.log.after(0, { limit: 9, session: 'x' })).map(row => row.session)).toEqual([
+        'x',
+        'x',
+      ])
+      expect(await counted('x')).toBe(1)
+      await state.sessions.save('x', bot('other'))
+      expect(await counted('x')).toBe(0)
+      await sending(store, 'x', 'other@im.bot', { ...sent, client_id: 'd' })
+      await state.sessions.remove('x')
+      expect(await counted('x')).toBe(0)
+      expect(await store.log.head()).toBe(3)
+    }))
 
   test('odd user ids are ids like any other', () =>
     withState(async ({ sessions, contexts }, commit) => {
       await sessions.save('s', bot('b'))
-      const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat', '']
+      const odd = ['__proto__', 'constructor', '0', 'a/b\\c"\n', '中文@im.wechat']
       await commit(odd.map(user_id => ({ user_id, token: `t ${user_id}`, received_at: 1000 })))
       expect(new Set((await contexts.of('s')).keys())).toEqual(new Set(odd))
       for (const user of odd) expect(await contexts.find('s', user)).toMatchObject({ token: `t ${user}` })
     }))
 
   test('many batches at once: each ends by itself, those of one session in their order', () =>
-    withState(async state => {
+    withStorage(async ({ state, ingest }) => {
       const all = Array.from({ length: 40 }, (_, i) => `n${i}`)
       for (const name of all) await state.sessions.save(name, bot(name, { cursor: 'c0' }))
-      const own = (session: string) => ({ session, token: bot(session).token, inbound: [] })
+      const own = (session: string) => {
+        const { bot_id: botId, token } = bot(session)
+        return { session, token, botId, messages: [], now: 1000 }
+      }
       const commits = all.flatMap(name => [
-        state.commitBatch({ ...own(name), cursorFrom: 'c0', cursorTo: 'c1' }),
-        state.commitBatch({ ...own(name), cursorFrom: 'c1', cursorTo: 'c2' }),
-        state.commitBatch({ ...own(name), cursorFrom: 'c1', cursorTo: 'c3', token: 'of another login' }),
+        ingest({ ...own(name), cursorFrom: 'c0', cursorTo: 'c1' }),
+        ingest({ ...own(name), cursorFrom: 'c1', cursorTo: 'c2' }),
+        ingest({ ...own(name), cursorFrom: 'c1', cursorTo: 'c3', token: 'of another login' }),
       ])
-      expect(await Promise.all(commits)).toEqual(all.flatMap(() => ['moved', 'moved', 'gone'] as const))
+      const ends = (await Promise.all(commits)).map(({ cursor }) => cursor)
+      expect(ends).toEqual(all.flatMap(() => ['moved', 'moved', 'gone'] as const))
       for (const { bot: now } of await state.sessions.list()) expect(now?.cursor).toBe('c2')
     }))
 })

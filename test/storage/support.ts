@@ -8,11 +8,14 @@ import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { createLog, type Log } from '../../src/platform/log.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { Begun, Terms } from '../../src/storage/outbox.ts'
-import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
+import { type LogHalf, SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
+/** A store by itself, with what `Storage` does to it of sessions. */
+export type EngineStore = Store & Pick<LogHalf, 'intake' | 'upkeep'>
+
 export interface TestStore extends AsyncDisposable {
-  store: Store
+  store: SqliteStore
   readonly path: string
   readonly dir: string
   /** `at` moves with the time that passes, `off` is how far the clock on the wall was set ahead. */

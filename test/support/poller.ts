@@ -5,24 +5,22 @@ import { join } from 'node:path'
 import { createApi } from '../../src/ilink/api.ts'
 import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
-import { openLock } from '../../src/platform/lock.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { Slots } from '../../src/platform/slots.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
-import { openState } from '../../src/storage/sqlite/state/state.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
 import { testClock } from './clock.ts'
 import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
 
-type Commit = PollerPorts['commit']
+type Ingest = PollerPorts['ingest']
 
 /** It polls from the start, one session; ended by the test's `await using`. */
 export async function withPoller(
   options: {
     fetch?: (real: Fetch) => Fetch
-    commit?: (real: Commit) => Commit
+    ingest?: (real: Ingest) => Ingest
     mayPoll?: () => boolean
     switches?: TestSandboxOptions['switches']
   } = {},
@@ -32,18 +30,11 @@ export async function withPoller(
   const clock = testClock()
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
-  const lock = await openLock(join(dir, '.data.lock'))
-  const state = openState({ dir, lock, log })
-  const store = await SqliteStore.open({
-    path: join(dir, 'messages.db'),
-    log,
-    clock,
-    maxAgeDays: 0,
-    maxCount: 0,
-  })
+  const storage = await openStorage({ dir, log, clock, maxAgeDays: 0, maxCount: 0 })
+  const { state, store } = storage
   const bot = sandbox.bot()
   await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() })
-  const { fetch = real => real, commit = real => real } = options
+  const { fetch = real => real, ingest = real => real } = options
   /** Requests and commits under way: until they are over, what is due now has not been done. */
   let busy = 0
   const counted = async <T>(work: Promise<T>): Promise<T> => {
@@ -55,7 +46,7 @@ export async function withPoller(
     }
   }
   const wanted = fetch(apiFetch)
-  const committing = commit(state.commitBatch)
+  const ingesting = ingest(storage.ingest)
   const holds: number[] = []
   const api = createApi({
     fetch: (url, init) => counted(wanted(url, init)),
@@ -77,8 +68,7 @@ export async function withPoller(
         account: ({ token }) => ({ base_url: sandbox.url, token }),
       },
       sessions: state.sessions,
-      intake: { insertReceived: (...batch) => counted(store.intake.insertReceived(...batch)) },
-      commit: (...batch) => counted(committing(...batch)),
+      ingest: batch => counted(ingesting(batch)),
       slots: new Slots(100),
     },
     runtime,
@@ -146,8 +136,7 @@ export async function withPoller(
     async [Symbol.asyncDispose]() {
       stop.abort()
       await running
-      await store.upkeep.close()
-      await lock.close()
+      await storage.close()
       await sandbox[Symbol.asyncDispose]()
       await rm(dir, { recursive: true, force: true })
     },

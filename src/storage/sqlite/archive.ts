@@ -3,6 +3,30 @@ import type { UserContext } from '../../model/session.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Messages } from './messages.ts'
 
+/**
+ * The contexts of those who wrote to a session long ago, which its file has no room for; and what ends with the bot of a
+ * session.
+ */
+export interface ContextArchive {
+  /** Adds to them, or replaces. Durable. */
+  keep(session: string, users: ReadonlyMap<string, UserContext>): Promise<void>
+
+  /** Those of a session: of these users, or of all. */
+  of(session: string, users?: readonly string[]): Promise<ReadonlyMap<string, UserContext>>
+
+  /** How many there are of a session. */
+  count(session: string): Promise<number>
+
+  /** Sessions that may know a user: those that the user's newest messages went to, and those with a context here. */
+  knowing(user: string): Promise<ReadonlySet<string>>
+
+  /** These stand in the file again. Nothing is written where none of them is here. */
+  drop(session: string, users: readonly string[]): Promise<void>
+
+  /** Another bot: nobody has written to it, nothing is counted of its answers, and no lane of it is held. Durable. */
+  forget(session: string): Promise<void>
+}
+
 export class Archive {
   readonly #db: Database
   readonly #messages: Messages

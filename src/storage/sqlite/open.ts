@@ -1,21 +1,13 @@
 /** What svc keeps, on one machine: the session folders, the message log, and who polls, in one data directory. */
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
+import type { Inbound } from '../../model/session.ts'
 import { openLock } from '../../platform/lock.ts'
-import type { Leases } from '../leases.ts'
-import type { State } from '../state.ts'
-import type { Store } from '../store.ts'
+import type { PolledMessage } from '../messages.ts'
+import type { Ingested, PolledBatch, Storage } from '../storage.ts'
 import { openLeases } from './leases.ts'
-import { openState } from './state/state.ts'
-import { inMemory, SqliteStore, type StoreOptions } from './store.ts'
-
-export interface Storage {
-  readonly state: State
-  readonly store: Store
-  readonly leases: Leases
-  /** Gives everything back, the store first. */
-  close(): Promise<void>
-}
+import { type FileState, openState } from './state/state.ts'
+import { inMemory, type LogHalf, SqliteStore, type StoreOptions } from './store.ts'
 
 export interface StorageOptions extends Omit<StoreOptions, 'path'> {
   /** The data directory. */
@@ -27,27 +19,51 @@ export interface StorageOptions extends Omit<StoreOptions, 'path'> {
 /** A log in memory keeps at most this many messages, some 10 MB. */
 const memoryRows = 10_000
 
-/** @throws SvcError `store_unavailable` */
+/** @throws SvcError `store_unavailable`; nothing stays open then */
 export async function openStorage({ dir, path, ...options }: StorageOptions): Promise<Storage> {
   const { clock, log, maxCount } = options
-  const lock = await openLock(join(dir, dataFiles.dataLock))
-  const state = openState({ dir, lock, log: log.child('state') })
-  const { sessions } = state
-  const ports = { sessions, clock, log: log.child('poller') }
-  const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
-  const store = await SqliteStore.open({
-    ...options,
-    ...{ log: log.child('store'), path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)) },
-    maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
-  })
-  state.contexts.archive = store.contexts
-  state.contexts.archives = store.durable
-  return {
-    ...{ state, store, leases },
-    async close() {
-      await store.upkeep.close()
-      await leases.close()
-      await lock.close()
-    },
+  /** What is open, the last one first. */
+  const open: { close(): Promise<void> }[] = []
+  const close = async () => {
+    for (const one of open.splice(0)) await one.close()
   }
+  try {
+    const lock = await openLock(join(dir, dataFiles.dataLock))
+    open.unshift(lock)
+    const store = await SqliteStore.open({
+      ...options,
+      ...{ log: log.child('store'), path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)) },
+      maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
+    })
+    open.unshift(store.upkeep)
+    const state = openState({ dir, lock, log: log.child('state'), rows: store })
+    const ports = { sessions: state.sessions, clock, log: log.child('poller') }
+    const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
+    open.splice(1, 0, leases)
+    return { state, store, leases, ingest: ingestInto(store, state), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Messages, contexts, cursor: one file each. */
+function ingestInto({ intake }: LogHalf, state: Pick<FileState, 'commitBatch'>): Storage['ingest'] {
+  /** What became of the messages of a batch that may be given again. */
+  const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
+  return async ({ messages, botId, ...batch }: PolledBatch) => {
+    let rows = stored.get(messages) ?? []
+    if (rows.length < messages.length) {
+      rows = await intake.insertReceived(batch.session, botId, messages)
+      stored.set(messages, rows)
+    }
+    const inbound = messages.flatMap((message, nth) => inboundOf(message, rows[nth] !== 'duplicate'))
+    return { rows, cursor: await state.commitBatch({ ...batch, inbound }) }
+  }
+}
+
+function inboundOf({ from_user, contextToken, known, written_at }: PolledMessage, isNew: boolean): Inbound[] {
+  if (!from_user) return []
+  const wrote = isNew && written_at !== undefined ? { received_at: written_at } : known
+  return [{ user_id: from_user, ...(contextToken && { token: contextToken }), ...wrote }]
 }

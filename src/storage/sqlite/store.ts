@@ -9,11 +9,12 @@ import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
+import type { ReceivedMessage } from '../messages.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
 import type * as face from '../store.ts'
 import type { Webhooks as WebhooksFace } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import { Archive } from './archive.ts'
+import { Archive, type ContextArchive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
 import { ClockTrust } from './clock-trust.ts'
 import { CommitQueue } from './commit-queue.ts'
@@ -57,19 +58,37 @@ const pruneSteps = 20_000
 /** A writer waits this long for another process; it blocks everything here meanwhile. */
 const busyMs = 2000
 
-export class SqliteStore implements face.Store {
+/** The log's half of what the engine does with log and session folders together (`open.ts`). */
+export interface LogHalf {
   readonly durable: boolean
-  readonly intake: face.Intake
+  readonly contexts: ContextArchive
+  readonly intake: {
+    /** As of `Storage.ingest`: for each message its row id, or `duplicate`. */
+    insertReceived(
+      session: string,
+      botId: string,
+      batch: readonly ReceivedMessage[],
+    ): Promise<(number | 'duplicate')[]>
+  }
+  readonly upkeep: {
+    /** The rows of a session follow its new name. Durable. */
+    renameSession(oldName: string, newName: string): Promise<void>
+  }
+}
+
+export class SqliteStore implements face.Store, LogHalf {
+  readonly durable: boolean
+  readonly intake: face.Intake & LogHalf['intake']
   readonly log: face.MessageLog
   readonly consumers: face.Consumers
   readonly acknowledgements: face.Acknowledgements
   readonly backlog: face.Backlog
   readonly conversations: face.Conversations
   readonly names: face.Names
-  readonly contexts: face.ContextArchive
+  readonly contexts: ContextArchive
   readonly outbox: OutboxFace
   readonly webhooks: WebhooksFace
-  readonly upkeep: face.Upkeep
+  readonly upkeep: face.Upkeep & LogHalf['upkeep']
   readonly #db: Database
   readonly #messages: Messages
   readonly #writes: CommitQueue
@@ -118,7 +137,7 @@ export class SqliteStore implements face.Store {
     this.upkeep = this.#openUpkeep(webhooks)
   }
 
-  #openIntake(): face.Intake {
+  #openIntake(): face.Intake & LogHalf['intake'] {
     const messages = this.#messages
     const past = new Past(this.#db, messages, this.#options.clock)
     const { intake, plain } = this.#ways
@@ -206,6 +225,7 @@ export class SqliteStore implements face.Store {
       open: verb(plain, all.open.bind(all)),
       counts: verb(plain, all.counts.bind(all)),
       suspects: verb(plain, all.suspects.bind(all)),
+      writtenTo: verb(plain, this.#messages.writtenTo.bind(this.#messages)),
     }
   }
 
@@ -220,7 +240,7 @@ export class SqliteStore implements face.Store {
     }
   }
 
-  #openContexts(): face.ContextArchive {
+  #openContexts(): ContextArchive {
     const archive = new Archive(this.#db, this.#messages)
     const { plain, write } = this.#ways
     return {
@@ -267,7 +287,7 @@ export class SqliteStore implements face.Store {
     }
   }
 
-  #openUpkeep(webhooks: Webhooks): face.Upkeep {
+  #openUpkeep(webhooks: Webhooks): face.Upkeep & LogHalf['upkeep'] {
     const messages = this.#messages
     const renameSession = (oldName: string, newName: string) =>
       this.#db.transaction(() => {

@@ -1,14 +1,17 @@
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
+import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
-import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
 import { inOtherProcess, message, openStore, startOther } from '../support.ts'
+import { bot, openTestState } from './state/support.ts'
 
 const openAt = (path: string) =>
   SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
@@ -134,7 +137,7 @@ test('an error of ours is no store_unavailable', async () => {
 test('a full disk: nothing is half written, the service says so, and it heals by itself', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-full-'))
   const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', dir]).exitCode === 0
-  let store: Store | undefined
+  let store: SqliteStore | undefined
   try {
     if (!mounted) return
     const path = join(dir, 'messages.db')
@@ -216,4 +219,47 @@ test('who reads hears within a second that the file is gone; a look that fails s
       await store.upkeep.close()
     }
   })
+})
+
+test('a storage that does not open leaves nothing open; one that was closed, neither', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-open-'))
+  const open = () => openStorage({ dir, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  /** Files of the directory that this process has open. */
+  const held = () =>
+    readdirSync('/proc/self/fd').filter(fd => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).startsWith(dir)
+      } catch {
+        return false
+      }
+    })
+  try {
+    await writeFile(join(dir, 'messages.db'), 'not a database, and as long as a header of one '.repeat(100))
+    expect(await failure(open())).toMatchObject({ code: 'store_unavailable' })
+    if (process.platform === 'linux') expect(held()).toEqual([])
+    await rm(join(dir, 'messages.db'))
+    const storage = await open()
+    expect(await storage.leases.join()).toBeDefined()
+    await storage.close()
+    await storage.close()
+    if (process.platform === 'linux') expect(held()).toEqual([])
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+})
+
+test('where the rows of a session cannot be renamed its folder is not either', async () => {
+  await using t = await openStore()
+  await using state = await openTestState({ rows: t.store })
+  await state.sessions.save('s', bot('b'))
+  await t.store.intake.insertReceived('s', 'b@im.bot', [message('x')])
+  using db = new Database(t.path)
+  db.exec(`CREATE TRIGGER no BEFORE UPDATE OF name ON session BEGIN SELECT RAISE(ABORT, 'no'); END`)
+  expect(await failure(state.sessions.rename('s', 'x'))).toBeInstanceOf(Error)
+  expect((await state.sessions.list()).map(({ name }) => name)).toEqual(['s'])
+  expect(await state.sessions.defaultName()).toBe('s')
+  db.exec('DROP TRIGGER no')
+  await state.sessions.rename('s', 'x')
+  expect((await t.store.log.after(0, { limit: 1 }))[0]?.session).toBe('x')
+  expect(await state.sessions.defaultName()).toBe('x')
 })

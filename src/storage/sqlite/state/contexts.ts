@@ -8,8 +8,8 @@ import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { Contexts } from '../../state.ts'
-import type { ContextArchive } from '../../store.ts'
-import type { SessionFiles } from './sessions.ts'
+import type { ContextArchive } from '../archive.ts'
+import type { SessionFiles, SessionRows } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { serialized } from './token-file.ts'
 
@@ -30,10 +30,10 @@ const spareUsers = 100
 const keptMs = 1000
 
 export class ContextFiles implements Contexts {
-  /** Set by whoever has a place for it: where contexts go that the file has no room for. */
-  archive: ContextArchive | undefined
+  /** Where contexts go that the file has no room for. */
+  readonly #archive: ContextArchive | undefined
   /** Whether they outlive the process there; else the file holds everybody. */
-  archives = false
+  readonly #archives: boolean
   readonly #sessions: SessionFiles
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
@@ -43,8 +43,10 @@ export class ContextFiles implements Contexts {
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
-  constructor(options: { sessions: SessionFiles; log: Log }) {
+  constructor(options: { sessions: SessionFiles; log: Log; rows: SessionRows | undefined }) {
     this.#sessions = options.sessions
+    this.#archive = options.rows?.contexts
+    this.#archives = options.rows?.durable === true
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
       this.#noted.set(name, bot?.bot_id)
@@ -55,12 +57,12 @@ export class ContextFiles implements Contexts {
 
   async of(session: string): Promise<Users> {
     // What fails there is told of elsewhere.
-    const kept = await this.archive?.of(session).catch(() => undefined)
+    const kept = await this.#archive?.of(session).catch(() => undefined)
     return kept?.size ? new Map([...kept, ...this.known(session)]) : this.known(session)
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
-    return this.known(session).get(user) ?? (await this.archive?.of(session, [user]))?.get(user)
+    return this.known(session).get(user) ?? (await this.#archive?.of(session, [user]))?.get(user)
   }
 
   /** Who wrote lately, as the file stands now. A file that does not parse counts as empty, and so does one that cannot be read: writers tell. */
@@ -88,10 +90,10 @@ export class ContextFiles implements Contexts {
 
   async #counted(session: string, until: number): Promise<number> {
     // Before the file is looked at, so that nothing this process writes comes between that and what is noted.
-    const archived = await this.archive?.count(session).catch(() => undefined)
+    const archived = await this.#archive?.count(session).catch(() => undefined)
     let count = archived ?? 0
     for (const context of this.known(session).values()) if (hasWritten(context)) count++
-    if (archived !== undefined || !this.archive) this.#writers.set(session, { count, until })
+    if (archived !== undefined || !this.#archive) this.#writers.set(session, { count, until })
     return count
   }
 
@@ -101,8 +103,8 @@ export class ContextFiles implements Contexts {
    */
   async knowing(user: string): Promise<ReadonlySet<string>> {
     const listed = await this.#sessions.list()
-    if (!this.archive || !this.archives) return new Set(listed.map(({ name }) => name))
-    return new Set([...(this.#holders.get(user) ?? []), ...(await this.archive.knowing(user))])
+    if (!this.#archive || !this.#archives) return new Set(listed.map(({ name }) => name))
+    return new Set([...(this.#holders.get(user) ?? []), ...(await this.#archive.knowing(user))])
   }
 
   #note(session: string, users: Iterable<string>): void {
@@ -131,7 +133,7 @@ export class ContextFiles implements Contexts {
     )
     const { users, others } = await this.#fresh(session)
     const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
-    const archived = away.length === 0 ? nobody : ((await this.archive?.of(session, away)) ?? nobody)
+    const archived = away.length === 0 ? nobody : ((await this.#archive?.of(session, away)) ?? nobody)
     let changed = false
     for (const one of inbound) {
       const { user_id } = one
@@ -142,7 +144,7 @@ export class ContextFiles implements Contexts {
       users.set(user_id, after)
     }
     if (!changed) return undefined
-    if (this.archives && users.size > fileUsers + spareUsers) await this.#archived(session, users)
+    if (this.#archives && users.size > fileUsers + spareUsers) await this.#archived(session, users)
     return textOf({ users, others })
   }
 
@@ -152,7 +154,7 @@ export class ContextFiles implements Contexts {
       .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
       .slice(0, users.size - fileUsers)
     try {
-      await this.archive?.keep(session, new Map(oldest))
+      await this.#archive?.keep(session, new Map(oldest))
       for (const [user] of oldest) users.delete(user)
     } catch (error) {
       this.#log.warn('contexts of old not moved to the store', { session, error })
@@ -161,7 +163,7 @@ export class ContextFiles implements Contexts {
 
   /** The file with these users is written. */
   async back(session: string, users: readonly string[]): Promise<void> {
-    if (users.length > 0) await this.archive?.drop(session, users)
+    if (users.length > 0) await this.#archive?.drop(session, users)
     this.#writers.delete(session)
   }
 
@@ -173,7 +175,7 @@ export class ContextFiles implements Contexts {
 
   /** Another bot: its tokens, windows and quotas begin anew; when a user was first seen stays. Under the data lock. */
   async forget(session: string): Promise<void> {
-    await this.archive?.forget(session)
+    await this.#archive?.forget(session)
     const { users, others } = await this.#fresh(session)
     this.#writers.delete(session)
     if (users.size === 0) return

@@ -21,6 +21,7 @@ import { type Found, folderNames, JsonFiles, smallFile } from '../../../platform
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { SessionRecord, Sessions } from '../../state.ts'
+import type { LogHalf } from '../store.ts'
 import { Roll } from './roll.ts'
 import { TickCache } from './tick-cache.ts'
 import { parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
@@ -34,8 +35,12 @@ const ailments = ['token.json cannot be read', 'token.json does not parse and ca
 /** What a writer that was killed leaves of our files. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session)\.[0-9a-f]{12}\.tmp$/
 
+/** What the message log keeps of a session, which goes with its folder. */
+export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'upkeep'>
+
 export class SessionFiles implements Sessions {
   readonly #dir: string
+  readonly #rows: SessionRows | undefined
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
@@ -52,11 +57,17 @@ export class SessionFiles implements Sessions {
   /** Folders already complained about. */
   readonly #warned = new Set<string>()
 
-  constructor(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }) {
+  constructor(options: {
+    dir: string
+    lock: Pick<FileLock, 'run'>
+    log: Log
+    rows?: SessionRows | undefined
+  }) {
     this.#dir = options.dir
     this.#folders = folderNames(options.dir)
     this.#default = smallFile(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
+    this.#rows = options.rows
     this.#log = options.log
   }
 
@@ -157,10 +168,12 @@ export class SessionFiles implements Sessions {
       touched.add(folder)
       const wasDefault = (await this.#defaultName(true)) === folder
       await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
-      if (!wasDefault) return
-      const oldest = await this.#oldest()
-      if (oldest) await this.#writeDefault(oldest.name)
-      else await unlink(join(this.#dir, dataFiles.defaultSession))
+      if (wasDefault) {
+        const oldest = await this.#oldest()
+        if (oldest) await this.#writeDefault(oldest.name)
+        else await unlink(join(this.#dir, dataFiles.defaultSession))
+      }
+      await this.#rows?.contexts.forget(folder)
     })
   }
 
@@ -184,10 +197,21 @@ export class SessionFiles implements Sessions {
         }
       }
       const wasDefault = (await this.#defaultName(true)) === from
-      await renameFile(join(this.#dir, from), join(this.#dir, to))
-      await syncDir(this.#dir)
+      await this.#move(from, to)
+      try {
+        await this.#rows?.upkeep.renameSession(from, to)
+      } catch (error) {
+        // Both or none: a session whose messages stand under another name looks like lost messages.
+        await this.#move(to, from)
+        throw error
+      }
       if (wasDefault) await this.#writeDefault(to)
     })
+  }
+
+  async #move(from: string, to: string): Promise<void> {
+    await renameFile(join(this.#dir, from), join(this.#dir, to))
+    await syncDir(this.#dir)
   }
 
   /** Removes a session's files of certain names, token.json first, and the folder if nothing else is in it. */

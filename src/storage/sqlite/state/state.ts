@@ -1,17 +1,31 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
-import { marked } from '../../../model/session.ts'
+import { type Inbound, type Marks, marked } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { BatchCommit, State } from '../../state.ts'
+import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
-import { SessionFiles } from './sessions.ts'
+import { SessionFiles, type SessionRows } from './sessions.ts'
 import { serialized, told } from './token-file.ts'
+
+/** What follows from a batch whose messages are stored. */
+export interface BatchCommit {
+  session: string
+  token: string
+  cursorFrom: string
+  cursorTo: string
+  inbound: Inbound[]
+  marks?: Marks | undefined
+  /** Unix ms by the clock that dated these. */
+  now?: number
+}
 
 /** The engine's own face: others are given a `State`. */
 export interface FileState extends State {
   readonly sessions: SessionFiles
   readonly contexts: ContextFiles
+  /** The files' half of `Storage.ingest`: the contexts of those who wrote, then the cursor. */
+  commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
 
 interface Waiting {
@@ -19,15 +33,23 @@ interface Waiting {
   done: PromiseWithResolvers<'moved' | 'gone'>
 }
 
+type Commit = FileState['commitBatch']
+
 /** Each has files open while it is written. */
 const groupSize = 32
 
 /** Batches of several sessions share a hold of the lock, so that thousands do not wait for each other. */
-export function openState(options: { dir: string; lock: Pick<FileLock, 'run'>; log: Log }): FileState {
+export function openState(options: {
+  dir: string
+  lock: Pick<FileLock, 'run'>
+  log: Log
+  rows?: SessionRows
+}): FileState {
+  const { lock, log, rows } = options
   const sessions = new SessionFiles(options)
-  const contexts = new ContextFiles({ sessions, log: options.log })
+  const contexts = new ContextFiles({ sessions, log, rows })
   sessions.onNewBot = name => contexts.forget(name)
-  const grouped = inGroups(options.lock, batch => commit({ sessions, contexts }, batch))
+  const grouped = inGroups(lock, batch => commit({ sessions, contexts }, batch))
   return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
 }
 
@@ -63,7 +85,7 @@ async function commit(
 }
 
 /** What waits for the lock goes with one hold of it. */
-function inGroups(lock: Pick<FileLock, 'run'>, one: State['commitBatch']): State['commitBatch'] {
+function inGroups(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
   let group: Waiting[] | undefined
   return batch => {
     const done = Promise.withResolvers<'moved' | 'gone'>()
@@ -89,7 +111,7 @@ function inGroups(lock: Pick<FileLock, 'run'>, one: State['commitBatch']): State
 }
 
 /** Those of one session one after the other, all others side by side: the disk takes many at once. */
-async function commitAll(group: readonly Waiting[], one: State['commitBatch']): Promise<void> {
+async function commitAll(group: readonly Waiting[], one: Commit): Promise<void> {
   const inOrder = async (batches: readonly Waiting[]) => {
     for (const { batch, done } of batches) await one(batch).then(done.resolve, done.reject)
   }

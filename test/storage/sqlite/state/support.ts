@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { BotInfo } from '../../../../src/model/session.ts'
 import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
+import type { SessionRows } from '../../../../src/storage/sqlite/state/sessions.ts'
 import { type FileState, openState } from '../../../../src/storage/sqlite/state/state.ts'
 
 export interface TestState extends FileState, AsyncDisposable {
@@ -14,13 +15,13 @@ export interface TestState extends FileState, AsyncDisposable {
   readonly lines: string[]
 }
 
-export async function openTestState(options: { dir?: string; kept?: boolean } = {}): Promise<TestState> {
+export async function openTestState(options: { dir?: string; rows?: SessionRows } = {}): Promise<TestState> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-state-')))
   const lock = await openLock(join(dir, '.data.lock'))
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
   return {
-    ...openState({ dir, lock, log }),
+    ...openState({ dir, lock, log, ...(options.rows && { rows: options.rows }) }),
     dir,
     lock,
     lines,
