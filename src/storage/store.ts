@@ -16,6 +16,7 @@
  */
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
+import type { Events } from './events.ts'
 import type { HistoryFilter, HistoryRows, PastMessage, StoredMessage, Wanted } from './messages.ts'
 import type { Outbox } from './outbox.ts'
 import type { Webhooks } from './webhooks.ts'
@@ -25,6 +26,7 @@ export interface Store {
   readonly durable: boolean
   readonly intake: Intake
   readonly log: MessageLog
+  readonly events: Events
   readonly consumers: Consumers
   readonly acknowledgements: Acknowledgements
   readonly backlog: Backlog

@@ -178,6 +178,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       this.#all.call(row, content.message_id)
       Object.assign(row, content, { from_user: botId })
       for (const field of ['reason', 'reason_code', 'sent_with'] as const) delete row[field]
+      this.#changed(row)
       return
     }
     const rest = {
@@ -187,7 +188,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       peer: to_user,
       msg_type,
     } as const
-    part.message = this.#all.insert({ ...content, ...rest, stored_at: this.#clock.now() }).id
+    const inserted = this.#all.insert({ ...content, ...rest, stored_at: this.#clock.now() })
+    part.message = inserted.id
+    this.#changed(inserted)
+  }
+
+  #changed({ id: message, status }: Row): void {
+    this.#all.happened({ type: 'message.status', at: this.#clock.now(), message, status: status! })
   }
 
   #begun(lane: Lane, parts: Part[], counter: Counter, slot: number | undefined): face.Begun {
@@ -326,9 +333,11 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
   ): void {
     const row = this.#all.rows.find(one => one.id === id)
     if (!row) return
+    const isNews = row.status !== status || row.reason_code !== error?.code
     Object.assign(row, { status, reason: error?.detail, reason_code: error?.code })
     if (!error) for (const field of ['reason', 'reason_code'] as const) delete row[field]
     if (messageId !== undefined && !this.#all.find(messageId)) this.#all.call(row, messageId)
+    if (isNews) this.#changed(row)
     this.#all.wake()
   }
 

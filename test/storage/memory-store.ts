@@ -19,6 +19,7 @@ import { ClockTrust } from '../../src/storage/sqlite/clock-trust.ts'
 import { within } from '../../src/storage/sqlite/messages.ts'
 import type { LogHalf } from '../../src/storage/sqlite/store.ts'
 import type * as face from '../../src/storage/store.ts'
+import { type Happened, MemoryEvents } from './memory-events.ts'
 import { MemoryOutbox, type OutboxTables } from './memory-outbox.ts'
 import { MemoryWebhooks, webhookTables } from './memory-webhooks.ts'
 
@@ -58,11 +59,30 @@ export class Tables implements OutboxTables {
   readonly outbox: OutboxTables['outbox'] = { entries: [], lanes: [], slots: [], last: 0 }
   readonly webhooks = webhookTables()
   readonly waiting = new Set<() => void>()
+  /** Each with its place, which is counted on for ever. */
+  events: Happened[] = []
+  eventsGone = 0
+  readonly positions = new Map<string, string>()
   readonly times = new Map<number, Row[]>()
   readonly #ids = new Map<string, Row>()
 
   wake(): void {
     for (const end of [...this.waiting]) end()
+  }
+
+  /** Until `wake`. */
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise<void>(resolve => {
+      const end = () => {
+        clearTimeout(timer)
+        this.waiting.delete(end)
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const timer = setTimeout(end, ms)
+      this.waiting.add(end)
+      signal.addEventListener('abort', end)
+    })
   }
 
   /** Those that have or had that name. */
@@ -84,7 +104,17 @@ export class Tables implements OutboxTables {
     const whole = { ...row, id: ++this.lastId }
     this.rows.push(whole)
     this.times.set(row.timestamp, [...(this.times.get(row.timestamp) ?? []), whole])
+    if (row.direction === 'received' && !row.past)
+      this.happened({ type: 'message.received', at: row.stored_at, message: whole.id })
     return this.call(whole, row.message_id)
+  }
+
+  get lastEvent(): number {
+    return Math.max(this.events.at(-1)?.place ?? 0, this.eventsGone)
+  }
+
+  happened(event: Omit<Happened, 'place' | 'newest'>): void {
+    this.events.push({ ...event, place: this.lastEvent + 1, newest: this.lastId })
   }
 
   /** A row goes by that id from now on. */
@@ -107,6 +137,7 @@ export class MemoryStore implements face.Store {
   readonly durable = false
   readonly outbox: MemoryOutbox
   readonly webhooks: MemoryWebhooks
+  readonly events: MemoryEvents
   readonly #tables: Tables
   readonly #clock: Clock
   readonly #keep: { maxAgeDays: number; maxCount: number }
@@ -119,6 +150,7 @@ export class MemoryStore implements face.Store {
     this.#keep = keep
     this.outbox = new MemoryOutbox(tables, clock, () => this.#open())
     this.webhooks = new MemoryWebhooks(() => this.#open())
+    this.events = new MemoryEvents(clock, () => this.#open())
     const last = tables.rows.findLast(row => row.stored_at <= clock.now())
     this.#trust = new ClockTrust(clock, last?.stored_at)
   }
@@ -252,19 +284,9 @@ export class MemoryStore implements face.Store {
   readonly log: face.MessageLog = {
     head: async () => this.#open().lastId,
     wait: async (seen, ms, signal) => {
-      const { lastId, leases, waiting } = this.#open()
-      if (signal.aborted || lastId > seen) return
-      await new Promise<void>(resolve => {
-        const end = () => {
-          clearTimeout(timer)
-          waiting.delete(end)
-          signal.removeEventListener('abort', end)
-          resolve()
-        }
-        const timer = setTimeout(end, leases.size > 0 ? Math.min(ms, 1000) : ms)
-        waiting.add(end)
-        signal.addEventListener('abort', end)
-      })
+      const { lastId, leases } = this.#open()
+      if (!signal.aborted && lastId <= seen)
+        await this.#open().sleep(leases.size > 0 ? Math.min(ms, 1000) : ms, signal)
     },
     after: async (id, wanted) => this.#page(this.#rows(wanted, id), wanted),
     byIds: async (ids, characters) => {
@@ -576,6 +598,7 @@ export class MemoryStore implements face.Store {
         (maxCount === 0 || row.id > tables.lastId - maxCount) &&
         !(trusted && maxAgeDays > 0 && row.stored_at < oldest)
       tables.rows = tables.rows.filter(stays)
+      this.events.prune()
     },
     renameSession: async (oldName, newName) => {
       for (const one of this.#open().sessions) if (one.name === oldName) one.name = newName

@@ -93,9 +93,9 @@ export class Entries {
       ${asked ?? null})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
+      const waits = { status: 'queued', ...(asked && { error: asksFirst(waiting?.file) }) } as const
       const message =
-        first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, 'queued'))
-      if (asked) this.#messages.settleSent(message!, { status: 'queued', error: asksFirst(waiting?.file) })
+        first?.row ?? (waiting && this.#messages.insertOut(session, bot_id, waiting.message, waits))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         ...{ id: partId(id, nth), entry: id, lane: lane.id, kind, msg_type, tries: 0, text, raw },

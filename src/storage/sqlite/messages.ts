@@ -108,13 +108,19 @@ export class Messages {
   }
 
   /** A row of a message from the bot. Inside a transaction. */
-  insertOut(session: number, botId: string, message: SentMessage, status: SentStatus): number {
+  insertOut(
+    session: number,
+    botId: string,
+    message: SentMessage,
+    { status, error }: Pick<Settled, 'status' | 'error'>,
+  ): number {
     const text = searchable(message.text)
     this.#sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
-      peer, msg_type, timestamp, stored_at, text, raw)
+      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
-      ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw})`
+      ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
+      ${error?.detail ?? null}, ${error?.code ?? null})`
     this.grams.added(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -128,6 +134,7 @@ export class Messages {
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
       reason = NULL, reason_code = NULL, sent_with = NULL WHERE id = ${id}`
+    this.#dated(id)
     if (String(before.text) !== text) this.grams.changed(id, text)
     return true
   }
@@ -140,8 +147,19 @@ export class Messages {
     this.rewrite(id, String(row.bot_id), whole, 'queued')
   }
 
-  settleSent(id: number, { status, messageId, error }: Settled): void {
+  settleSent(id: number, settled: Settled): void {
     this.#sentChanges += 1
+    this.#settle(id, settled)
+    this.#dated(id)
+  }
+
+  /** The trigger that writes the event goes by the system's clock; ours may be the sandbox's. */
+  #dated(id: number): void {
+    this.#db.run`UPDATE event SET at = ${this.#clock.now()}
+      WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
+  }
+
+  #settle(id: number, { status, messageId, error }: Settled): void {
     const [reason, code] = [error?.detail ?? null, error?.code ?? null]
     if (messageId !== undefined) {
       // An id that another row has already is not ours to take; the local one stays.

@@ -8,6 +8,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { formOf } from '../../platform/sqlite-form.ts'
 import { BigramIndex, gramTable, searchable } from './bigram-index.ts'
+import { eventTables } from './events.ts'
 import { intoOneOutbox } from './one-outbox.ts'
 
 /** Each is SQL, or what does more. */
@@ -262,6 +263,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   );
   CREATE INDEX webhook_try_outcome ON webhook_try (webhook, outcome, id);
   `,
+  eventTables,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

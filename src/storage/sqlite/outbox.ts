@@ -87,7 +87,7 @@ export class Outbox {
     const { slot } = verdict
     if (slot !== undefined) slots.take(session, lane.user, slot, terms.rules)
     const counter = this.#count(lane, terms)
-    const row = messages.insertOut(session, botId, first, 'sending')
+    const row = messages.insertOut(session, botId, first, { status: 'sending' })
     const written = entries.insert(entry, session, lane, { row, slot })
     const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
     return { ...result, entry: written, begun }
@@ -162,7 +162,7 @@ export class Outbox {
           : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
       // Retention may have taken the row.
       const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
-      const row = known ? part.message! : messages.insertOut(session, botId, own, 'sending')
+      const row = known ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
       if (nth > 0) messages.noteCarrier(row, `local:${message.client_id}`)
       entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
       return row

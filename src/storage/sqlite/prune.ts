@@ -1,6 +1,7 @@
 /** Retention: what is too old or too many goes, oldest first, a little at a time, and the file shrinks again. */
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import { pruneEvents } from './events.ts'
 
 /** Rows per transaction: a writer waits for tens of milliseconds at most. */
 const stepRows = 300
@@ -52,6 +53,7 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   db.transaction(() => {
     db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]?.id ?? end} AND ${end}`
     db.run`DELETE FROM message WHERE id <= ${end}`
+    pruneEvents(db, end)
   })
   return kept === -1
 }

@@ -9,6 +9,7 @@ import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
+import type { Events as EventsFace } from '../events.ts'
 import type { ReceivedMessage } from '../messages.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
 import type * as face from '../store.ts'
@@ -21,6 +22,7 @@ import { CommitQueue } from './commit-queue.ts'
 import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
 import { Entries } from './entries.ts'
+import { Events } from './events.ts'
 import { History } from './history.ts'
 import { Past } from './imported-messages.ts'
 import { Lanes } from './lanes.ts'
@@ -80,6 +82,7 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly durable: boolean
   readonly intake: face.Intake & LogHalf['intake']
   readonly log: face.MessageLog
+  readonly events: EventsFace
   readonly consumers: face.Consumers
   readonly acknowledgements: face.Acknowledgements
   readonly backlog: face.Backlog
@@ -125,6 +128,7 @@ export class SqliteStore implements face.Store, LogHalf {
     const consumers = new Consumers(db, this.#messages, clock, owner)
     this.intake = this.#openIntake()
     this.log = this.#openLog(consumers)
+    this.events = this.#openEvents()
     this.consumers = this.#openConsumers(consumers)
     this.acknowledgements = this.#openAcknowledgements(consumers)
     this.backlog = this.#openBacklog(consumers)
@@ -172,6 +176,21 @@ export class SqliteStore implements face.Store, LogHalf {
           throw this.#errorOf(error)
         }
       },
+    }
+  }
+
+  #openEvents(): EventsFace {
+    const events = new Events(this.#db, this.#messages, this.#options.clock)
+    const { intake, plain, relaxed } = this.#ways
+    return {
+      head: verb(plain, events.head.bind(events)),
+      after: verb(plain, events.after.bind(events)),
+      wait: async (seen, ms, signal) => {
+        if (!signal.aborted && plain(() => events.head()) === seen) await this.#commits.wait(signal, ms)
+      },
+      append: verb(intake, events.append.bind(events)),
+      position: verb(plain, events.position.bind(events)),
+      move: verb(relaxed, events.move.bind(events)),
     }
   }
 

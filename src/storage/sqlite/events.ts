@@ -1,0 +1,207 @@
+/**
+ * The event log in messages.db. A received message is its own event, so that it costs nothing; what else happens is a row of
+ * `event`, which a trigger writes for the status of sent messages, whichever version of svc changes it.
+ *
+ * A place in the log is a number. That of a message is its row id times a million; what happens between two messages is
+ * counted on from the one before. So places grow with the time of the commit, in all processes.
+ */
+import { badArgument } from '../../model/error.ts'
+import type { SentStatus } from '../../model/message.ts'
+import { sessionKey } from '../../model/session.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
+import type { EventPage, EventType, LoggedEvent, NewEvent, WantedEvents } from '../events.ts'
+import type { Messages } from './messages.ts'
+
+/** Places from one message to the next. */
+export const placesPerMessage = 1_000_000
+/** Messages looked at for one page, however few of them are wanted. */
+const scannedMessages = 5000
+
+/** The place of an event that is written now; `row`: of the newest message. */
+const nextPlace = (row: string) =>
+  `max(coalesce((SELECT max(place) FROM event), 0), coalesce(${row}, 0) * ${placesPerMessage}) + 1`
+// It has no row as long as no message was stored.
+const newestRow = `(SELECT seq FROM sqlite_sequence WHERE name = 'message')`
+
+export const eventTables = `
+  -- Which store this is: a cursor bears it.
+  CREATE TABLE store_id (id TEXT NOT NULL);
+  INSERT INTO store_id VALUES (lower(hex(randomblob(5))));
+  -- What happens but for received messages, which are events themselves. session: folded. data: JSON.
+  CREATE TABLE event (
+    place INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    message INTEGER,
+    status TEXT,
+    session TEXT,
+    data TEXT
+  );
+  CREATE INDEX event_session ON event (session, place) WHERE session IS NOT NULL;
+  CREATE TABLE event_reader (name TEXT PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID;
+  -- Triggers, since an older version that has the file open goes on sending. Imported messages have another status.
+  CREATE TRIGGER message_goes_out AFTER INSERT ON message WHEN new.sent = 1 AND new.status IN ('queued', 'sending')
+  BEGIN
+    INSERT INTO event (place, type, at, message, status)
+      VALUES (${nextPlace('new.id')}, 'message.status', new.stored_at, new.id, new.status);
+  END;
+  CREATE TRIGGER message_status AFTER UPDATE OF status, reason_code ON message
+    WHEN new.status IS NOT old.status OR new.reason_code IS NOT old.reason_code
+  BEGIN
+    INSERT INTO event (place, type, at, message, status)
+      VALUES (${nextPlace(newestRow)}, 'message.status', CAST(unixepoch('subsec') * 1000 AS INTEGER), new.id, new.status);
+  END;
+`
+
+/** Removes the events before that message, but for the newest of each session. Inside a transaction. */
+export function pruneEvents(db: Database, row: number): void {
+  db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS
+    (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.place > event.place))`
+}
+
+export class Events {
+  readonly #db: Database
+  readonly #messages: Messages
+  readonly #clock: Clock
+  readonly #id: string
+
+  constructor(db: Database, messages: Messages, clock: Clock) {
+    this.#db = db
+    this.#messages = messages
+    this.#clock = clock
+    this.#id = String(db.get`SELECT id FROM store_id`?.id)
+  }
+
+  after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
+    const wants = (type: EventType) => types?.includes(type) !== false
+    const asked = this.#placeOf(cursor)
+    // What is committed from here on stands behind `end`.
+    const { end, row } = this.#end()
+    const oldest = this.#oldest()
+    const gone = asked > end || (cursor !== '' && asked < oldest)
+    const from = Math.min(asked, end)
+    const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
+    const last =
+      wants('message.received') || wants('message.status') ? Math.min(first + scannedMessages, row) : row
+    const looked = last === row ? end : (last + 1) * placesPerMessage - 1
+    const found = [
+      ...(wants('message.received') ? this.#received(first, last, limit, narrowed) : []),
+      ...this.#others(from, looked, limit, { ...narrowed, ...(types && { types }) }),
+    ].sort((a, b) => Number(a.place) - Number(b.place))
+    const rows = found.slice(0, limit)
+    const reached = found.length < limit ? looked : Number(rows.at(-1)!.place)
+    return {
+      events: rows.map(one => this.#eventOf(one)),
+      cursor: this.#cursorOf(reached),
+      ...(gone && { gone }),
+    }
+  }
+
+  #received(first: number, last: number, limit: number, { session, user }: Narrowed): Row[] {
+    const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
+    return this.#db.all(
+      `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
+       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND sent = 0
+       ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
+       ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
+      ...[first, last, ...given(keys), ...given(user), limit],
+    )
+  }
+
+  #others(
+    from: number,
+    to: number,
+    limit: number,
+    { session, user, types, sending }: Narrowed & Pick<WantedEvents, 'types'>,
+  ): Row[] {
+    const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
+    const folded = session === undefined ? undefined : sessionKey(session)
+    return this.#db.all(
+      `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
+       ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
+       ${sending ? '' : `AND e.status IS NOT 'sending'`}
+       ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
+       ${user === undefined ? '' : 'AND m.peer = ?'} ORDER BY e.place LIMIT ?`,
+      ...[from, to, ...given(types && JSON.stringify(types))],
+      ...[...given(keys), ...given(folded), ...given(user), limit],
+    )
+  }
+
+  head(before?: number): string {
+    const { end } = this.#end()
+    if (before === undefined) return this.#cursorOf(end)
+    const row = this.#db.get`SELECT max(place) AS place FROM (
+      SELECT * FROM (SELECT id * ${placesPerMessage} AS place FROM message WHERE stored_at < ${before} ORDER BY id DESC LIMIT 1)
+      UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} ORDER BY place DESC LIMIT 1))`
+    return this.#cursorOf(Number(row?.place ?? 0))
+  }
+
+  append(events: readonly NewEvent[], seen?: string): boolean {
+    const place = seen === undefined ? undefined : this.#placeOf(seen)
+    return this.#db.transaction(() => {
+      const named = events.flatMap(event => ('session' in event ? [sessionKey(event.session)] : []))
+      const newer =
+        place !== undefined &&
+        this.#db.get`SELECT 1 AS found FROM event WHERE place > ${place}
+          AND session IN (SELECT value FROM json_each(${JSON.stringify(named)}))`
+      if (newer) return false
+      for (const event of events) {
+        const session = 'session' in event ? sessionKey(event.session) : null
+        this.#db.run(
+          `INSERT INTO event (place, type, at, session, data) VALUES (${nextPlace(newestRow)}, ?, ?, ?, ?)`,
+          ...[event.type, this.#clock.now(), session, JSON.stringify(event.data)],
+        )
+      }
+      return true
+    })
+  }
+
+  position(reader: string): string | undefined {
+    const row = this.#db.get`SELECT place FROM event_reader WHERE name = ${reader}`
+    return row && this.#cursorOf(Number(row.place))
+  }
+
+  move(reader: string, cursor: string): void {
+    this.#db
+      .run`INSERT OR REPLACE INTO event_reader (name, place) VALUES (${reader}, ${this.#placeOf(cursor)})`
+  }
+
+  /** The newest place, and the row id of the newest message there was. */
+  #end(): { end: number; row: number } {
+    const found = this.#db.get(`SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`)
+    const row = Number(found?.row ?? 0)
+    return { row, end: Math.max(Number(found?.place ?? 0), row * placesPerMessage) }
+  }
+
+  /** The place from which on everything is kept. */
+  #oldest(): number {
+    const first = this.#db.get(`SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`)?.id
+    return (Number(first) - 1) * placesPerMessage
+  }
+
+  #cursorOf(place: number): string {
+    return `${this.#id}-${place}`
+  }
+
+  #placeOf(cursor: string): number {
+    if (cursor === '') return 0
+    const place = /^(\w+)-(\d{1,16})$/.exec(cursor)
+    if (place?.[1] !== this.#id || !Number.isSafeInteger(Number(place[2])))
+      throw badArgument('after', 'expected the id of an event of this data directory')
+    return Number(place[2])
+  }
+
+  #eventOf({ place, type, at, message, status, data }: Row): LoggedEvent {
+    return {
+      ...{ cursor: this.#cursorOf(Number(place)), type: type as EventType, at: Number(at) },
+      ...(message != null && { message: Number(message) }),
+      ...(status != null && { status: status as SentStatus }),
+      ...(data != null && { data: JSON.parse(String(data)) }),
+    }
+  }
+}
+
+type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'sending'>
+
+const given = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])

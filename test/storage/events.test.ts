@@ -1,0 +1,324 @@
+/** The event log: one order, nothing missed, nothing twice, whatever is filtered. */
+import { expect, test } from 'bun:test'
+import { rm } from 'node:fs/promises'
+import { openDatabase } from '../../src/platform/sqlite.ts'
+import {
+  compareCursors,
+  type LoggedEvent,
+  type NewEvent,
+  type WantedEvents,
+} from '../../src/storage/events.ts'
+import type { SentMessage } from '../../src/storage/messages.ts'
+import { migrate } from '../../src/storage/sqlite/migrations.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { failure } from '../support/failure.ts'
+import { onEach } from './engines.ts'
+import { type EngineStore, inOtherProcess, message, open, openStore, sending } from './support.ts'
+
+const day = 24 * 3_600_000
+const told = (session: string, status: string): NewEvent => ({
+  ...{ type: 'session.status', session, data: { name: session, status } },
+})
+const receive = async (store: EngineStore, text: string, user = 'u', session = 's') =>
+  (await store.intake.insertReceived(session, 'b', [message(text, { from_user: user })]))[0] as number
+
+const out = (client_id: string, to_user = 'u'): SentMessage => ({
+  ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1, raw: '{}' },
+})
+const refused = { code: 'window_closed', detail: 'too late' }
+
+/** Everything after a cursor, page by page. */
+async function all({ events }: Store, cursor = '', wanted: Partial<WantedEvents> = {}, limit = 100) {
+  const found: LoggedEvent[] = []
+  for (let from = cursor; ; ) {
+    const page = await events.after(from, { limit, ...wanted })
+    expect(page.events.length).toBeLessThanOrEqual(limit)
+    found.push(...page.events)
+    if (page.cursor === from) return found
+    from = page.cursor
+  }
+}
+const inShort = (events: LoggedEvent[]) =>
+  events.map(({ data, message: row, status, type }) =>
+    [type.split('.')[0], row, status, (data as { status?: string } | undefined)?.status]
+      .filter(part => part !== undefined)
+      .join(' '),
+  )
+
+onEach((openStore, share) => {
+  test('what happens stands in the order in which it happened, each with an id of its own', async () => {
+    await using t = await openStore()
+    const { events, outbox } = t.store
+    await events.append([told('s', 'connected')])
+    const row = await receive(t.store, 'hi')
+    const begun = await sending(t.store, 's', 'b', out('c1'))
+    t.clock.at += 500
+    await outbox.settle(begun, { status: 'accepted', message_id: '77', spent: true })
+    await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: { id: 'e' } }])
+    await receive(t.store, 'again')
+    const found = await all(t.store)
+    expect(inShort(found)).toEqual([
+      'session connected',
+      `message ${row}`,
+      `message ${begun.row} accepted`,
+      'session expired',
+      'endpoint',
+      `message ${begun.row + 1}`,
+    ])
+    const cursors = ['', ...found.map(({ cursor }) => cursor)]
+    for (const [nth, cursor] of cursors.entries())
+      expect(cursors.map(other => Math.sign(compareCursors(other, cursor)))).toEqual(
+        cursors.map((_, other) => Math.sign(other - nth)),
+      )
+    for (const { cursor } of found) expect(cursor).toMatch(/^[\w-]{1,40}$/)
+    expect(found.map(({ at }) => at - t.clock.at)).toEqual([-500, -500, 0, 0, 0, 0])
+    expect(found.map(({ type }) => type).slice(1, 4)).toEqual([
+      ...(['message.received', 'message.status', 'session.status'] as const),
+    ])
+    await t.reopen()
+    expect(await all(t.store)).toEqual(found)
+  })
+
+  test('the status of a sent message is told each time that it changes, with the reason', async () => {
+    await using t = await openStore()
+    const { events, outbox } = t.store
+    const start = await events.head()
+    const parts = [{ kind: 'text', waiting: { message: out('w1') } }] as const
+    const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts } as const
+    const first = await outbox.enqueue(call, open)
+    if (first.state !== 'new') throw new Error(first.state)
+    const row = first.entry.parts[0]!.message!
+    const began = await outbox.begin([first.entry.parts[0]!.id], 'b', open, out('w1'))
+    if (began.go !== 'begun') throw new Error(began.go)
+    await outbox.settle(began.begun, { status: 'queued', spent: true })
+    await outbox.end(first.entry.id, refused)
+    const asked = await outbox.enqueue(
+      { ...call, asked: 'queue', parts: [{ kind: 'text', waiting: { message: out('w2') } }] },
+      open,
+    )
+    if (asked.state !== 'new') throw new Error(asked.state)
+    await outbox.approve(asked.entry.id, open)
+    expect(inShort(await all(t.store, start))).toEqual([
+      ...[`message ${row} queued`, `message ${row} queued`, `message ${row} refused`],
+      // Waits for a yes, then for its user.
+      ...[`message ${row + 1} queued`, `message ${row + 1} queued`],
+    ])
+    expect(inShort(await all(t.store, start, { sending: true }))).toContain(`message ${row} sending`)
+    expect((await t.store.log.byIds([row]))[0]?.reason_code).toBe('window_closed')
+  })
+
+  test('imported messages are no events', async () => {
+    await using t = await openStore()
+    const past = message('old')
+    await t.store.intake.add([
+      { ...past, session: 's', bot_id: 'b', direction: 'received' },
+      { ...message('answer'), session: 's', bot_id: 'b', direction: 'sent' },
+    ])
+    expect(await all(t.store)).toEqual([])
+    await receive(t.store, 'new')
+    expect(inShort(await all(t.store))).toEqual(['message 3'])
+  })
+
+  test('pages of any filter, cut anywhere, give what the filter leaves of the whole, by the same ids', async () => {
+    let seed = 7
+    const below = (most: number) => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+      return Math.floor((seed / 2_147_483_648) * most)
+    }
+    const pick = <T>(from: readonly T[]): T => from[below(from.length)]!
+    for (let round = 0; round < 30 * share; round++) {
+      await using t = await openStore()
+      /** By row id, or by the text of a session event: what the filter goes by. */
+      const known = new Map<unknown, { session: string; user?: string }>()
+      for (let nth = 0; nth < 25; nth++) {
+        const of = { session: pick(['s', 'Größe']), user: pick(['u', 'v']) }
+        const what = below(4)
+        if (what < 2) known.set(await receive(t.store, `${nth}`, of.user, of.session), of)
+        else if (what === 2) {
+          known.set(`at ${nth}`, { session: of.session })
+          await t.store.events.append([told(of.session, `at ${nth}`)])
+        } else {
+          const begun = await sending(t.store, of.session, 'b', out(`c${nth}`, of.user))
+          await t.store.outbox.settle(begun, { status: pick(['accepted', 'refused'] as const), spent: true })
+          known.set(begun.row, of)
+        }
+      }
+      const whole = await all(t.store)
+      const from = below(3) === 0 ? '' : pick(whole).cursor
+      const types = ['message.received', 'message.status', 'session.status'] as const
+      const wanted: Partial<WantedEvents> = {
+        ...(below(2) && { types: [pick(types), pick(types)] }),
+        ...(below(2) && { session: pick(['s', 'gRÖßE']) }),
+        ...(below(2) && { user: pick(['u', 'v', 'nobody']) }),
+      }
+      const left = whole
+        .slice(whole.findIndex(({ cursor }) => cursor === from) + 1)
+        .filter(({ data, message: row, type }) => {
+          const of = known.get(row ?? (data as { status: string }).status)!
+          return (
+            wanted.types?.includes(type) !== false &&
+            (wanted.session ?? of.session).toLowerCase() === of.session.toLowerCase() &&
+            (wanted.user === undefined || wanted.user === of.user)
+          )
+        })
+      expect(await all(t.store, from, wanted, 1 + below(5))).toEqual(left)
+    }
+  })
+
+  test('a cursor of another store, or none at all, is refused', async () => {
+    await using t = await openStore()
+    await using other = await openStore()
+    for (const cursor of [await other.store.events.head(), 'x', '12', "'", '0-9999999999999999'])
+      expect(await failure(t.store.events.after(cursor, { limit: 1 }))).toMatchObject({
+        code: 'invalid_arguments',
+      })
+  })
+
+  test('a name that a session has or had narrows to it', async () => {
+    await using t = await openStore()
+    const start = await t.store.events.head()
+    await receive(t.store, 'before')
+    await t.store.upkeep.renameSession('s', 'new')
+    await receive(t.store, 'after', 'u', 'new')
+    expect(await all(t.store, start, { session: 'NEW' })).toHaveLength(2)
+    expect(await all(t.store, start, { session: 's' })).toHaveLength(0)
+  })
+
+  test('the end as it was at a time: what was written since comes after it', async () => {
+    await using t = await openStore()
+    const { events } = t.store
+    expect(await events.head(t.clock.at)).toBe(await events.head())
+    await receive(t.store, 'one')
+    await events.append([told('s', 'lapsed')])
+    t.clock.at += 1000
+    const since = t.clock.at
+    await receive(t.store, 'two')
+    await events.append([told('s', 'connected')])
+    expect(inShort(await all(t.store, await events.head(since)))).toEqual(['message 2', 'session connected'])
+    expect(await all(t.store, await events.head(since - 1000))).toHaveLength(4)
+    expect(await events.head(since + 1)).toBe(await events.head())
+  })
+
+  test('what retention took is said to be gone, and the reader goes on with the oldest', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    const { events } = t.store
+    await events.append([told('left', 'connected')])
+    const early = await events.head()
+    const first = await receive(t.store, 'old')
+    await t.store.outbox.settle(await sending(t.store, 's', 'b', out('c1')), {
+      status: 'accepted',
+      spent: true,
+    })
+    await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: {} }])
+    await receive(t.store, 'old too')
+    await events.append([told('s', 'connected')])
+    t.clock.at += 20 * day
+    const late = await receive(t.store, 'new')
+    const end = await events.head()
+    t.clock.at += 11 * day
+    await t.store.upkeep.prune()
+    const page = await events.after(early, { limit: 10 })
+    expect(page.gone).toBe(true)
+    expect(inShort(page.events)).toEqual(['session connected', `message ${late}`])
+    // The newest of each session is kept.
+    const whole = await events.after('', { limit: 10 })
+    expect(whole.gone).toBeUndefined()
+    expect(inShort(whole.events)).toEqual(['session connected', 'session connected', `message ${late}`])
+    expect(await events.after(end, { limit: 10 })).toEqual({ events: [], cursor: end })
+    expect(first).toBeLessThan(late)
+    t.clock.at += 60 * day
+    await t.store.upkeep.prune()
+    expect(await events.head()).toBe(end)
+    expect(await events.after(end, { limit: 10 })).toEqual({ events: [], cursor: end })
+    const next = await receive(t.store, 'after all')
+    expect(inShort((await events.after(end, { limit: 10 })).events)).toEqual([`message ${next}`])
+  })
+
+  test('who compares and appends loses to who was faster, and then all of it', async () => {
+    await using t = await openStore()
+    const { events } = t.store
+    const seen = await events.head()
+    expect(await events.append([told('s', 'expired')], seen)).toBe(true)
+    expect(await events.append([told('other', 'expired'), told('S', 'connected')], seen)).toBe(false)
+    expect(await events.append([told('other', 'expired')], seen)).toBe(true)
+    expect(await events.append([told('s', 'connected')], await events.head())).toBe(true)
+    expect(await all(t.store)).toHaveLength(3)
+  })
+
+  test('readers keep their places', async () => {
+    await using t = await openStore()
+    const { events } = t.store
+    const first = await events.head()
+    await receive(t.store, '1')
+    const second = await events.head()
+    await events.move('bot', first)
+    await events.move('bot', second)
+    await events.move('hook', first)
+    await t.reopen()
+    const found = await Promise.all(['bot', 'hook', 'nobody'].map(name => t.store.events.position(name)))
+    expect(found).toEqual([second, first, undefined])
+    expect(await failure(t.store.events.move('bot', 'x-1'))).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('who waits is woken by each kind of event, also of another process', async () => {
+    await using t = await openStore()
+    await using other = await t.second()
+    const { signal } = new AbortController()
+    const wakes = async (by: (store: EngineStore) => Promise<unknown>, store: EngineStore) => {
+      const seen = await t.store.events.head()
+      const woken = t.store.events.wait(seen, 60_000, signal)
+      await by(store)
+      await woken
+      expect(await t.store.events.head()).not.toBe(seen)
+      // It is there already.
+      await t.store.events.wait(seen, 60_000, signal)
+    }
+    let nth = 0
+    for (const store of [t.store, other.store]) {
+      await wakes(one => receive(one, `${nth++}`), store)
+      await wakes(one => sending(one, 's', 'b', out(`c${nth++}`)), store)
+      await wakes(one => one.events.append([told('s', `${nth++}`)]), store)
+    }
+    await t.store.events.wait(await t.store.events.head(), 60_000, AbortSignal.abort())
+  })
+
+  test('a cursor beyond the end, as of a store that was restored, goes on at the end and says so', async () => {
+    await using t = await openStore()
+    await receive(t.store, 'x')
+    const end = await t.store.events.head()
+    const beyond = end.replace(/\d$/, '9')
+    expect(await t.store.events.after(beyond, { limit: 5 })).toEqual({ events: [], cursor: end, gone: true })
+  })
+})
+
+// Of SQLite alone: other versions.
+
+test('what an older version does beside this one, on the tables that it knows, is told of', async () => {
+  await using t = await openStore()
+  const start = await t.store.events.head()
+  const row = await receive(t.store, 'hi')
+  // Its statements, as of form 14.
+  const older = `const { openDatabase } = await import(process.argv[1])
+    const db = await openDatabase(path)
+    db.run\`INSERT INTO message (message_id, session, sent, status, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+      VALUES (\${'local:1'}, 1, 1, \${'sending'}, 'b', 'u', 'TEXT', 1, 5, '', '')\`
+    db.run\`UPDATE OR IGNORE message SET status = \${'accepted'}, reason = NULL, reason_code = NULL, message_id = \${'9'}
+      WHERE message_id = \${'local:1'}\`
+    db.close()`
+  const database = JSON.stringify(new URL('../../src/platform/sqlite.ts', import.meta.url).pathname)
+  await inOtherProcess(t.path, older.replace('process.argv[1]', database))
+  expect(inShort(await all(t.store, start))).toEqual([`message ${row}`, `message ${row + 1} accepted`])
+})
+
+test('the messages of a store that an older version wrote are events', async () => {
+  await using t = await openStore()
+  await t.store.upkeep.close()
+  await rm(t.path)
+  const db = await openDatabase(t.path)
+  migrate(db, 14)
+  db.exec(`INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+    VALUES ('1', 1, 0, 'b', 'u', 'TEXT', 1, 5, 'hi', '')`)
+  db.close()
+  await t.reopen()
+  expect(inShort(await all(t.store))).toEqual(['message 1'])
+})
