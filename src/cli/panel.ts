@@ -42,11 +42,11 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
   stack.defer(() => server.stop(0))
   await notePanel(config.basePath, reachable(server.url))
   const missing = await app.pageMissing()
+  const path = await app.signInLink()
   return {
     announce() {
       if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
       print(`admin on ${server.url}`)
-      const path = app.signInLink()
       if (path === undefined || isJournalled()) return
       const here = reachable(server.url)
       const elsewhere =

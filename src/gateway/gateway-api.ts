@@ -11,6 +11,7 @@ import type { Uploads } from '../media/uploads.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
+import type { SignIns } from '../storage/state.ts'
 import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
 import type { Health } from './health.ts'
@@ -38,4 +39,7 @@ export interface PanelGateway extends Gateway {
   readonly logins: Gateway['logins'] & Pick<Logins, 'begin' | 'follow' | 'giveCode' | 'callOff' | 'leave'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly changes: Pick<Changes, 'subscribe'>
+  readonly signIns: SignIns
+  /** As of `Leases.holder`. */
+  pollerPid(): Promise<number | undefined>
 }

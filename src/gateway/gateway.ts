@@ -71,6 +71,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     history: new History({ store, sessions: state.sessions, views }),
     conversations: new Conversations({ threads, views, accounts }, runtime),
     changes: new Changes({ store, views, accounts }, named(runtime, 'changes')),
+    signIns: state.signIns,
+    pollerPid: () => directory.leases.holder(),
     health: () => healthOf(options.version, directory, receive),
     start: () => start(rooms),
     follow: (reading, signal) => receive.inbox.follow(reading, signal),

@@ -2,14 +2,11 @@
  * The panel's door: a second Elysia app with an API of its own, and the page that uses it. No CORS, no inline script,
  * nothing from elsewhere; behind one check of who may come in.
  */
-import { join } from 'node:path'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { PanelGateway } from '../gateway/gateway-api.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { lookAtLock } from '../platform/lock-look.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -60,7 +57,7 @@ export interface AdminApp {
   /** Refuses new calls and ends waits and live streams. */
   beginShutdown(): void
   /** Path and query of a link that signs in once; undefined where nobody has to sign in. */
-  signInLink(): string | undefined
+  signInLink(): Promise<string | undefined>
 }
 
 const about = {
@@ -81,7 +78,7 @@ const about = {
 export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = systemClock } = options
   const log = options.log.child('admin')
-  const access = createAccess({ ...config, clock })
+  const access = createAccess({ ...config, clock, signIns: gateway.signIns })
   const tries = new FailedTries({ log, clock })
   const context = { gateway, log, waiting: new Waiting() }
   const files = openPanelFiles(options.folders)
@@ -99,7 +96,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 
   return {
     pageMissing: () => files.missing(),
-    signInLink: () => (access.required ? `/sign-in?code=${access.newLink()}` : undefined),
+    signInLink: async () => (access.required ? `/sign-in?code=${await access.newLink()}` : undefined),
     beginShutdown() {
       context.waiting.stop()
       events.stop()
@@ -109,7 +106,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const isApi = path === '/api' || path.startsWith('/api/')
       const open = openPaths.has(path) || !(isApi || phoneOf(path))
       try {
-        const refusal = access.refusal(request, open) ?? context.waiting.stopped
+        const refusal = (await access.refusal(request, open)) ?? context.waiting.stopped
         if (refusal) return await tries.answer(problemResponse(refusal), peer)
         if (!open) peer?.accept()
         const answer = await answered(request, path, isApi)
@@ -137,7 +134,7 @@ function addRoutes(
     ...{ maxUploadBytes: config.maxUploadBytes, log: context.log },
     onRead: mark => events.tell('read', mark),
   })
-  app.get('/api/events', ({ request }) => events.open(() => !access.refusal(request, false)), {
+  app.get('/api/events', ({ request }) => events.open(async () => !(await access.refusal(request, false))), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
@@ -159,7 +156,7 @@ async function statusOf(
     session_count: sessions,
     connected_count: connected,
     ...{ role, stalled, store },
-    ...(stalled && (await pollerPid(config.basePath))),
+    ...(stalled && { poller_pid: await gateway.pollerPid() }),
     started_at: startedAt,
     base_path: config.basePath,
     media_root: config.mediaRoot,
@@ -173,9 +170,9 @@ async function statusOf(
 
 /** The page and its files: what anybody may load, since nothing in it is secret. */
 function pageAnswers(files: PanelFiles, access: Access) {
-  const signInByLink = (request: Request): Response => {
+  const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
-    const cookie = access.signInByLink(code, request)
+    const cookie = await access.signInByLink(code, request)
     return new Response(null, {
       status: 303,
       headers: {
@@ -191,13 +188,13 @@ function pageAnswers(files: PanelFiles, access: Access) {
       const refused = new SvcError('method_not_allowed', 'This path takes GET alone')
       return problemResponse(refused, { allow: 'GET, HEAD' })
     }
-    if (path === '/sign-in') return signInByLink(request)
+    if (path === '/sign-in') return await signInByLink(request)
     const file = await files.serve(request, path)
     if (file) return file
     // A page in place of a script would only be misunderstood.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
     const answer = await files.page(request)
-    const cookie = access.renewal(request)
+    const cookie = await access.renewal(request)
     if (cookie) answer.headers.append('set-cookie', cookie)
     return answer
   }
@@ -229,7 +226,7 @@ function addSignInRoutes(app: Elysia, context: RouteContext, access: Access, eve
     run: async () => ({ success: true }),
     headers: async ({ request }) => {
       const cookie = await access.signOut(request)
-      events.endSignedOut()
+      await events.endSignedOut()
       return { 'set-cookie': cookie }
     },
   })
@@ -249,9 +246,3 @@ const liveDetail = {
 const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const filePath = /^\/(assets|locales)\//
 const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/
-
-/** Who keeps the poll lock, as it is recorded there. */
-const pollerPid = async (basePath: string): Promise<{ poller_pid?: number }> => {
-  const lock = await lookAtLock(join(basePath, dataFiles.pollLock)).catch(() => undefined)
-  return lock?.pid === undefined ? {} : { poller_pid: lock.pid }
-}

@@ -21,6 +21,9 @@ export interface Leases {
    */
   stalled(): Promise<boolean>
 
+  /** The process that has the right to poll, where one has all of it and that is known. Never rejects. */
+  holder(): Promise<number | undefined>
+
   /** Gives back what is held. Safe to call twice. */
   close(): Promise<void>
 }

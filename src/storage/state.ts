@@ -11,6 +11,7 @@ import type { BotInfo, Marks, UserContext } from '../model/session.ts'
 export interface State {
   readonly sessions: Sessions
   readonly contexts: Contexts
+  readonly signIns: SignIns
 }
 
 export interface SessionRecord {
@@ -81,4 +82,19 @@ export interface Contexts {
 
   /** Sessions that may know a user, at least all that do: for who then looks with `find`. */
   knowing(user: string): Promise<ReadonlySet<string>>
+}
+
+/** Signing in to the panel, as far as all who serve it must know it. Times are Unix ms. */
+export interface SignIns {
+  /** A code that signs in once, until then. Not durable; on one machine the process that made it alone knows it. */
+  addLink(code: string, until: number): Promise<void>
+
+  /** @returns whether there was such a code and its time is not over; of several who take it one is told so */
+  takeLink(code: string, now: number): Promise<boolean>
+
+  /** Which of these sign-ins were ended. */
+  ended(names: readonly string[]): Promise<ReadonlySet<string>>
+
+  /** Ends sign-ins, which would have ended by then; of those that are not over by now at least the last 1,000 are kept. */
+  end(names: readonly string[], until: number, now: number): Promise<void>
 }

@@ -54,7 +54,7 @@ describe('on a loopback address', () => {
     raw(admin.server, `${method} ${path} HTTP/1.1\r\n${head}\r\n`)
 
   test('nobody has to sign in, and there is no link', async () => {
-    expect(admin.app.signInLink()).toBeUndefined()
+    expect(await admin.app.signInLink()).toBeUndefined()
     expect((await admin.call('GET', '/api/status')).body.token_required).toBe(false)
     expect((await signIn(admin)).status).toBe(401)
     expect((await admin.call('GET', '/sign-in?code=')).headers.get('location')).toBe('/')
@@ -214,7 +214,7 @@ describe.each([
     expect((await signIn(admin)).status).toBe(200)
     const authorization = `Bearer ${token}`
     expect((await admin.call('GET', '/api/status', undefined, { authorization })).status).toBe(200)
-    expect((await admin.call('GET', admin.app.signInLink()!)).headers.get('set-cookie')).toContain(
+    expect((await admin.call('GET', (await admin.app.signInLink())!)).headers.get('set-cookie')).toContain(
       'svc_panel=',
     )
     clock.advance(1000)
@@ -229,7 +229,7 @@ describe.each([
   })
 
   test('a link signs in once, within a quarter of an hour', async () => {
-    const link = admin.app.signInLink()!
+    const link = (await admin.app.signInLink())!
     expect(link).toMatch(/^\/sign-in\?code=[\w-]{32}$/)
     const first = await admin.call('GET', link)
     expect(first.status).toBe(303)
@@ -239,7 +239,7 @@ describe.each([
     const second = await admin.call('GET', link)
     expect(second.headers.get('set-cookie')).toBeNull()
     expect(second.headers.get('location')).toBe('/?link=used')
-    const late = admin.app.signInLink()!
+    const late = (await admin.app.signInLink())!
     clock.advance(15 * 60_000 + 1)
     expect((await admin.call('GET', late)).headers.get('set-cookie')).toBeNull()
     for (const bad of ['/sign-in', '/sign-in?code=', '/sign-in?code=__proto__', `/sign-in?code=${token}`])

@@ -48,6 +48,7 @@ async function inMemory(): Promise<Shared> {
       },
       // Whoever stands still here stands still with everybody.
       stalled: async () => false,
+      holder: async () => holder && process.pid,
       close: () => give(mine),
     }
   }
@@ -156,9 +157,13 @@ for (const [name, open] of [
     test('who has just taken the right is not stalled for the others', async () => {
       await using shared = await open()
       const [one, other] = [await shared.another(), await shared.another()]
-      await using _lease = { [Symbol.asyncDispose]: (await one.join())!.release }
+      expect(await other.holder()).toBeUndefined()
+      const lease = (await one.join())!
       expect(await other.join()).toBeUndefined()
       expect(await other.stalled()).toBe(false)
+      expect(await other.holder()).toBe(process.pid)
+      await lease.release()
+      expect(await other.holder()).toBeUndefined()
     })
   })
 

@@ -22,6 +22,8 @@ interface Kept {
 export function memoryStorage(store: MemoryStore): Omit<Storage, 'leases'> {
   const kept = new Map<string, Kept>()
   let chosen: string | undefined
+  const links = new Map<string, number>()
+  const ended = new Map<string, number>()
   const one = (name: string) => {
     try {
       return kept.get(sessionKey(sessionName(name)))
@@ -95,6 +97,18 @@ export function memoryStorage(store: MemoryStore): Omit<Storage, 'leases'> {
       },
       knowing: async user =>
         new Set([...kept.values()].flatMap(({ name, users }) => (users.has(user) ? [name] : []))),
+    },
+    signIns: {
+      addLink: async (code, until) => void links.set(code, until),
+      async takeLink(code, now) {
+        const until = links.get(code) ?? 0
+        return links.delete(code) && until > now
+      },
+      ended: async names => new Set(names.filter(name => ended.has(name))),
+      async end(names, until, now) {
+        for (const name of names) ended.set(name, until)
+        for (const [name, at] of ended) if (at <= now) ended.delete(name)
+      },
     },
   }
   const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()

@@ -276,4 +276,20 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(ends).toEqual(all.flatMap(() => ['moved', 'moved', 'gone'] as const))
       for (const { bot: now } of await state.sessions.list()) expect(now?.cursor).toBe('c2')
     }))
+
+  test('a code signs in once and in time; sign-ins that were ended stay so until they would have ended', () =>
+    withState(async ({ signIns }) => {
+      await signIns.addLink('a', 2000)
+      await signIns.addLink('b', 2000)
+      const taken = await Promise.all([1, 2, 3].map(() => signIns.takeLink('a', 1999)))
+      expect(taken.filter(Boolean)).toHaveLength(1)
+      expect(await signIns.takeLink('b', 2000)).toBe(false)
+      expect(await signIns.takeLink('of nobody', 0)).toBe(false)
+      expect(await signIns.ended(['x', 'y'])).toEqual(new Set())
+      await signIns.end(['x', 'y'], 3000, 1000)
+      await signIns.end(['z'], 5000, 2000)
+      expect(await signIns.ended(['x', 'z', 'of nobody'])).toEqual(new Set(['x', 'z']))
+      await signIns.end(['w'], 9000, 4000)
+      expect(await signIns.ended(['w', 'x', 'y', 'z'])).toEqual(new Set(['w', 'z']))
+    }))
 })

@@ -3,17 +3,14 @@
  * else, or with a token set: who has signed in with that token, or opened the one-time link that was printed at start.
  *
  * A sign-in is a cookie that proves itself: its expiry and name, signed with a key made of the token. So it outlives a
- * restart, and a new token ends all sign-ins. Kept are only the names of those that were ended before their time, in the
- * data directory: for all processes that serve it, and for later ones.
+ * restart, and a new token ends all sign-ins. Kept are only the names of those that were ended before their time
+ * (`SignIns`): for all processes that serve the panel, and for later ones.
  */
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { join } from 'node:path'
-import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
-import { setAside, writeDurably } from '../../platform/files.ts'
-import { JsonFiles } from '../../platform/json-file.ts'
+import type { SignIns } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
 
 /**
@@ -22,8 +19,6 @@ import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
  */
 const cookieName = 'svc_panel'
 const hostCookieName = `__Host-${cookieName}`
-/** Of more the ones that would have ended first are forgotten; only who is signed in can add one. */
-const maxEnded = 1000
 /** A sign-in lasts this long. */
 const signedInMs = 30 * 24 * 60 * 60_000
 /** Whoever comes again after this time has it last anew. */
@@ -39,26 +34,23 @@ export interface Access {
    *
    * @param open true for what anybody may load: the page itself and its texts
    */
-  refusal(request: Request, open: boolean): SvcError | undefined
+  refusal(request: Request, open: boolean): Promise<SvcError | undefined>
   /** @returns the Set-Cookie of a sign-in @throws SvcError `unauthorized` */
   signIn(token: string, request: Request): string
   /** The same by the code of the link; undefined when it was used or is too old. */
-  signInByLink(code: string, request: Request): string | undefined
+  signInByLink(code: string, request: Request): Promise<string | undefined>
   /** The Set-Cookie that makes the sign-in of this request last anew; undefined when it is young, or none. */
-  renewal(request: Request): string | undefined
+  renewal(request: Request): Promise<string | undefined>
   /** Ends the sign-ins of this request, with all that they were renewed by. @returns the Set-Cookie that forgets it */
   signOut(request: Request): Promise<string>
   /** The code of a new one-time link. */
-  newLink(): string
+  newLink(): Promise<string>
 }
 
-/** @param options `basePath` is the data directory */
-export function createAccess(options: GuardOptions & { clock: Clock; basePath: string }): Access {
-  const { clock, token } = options
+export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignIns }): Access {
+  const { clock, signIns: kept, token } = options
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
-  const links = new Map<string, number>()
-  const ended = new EndedSignIns(join(options.basePath, dataFiles.endedSignIns))
 
   const signed = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
   const newCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
@@ -71,17 +63,22 @@ export function createAccess(options: GuardOptions & { clock: Clock; basePath: s
     const given = Buffer.from(proof)
     const right = Buffer.from(signed(`${expiry}.${name}`))
     if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
-    return Number(expiry) > clock.now() && !ended.has(name) ? { name, until: Number(expiry) } : undefined
+    return Number(expiry) > clock.now() ? { name, until: Number(expiry) } : undefined
   }
   /** The sign-ins that the request proves. */
-  const signIns = (request: Request): SignIn[] => cookiesOf(request).flatMap(value => proven(value) ?? [])
+  const signIns = async (request: Request): Promise<SignIn[]> => {
+    const all = cookiesOf(request).flatMap(value => proven(value) ?? [])
+    if (all.length === 0) return []
+    const ended = await kept.ended(all.map(({ name }) => name))
+    return all.filter(({ name }) => !ended.has(name))
+  }
 
   return {
     required: key !== undefined,
-    refusal(request, open) {
+    async refusal(request, open) {
       // A cookie goes along by itself, so the page that makes the request must be ours, wherever we are bound.
       const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
-      if (foreign || open || key === undefined || signIns(request).length > 0) return foreign
+      if (foreign || open || key === undefined || (await signIns(request)).length > 0) return foreign
       return guard.refusal(request, false)
     },
     signIn(given, request) {
@@ -89,24 +86,22 @@ export function createAccess(options: GuardOptions & { clock: Clock; basePath: s
         throw new SvcError('unauthorized', 'The token is wrong')
       return newCookie(request)
     },
-    signInByLink(code, request) {
-      const until = links.get(code)
-      links.delete(code)
-      return until !== undefined && until > clock.monotonic() && key ? newCookie(request) : undefined
+    async signInByLink(code, request) {
+      return key && (await kept.takeLink(code, clock.now())) ? newCookie(request) : undefined
     },
-    renewal(request) {
-      const own = key && signIns(request)[0]
+    async renewal(request) {
+      const [own] = key ? await signIns(request) : []
       const young = !own || own.until - clock.now() > signedInMs - renewedAfterMs
       return young ? undefined : newCookie(request, own.name)
     },
     async signOut(request) {
-      const names = key === undefined ? [] : signIns(request).map(({ name }) => name)
-      if (names.length > 0) await ended.add(names, clock.now() + signedInMs, clock.now())
+      const names = key === undefined ? [] : (await signIns(request)).map(({ name }) => name)
+      if (names.length > 0) await kept.end(names, clock.now() + signedInMs, clock.now())
       return cookie('', 0, request)
     },
-    newLink() {
+    async newLink() {
       const code = randomBytes(24).toString('base64url')
-      links.set(code, clock.monotonic() + linkMs)
+      await kept.addLink(code, clock.now() + linkMs)
       return code
     },
   }
@@ -115,40 +110,6 @@ export function createAccess(options: GuardOptions & { clock: Clock; basePath: s
 interface SignIn {
   name: string
   until: number
-}
-
-/** The sign-ins that were ended before their time. */
-class EndedSignIns {
-  readonly #path: string
-  readonly #files = new JsonFiles(
-    fields => new Map(Object.entries(fields).map(([name, ms]) => [name, Number(ms)])),
-  )
-  /** Those that were ended here. */
-  readonly #own = new Map<string, number>()
-
-  constructor(path: string) {
-    this.#path = path
-  }
-
-  /** @throws SvcError `store_unavailable` when the file cannot be read */
-  has(name: string): boolean {
-    return this.#own.has(name) || this.#kept().has(name)
-  }
-
-  async add(names: readonly string[], until: number, now: number): Promise<void> {
-    for (const name of names) this.#own.set(name, until)
-    const all = [...new Map([...this.#kept(), ...this.#own])].filter(([, ms]) => ms > now)
-    const newest = all.sort(([, a], [, b]) => b - a).slice(0, maxEnded)
-    this.#own.clear()
-    for (const [name, ms] of newest) this.#own.set(name, ms)
-    if (this.#files.read(this.#path).kind === 'damaged') await setAside(this.#path)
-    await writeDurably(this.#path, `${JSON.stringify(Object.fromEntries(newest))}\n`)
-  }
-
-  #kept(): ReadonlyMap<string, number> {
-    const found = this.#files.read(this.#path)
-    return found.kind === 'read' ? found.value : new Map()
-  }
 }
 
 function cookiesOf(request: Request): string[] {

@@ -23,7 +23,7 @@ const behindBytes = 4 * 1024 * 1024
 export class PanelEvents {
   readonly #ports: EventPorts
   /** With each, whether it may still listen. */
-  readonly #readers = new Map<ReadableStreamDefaultController<Uint8Array>, () => boolean>()
+  readonly #readers = new Map<ReadableStreamDefaultController<Uint8Array>, () => Promise<boolean>>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
   #looking: AbortController | undefined
@@ -39,7 +39,7 @@ export class PanelEvents {
   }
 
   /** A stream of events, until the reader goes, may listen no more, or `stop`. */
-  open(allowed: () => boolean): Response {
+  open(allowed: () => Promise<boolean>): Response {
     let own: ReadableStreamDefaultController<Uint8Array>
     const body = new ReadableStream<Uint8Array>(
       {
@@ -77,8 +77,9 @@ export class PanelEvents {
   }
 
   /** Ends the streams of those who have signed out, or whose sign-in is over. */
-  endSignedOut(): void {
-    this.#end([...this.#readers].flatMap(([reader, allowed]) => (allowed() ? [] : [reader])))
+  async endSignedOut(): Promise<void> {
+    for (const [reader, allowed] of [...this.#readers])
+      if (!(await allowed()) && this.#readers.has(reader)) this.#end([reader])
   }
 
   #end(readers: ReadableStreamDefaultController<Uint8Array>[]): void {
@@ -113,9 +114,9 @@ export class PanelEvents {
     let told: string | undefined
     let spokeAt = clock.monotonic()
     while (!signal.aborted) {
-      this.endSignedOut()
-      if (signal.aborted) return
       try {
+        await this.endSignedOut()
+        if (signal.aborted) return
         const current = await status()
         const shown = JSON.stringify(current)
         if (told !== undefined && shown !== told) this.#tell(this.#event('status', current))

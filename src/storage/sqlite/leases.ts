@@ -1,6 +1,7 @@
 /** One machine: the process that holds the poll lock polls every session of the data directory. */
 import type { Clock } from '../../platform/clock.ts'
 import { type FileLock, openLock } from '../../platform/lock.ts'
+import { lookAtLock } from '../../platform/lock-look.ts'
 import type { Log } from '../../platform/log.ts'
 import { linked } from '../../platform/signals.ts'
 import { unavailable } from '../../platform/system-error.ts'
@@ -26,6 +27,10 @@ export async function openLeases(path: string, ports: LeasePorts): Promise<Lease
       return taken ? leaseOf(lock, heartbeat, ports) : undefined
     },
     stalled: () => heartbeat.stalled(),
+    async holder() {
+      const seen = await lookAtLock(path).catch(() => undefined)
+      return seen?.held === false ? undefined : seen?.pid
+    },
     close: () => lock.close(),
   }
 }

@@ -1,4 +1,6 @@
 /** The two kinds of session files together, and the one write that touches both: the commit of a polled batch. */
+import { join } from 'node:path'
+import { dataFiles } from '../../../model/data-files.ts'
 import { type Inbound, type Marks, marked } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
@@ -6,6 +8,7 @@ import type { Log } from '../../../platform/log.ts'
 import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
 import { SessionFiles, type SessionRows } from './sessions.ts'
+import { SignInFile } from './sign-ins.ts'
 import { serialized, told } from './token-file.ts'
 
 /** What follows from a batch whose messages are stored. */
@@ -50,7 +53,8 @@ export function openState(options: {
   const contexts = new ContextFiles({ sessions, log, rows })
   sessions.onNewBot = name => contexts.forget(name)
   const grouped = inGroups(lock, batch => commit({ sessions, contexts }, batch))
-  return { sessions, contexts, commitBatch: batch => told(() => grouped(batch)) }
+  const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
+  return { sessions, contexts, signIns, commitBatch: batch => told(() => grouped(batch)) }
 }
 
 /** Under the data lock. */

@@ -1,0 +1,56 @@
+/** Signing in to the panel: `.signed_out.json` names the sign-ins that were ended; links are known to this process alone. */
+import { setAside, writeDurably } from '../../../platform/files.ts'
+import { JsonFiles } from '../../../platform/json-file.ts'
+import type { SignIns } from '../../state.ts'
+import { told } from './token-file.ts'
+
+/** Of more the ones that would have ended first are forgotten; only who is signed in can add one. */
+const maxEnded = 1000
+
+export class SignInFile implements SignIns {
+  readonly #path: string
+  readonly #files = new JsonFiles(
+    fields => new Map(Object.entries(fields).map(([name, ms]) => [name, Number(ms)])),
+  )
+  /** Those that were ended here. */
+  readonly #own = new Map<string, number>()
+  readonly #links = new Map<string, number>()
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  async addLink(code: string, until: number): Promise<void> {
+    this.#links.set(code, until)
+  }
+
+  async takeLink(code: string, now: number): Promise<boolean> {
+    const until = this.#links.get(code)
+    this.#links.delete(code)
+    return until !== undefined && until > now
+  }
+
+  ended(names: readonly string[]): Promise<ReadonlySet<string>> {
+    return told(async () => {
+      const kept = names.some(name => !this.#own.has(name)) ? this.#kept() : this.#own
+      return new Set(names.filter(name => this.#own.has(name) || kept.has(name)))
+    })
+  }
+
+  end(names: readonly string[], until: number, now: number): Promise<void> {
+    return told(async () => {
+      for (const name of names) this.#own.set(name, until)
+      const all = [...new Map([...this.#kept(), ...this.#own])].filter(([, ms]) => ms > now)
+      const newest = all.sort(([, a], [, b]) => b - a).slice(0, maxEnded)
+      this.#own.clear()
+      for (const [name, ms] of newest) this.#own.set(name, ms)
+      if (this.#files.read(this.#path).kind === 'damaged') await setAside(this.#path)
+      await writeDurably(this.#path, `${JSON.stringify(Object.fromEntries(newest))}\n`)
+    })
+  }
+
+  #kept(): ReadonlyMap<string, number> {
+    const found = this.#files.read(this.#path)
+    return found.kind === 'read' ? found.value : new Map()
+  }
+}
