@@ -109,6 +109,18 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
   expect(
     knows(/^storage\/sqlite\//, /^(storage\/sqlite|migrate|inspect)\/|^gateway\/(rooms|directory)\.ts/),
   ).toEqual([])
+  // What lies in a data directory is for who keeps it, who moves in, and who looks at it as it lies there.
+  const directory = /^(storage\/sqlite|platform|config|migrate|inspect|doctor|sandbox|model)\//
+  expect(knows(/^model\/data-files\.ts$/, directory)).toEqual([])
+  const file =
+    /'(messages\.db|\.(?:poll|data)\.lock|(?:token|contexts|\.signed_out)\.json|\.default_session|\.address|api_token)'/g
+  expect(
+    placesOf(
+      file,
+      ({ path }) => directory.test(path),
+      ({ code }) => code,
+    ),
+  ).toEqual([])
   const engines = /^(storage\/sqlite|platform|migrate|inspect|sandbox)\//
   expect(knows(/^platform\/(sqlite|sqlite-form|lock|lock-engine|lock-folder)\.ts/, engines)).toEqual([])
 })

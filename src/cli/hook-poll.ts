@@ -4,15 +4,14 @@
  * Nobody waits for it: beside a running service it only reads the store. Alone it asks WeChat first, which takes up to
  * a second and a half. The position moves when the text is on stdout.
  */
-import { join } from 'node:path'
 import type { Command } from 'commander'
+import { localFiles } from '../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway } from '../gateway/gateway.ts'
+import { lookAtDirectory } from '../inspect/data-directory.ts'
 import { directCall } from '../model/call.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { renamed, SvcError } from '../model/error.ts'
-import { fileExists } from '../platform/files.ts'
 import { createLog } from '../platform/log.ts'
 import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { toSvcError, verbs } from '../tools/index.ts'
@@ -29,7 +28,7 @@ export async function hookPoll(command: Command): Promise<void> {
   const config = readConfig(command.opts<Flags>(), undefined, { logLevel: 'ERROR' })
   const request = requestOf(command.opts())
   // Where nothing ever was, nothing is made either: a hook may run long before anyone logs in.
-  if (!(await fileExists(join(config.basePath, dataFiles.store)))) return
+  if (!(await lookAtDirectory(config.basePath)).isUsed) return
   const log = createLog(config.logLevel)
   const stop = new AbortController()
   const forget = onStopSignals(() => stop.abort())
@@ -82,7 +81,7 @@ function headingOf(count: number, limit: number): string {
 /** The simulated WeChat of the directory, if it runs: for one prompt none is started. */
 async function sandboxOf(config: Config): Promise<{ sandboxUrl: string }> {
   const { joinSandbox } = await import('../sandbox/sandbox.ts')
-  const running = await joinSandbox(join(config.basePath, dataFiles.sandbox))
+  const running = await joinSandbox(localFiles(config.basePath).sandbox)
   // The port of nobody: what waits in the store is shown all the same.
   return { sandboxUrl: running?.url ?? 'http://127.0.0.1:9' }
 }

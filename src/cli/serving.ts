@@ -1,11 +1,11 @@
 /** What the commands that serve share: the directory, the sandbox, the token, the gateway, the socket. */
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import process from 'node:process'
+import { localFiles } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf, removeQuietly, writeDurably } from '../platform/files.ts'
@@ -67,7 +67,7 @@ export const stopSignal = () => new Promise<string>(resolve => onStopSignals(res
 
 /** How the sandbox of this directory is started. */
 export const sandboxOptions = (config: Config, log: Log, host: string) => ({
-  dir: join(config.basePath, dataFiles.sandbox),
+  dir: localFiles(config.basePath).sandbox,
   host,
   port: config.sandboxPort,
   clock: systemClock,
@@ -87,7 +87,7 @@ export async function openSandboxFor(
   { isPhoneFree = false } = {},
 ): Promise<{ url: string }> {
   const { joinSandbox, startSandbox } = await sandboxRoom()
-  const running = await joinSandbox(join(config.basePath, dataFiles.sandbox))
+  const running = await joinSandbox(localFiles(config.basePath).sandbox)
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })
     return running
@@ -179,7 +179,7 @@ async function runsAlready(config: Config, error: unknown): Promise<SvcError | u
 /** Notes where this process listens, or that it does so no more, beside what other services that run noted. */
 async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
   const { pid } = process
-  const path = join(dir, dataFiles.address)
+  const path = localFiles(dir).address
   const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))

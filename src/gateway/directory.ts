@@ -1,13 +1,12 @@
 /** Whose data directory this is, asked before anything in it is opened. */
-import { access, constants, mkdir, readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, constants, mkdir, stat } from 'node:fs/promises'
 import process from 'node:process'
+import { localFiles } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
-import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { ensurePrivateDir, errorCodeOf, fileExists } from '../platform/files.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { refuseNewer } from '../storage/sqlite/migrations.ts'
+import { claim, contentsOf } from '../storage/sqlite/claim.ts'
 
 /** What the caller calls these options, for error texts. */
 interface Called {
@@ -31,14 +30,8 @@ export async function claimDirectory(
   const { basePath, sandbox } = config
   try {
     await makeUsable(basePath)
-    const entries = await readdir(basePath, { withFileTypes: true })
-    const folders = entries.filter(entry => entry.isDirectory())
-    const isSandbox = folders.some(({ name }) => name === dataFiles.sandbox)
-    const own = folders.filter(({ name }) => isSessionFolder(name))
-    const logged = await Promise.all(own.map(({ name }) => fileExists(join(basePath, name, dataFiles.token))))
-    const sessions = logged.filter(Boolean).length
-    const isOurs = isSandbox || sessions > 0 || entries.some(({ name }) => ownNames.has(name))
-    if (!isOurs && entries.length > 0 && (await isShared(basePath))) {
+    const { isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(basePath)
+    if (!isOurs && !isEmpty && (await isShared(basePath))) {
       throw badArgument(called.basePath, `${basePath} is a shared folder with other files`, {
         hint: 'The data directory is made private: choose a new or an empty folder.',
       })
@@ -49,7 +42,7 @@ export async function claimDirectory(
       })
     }
     // The sandbox leaves its mark first: what has none and was used holds real ones, or is to.
-    if (sandbox && !isSandbox && entries.some(({ name }) => showsUse(name))) {
+    if (sandbox && !isSandbox && isUsed) {
       throw badArgument(called.sandbox, `${basePath} was used without it`, {
         hint: `Leave ${called.sandbox} out, or choose another folder with ${called.basePath}.`,
       })
@@ -58,15 +51,13 @@ export async function claimDirectory(
       // With a session in it that would give the sandbox's one to WeChat.
       const back =
         sessions === 0
-          ? ` For real accounts here, move away ${join(basePath, dataFiles.sandbox)} once nothing uses it.`
+          ? ` For real accounts here, move away ${localFiles(basePath).sandbox} once nothing uses it.`
           : ''
       throw badArgument(called.basePath, `${basePath} belongs to the sandbox`, {
         hint: `Add ${called.sandbox}, or choose another folder.${back}`,
       })
     }
-    await refuseNewer(join(basePath, dataFiles.store))
-    await ensurePrivateDir(basePath)
-    if (sandbox) await ensurePrivateDir(join(basePath, dataFiles.sandbox))
+    await claim(basePath, sandbox)
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw unusable(`the data directory ${basePath}`, called.basePath, error)
@@ -89,21 +80,6 @@ async function makeUsable(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
 }
-
-/** What svc puts into a folder, and what a disk holds that is otherwise empty. */
-const ownNames = new Set([
-  dataFiles.dataLock,
-  dataFiles.pollLock,
-  dataFiles.defaultSession,
-  dataFiles.endedSignIns,
-  dataFiles.store,
-  dataFiles.apiToken,
-  dataFiles.address,
-  'lost+found',
-])
-
-/** Whether a file of this name tells that svc worked on the directory: with accounts or, so far, without. */
-export const showsUse = (name: string): boolean => name === dataFiles.store || name === dataFiles.pollLock
 
 /** Whether others use the folder: made private, /tmp or a home of many would be closed to them. */
 const isShared = async (folder: string) =>

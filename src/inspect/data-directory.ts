@@ -2,9 +2,9 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { showsUse } from '../gateway/directory.ts'
 import { dataFiles, isSessionFolder } from '../model/data-files.ts'
 import { errorCodeOf, fileExists } from '../platform/files.ts'
+import { showsUse } from '../storage/sqlite/claim.ts'
 
 /** A data directory, there or not. */
 export interface DataDirectory {
@@ -14,6 +14,8 @@ export interface DataDirectory {
   /** Of an unreadable one, why. */
   error?: unknown
   entries: readonly Dirent[]
+  /** svc worked on it, with accounts or, so far, without. */
+  isUsed: boolean
   /** It belongs to the sandbox, or is to: nothing in it is of real accounts, and --sandbox was given. */
   isSandbox: boolean
 }
@@ -41,15 +43,23 @@ export async function lookAtDirectory(dir: string, asSandbox = false): Promise<D
     entries = await readdir(dir, { withFileTypes: true })
   } catch (error) {
     const missing = errorCodeOf(error) === 'ENOENT'
-    return { dir, state: missing ? 'missing' : 'unreadable', error, entries: [], isSandbox: asSandbox }
+    return {
+      dir,
+      state: missing ? 'missing' : 'unreadable',
+      error,
+      entries: [],
+      isUsed: false,
+      isSandbox: asSandbox,
+    }
   }
   const hasWorld = entries.some(entry => entry.isDirectory() && entry.name === dataFiles.sandbox)
   const known = entries.filter(({ name }) => !nobodys.test(name))
-  if (known.length === 0) return { dir, state: 'empty', entries, isSandbox: asSandbox }
+  const isUsed = known.some(({ name }) => showsUse(name))
+  if (known.length === 0) return { dir, state: 'empty', entries, isUsed, isSandbox: asSandbox }
   const hasAccounts = await hasSession(dir, known)
-  const isSandbox = hasWorld || (asSandbox && !hasAccounts && !known.some(({ name }) => showsUse(name)))
+  const isSandbox = hasWorld || (asSandbox && !hasAccounts && !isUsed)
   const isOurs = hasWorld || hasAccounts || known.some(({ name }) => ourFiles.test(name))
-  return { dir, state: isOurs ? 'ours' : 'foreign', entries, isSandbox }
+  return { dir, state: isOurs ? 'ours' : 'foreign', entries, isUsed, isSandbox }
 }
 
 /** The folders that may be a session's. */

@@ -1,12 +1,11 @@
 /** svc inside a program: the nine verbs as methods, and messages as they come. */
-import { join } from 'node:path'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { NameRequest, UserFilter } from '../accounts/users.ts'
+import { localFiles } from '../config/local-files.ts'
 import { claimDirectory, claimMediaRoot } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
 import { directCall } from '../model/call.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
@@ -377,7 +376,7 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
     })
   // Loaded on use: whoever talks to the real WeChat starts without it.
   const { joinSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
-  const dir = join(config.basePath, dataFiles.sandbox)
+  const dir = localFiles(config.basePath).sandbox
   return (
     (await joinSandbox(dir)) ??
     startSandbox({

@@ -1,16 +1,15 @@
 /** The token that callers send: given, or generated once and kept. */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { localFiles } from '../config/local-files.ts'
 import { tokenIn } from '../config/values.ts'
 import type { Config } from '../config.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
 import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Where a generated token is kept. */
-export const tokenPath = (basePath: string): string => join(basePath, dataFiles.apiToken)
+export const tokenPath = (basePath: string): string => localFiles(basePath).apiToken
 
 /**
  * The token that was given, in itself or in a file; undefined for none.
