@@ -27,6 +27,7 @@ import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
+import { mediaPlaces } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
 import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
 
@@ -70,7 +71,9 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   const { store } = storage
   const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  return { ...storage, folders, views, shared: path !== false, space }
+  const placed = { mediaRoot: folders.mediaRoot, space, clock, log: log.child('media') }
+  const places = mediaPlaces(placed, config.maxUploadBytes)
+  return { ...storage, folders, places, views, shared: path !== false, space }
 }
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>
@@ -136,10 +139,11 @@ export function openAccounts(
 
 export const openMedia = (
   { maxUploadBytes }: Config,
-  { folders, space, store, views }: Directory,
+  { folders, places, space, store, views }: Directory,
   upstream: MediaUpstream,
   runtime: Runtime,
-): Media => new Media({ upstream, store, views, folders, space, maxUploadBytes }, named(runtime, 'media'))
+): Media =>
+  new Media({ upstream, store, views, folders, places, space, maxUploadBytes }, named(runtime, 'media'))
 
 /** Caller → outbox → upstream. */
 export function openSend(

@@ -7,6 +7,7 @@ import { streamOf } from '../ilink/progress.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
+import { diskError, keepStream, staleMs, unfinished } from '../platform/file-stream.ts'
 import {
   createUnique,
   ensurePrivateDir,
@@ -19,7 +20,6 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
-import { diskError, keepStream, staleMs, unfinished } from './disk.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 import { counted } from './progress.ts'

@@ -27,7 +27,7 @@ export class Media {
     this.uploads = new Uploads(ports, runtime)
     this.sources = new Sources({ ...ports, uploads: this.uploads })
     this.downloads = new Downloads(ports, runtime)
-    this.kept = new KeptFiles(ports, runtime)
+    this.kept = new KeptFiles(ports)
   }
 
   /**

@@ -3,6 +3,7 @@ import type { Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
 import type { Views } from '../receive/view.ts'
+import type { MediaPlaces } from '../storage/media-place.ts'
 import type { Entries } from '../storage/outbox.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { Folders } from './own-files.ts'
@@ -12,6 +13,7 @@ export interface MediaPorts {
   store: { log: MessageLog; outbox: Pick<Entries, 'files'> }
   views: Views
   folders: Folders
+  places: MediaPlaces
   space: FreeSpace
   maxUploadBytes: number
 }

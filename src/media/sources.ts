@@ -7,12 +7,12 @@ import type { Call } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
+import { keepStream, mediaFolder, tooLarge } from '../platform/file-stream.ts'
 import { safeBaseName } from '../platform/files.ts'
+import { md5Of, type OpenedFile, openRegular, steadyFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { keepStream, mediaFolder, tooLarge } from './disk.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
-import { md5Of, type OpenedFile, openRegular, stagedFile } from './staged-file.ts'
 import type { Uploads } from './uploads.ts'
 
 type SourcePorts = Pick<MediaPorts, 'upstream' | 'folders' | 'space' | 'maxUploadBytes'> & {
@@ -67,7 +67,7 @@ export class Sources {
     try {
       const md5 = await md5Of(opened, call.signal)
       const file_name = safeBaseName(content.file_name ?? basename(given), 'file')
-      return stagedFile(opened, { kind: content.kind, file_name, md5, ours: false })
+      return { ...steadyFile(opened, { md5 }), kind: content.kind, file_name, md5 }
     } catch (error) {
       await opened.handle.close()
       throw error
@@ -126,7 +126,7 @@ export class Sources {
     try {
       const file_name = safeBaseName(content.file_name ?? name ?? '', content.kind)
       const opened = await openRegular(path, { maxBytes })
-      return stagedFile(opened, { kind: content.kind, file_name, md5: digests.md5!, ours: true, remove })
+      return { ...steadyFile(opened, { remove }), kind: content.kind, file_name, md5: digests.md5! }
     } catch (error) {
       await remove()
       throw error

@@ -2,24 +2,18 @@
 import type { Account } from '../ilink/api.ts'
 import type { Call } from '../model/call.ts'
 import type { MediaContent, MediaKind, UploadedMedia } from '../model/message.ts'
+import type { SteadyFile } from '../platform/steady-file.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 
 /** What sends for whom: the door's part of a call. */
 export type Caller = Pick<Call, 'signal' | 'local' | 'progress'>
 
-/** A source of media that lies here now: a readable file of known size and digest. */
-export interface StagedFile {
+/** A source of media that lies here now, staged: a readable file of known size and digest. */
+export interface StagedFile extends SteadyFile {
   kind: MediaKind
   file_name: string
-  size: number
   /** Lower-case hex. */
   md5: string
-  /** The bytes from the beginning. A block is valid until the next one is asked for. */
-  read(): AsyncGenerator<Uint8Array>
-  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was staged */
-  unchanged(): Promise<void>
-  /** Closes the file; one that was made for this send alone is removed. */
-  release(): Promise<void>
 }
 
 export interface MediaFiles {

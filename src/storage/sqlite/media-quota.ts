@@ -1,17 +1,16 @@
 /** How many uploads may wait, and how large they may be together; those of other processes on the same folder count too. */
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SvcError } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
+import { SvcError } from '../../model/error.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { MediaRules } from '../media-place.ts'
 
 /** What the quota is made of. */
 export interface QuotaPorts {
   clock: Clock
   /** Where uploads lie, each under its id. */
   folder: string
-  /** Of the largest upload that is allowed, and of all together. */
-  largestBytes: number
-  maxBytes: number
+  room: NonNullable<MediaRules['room']>
   /** How long an upload waits. */
   lifeMs: number
 }
@@ -23,7 +22,6 @@ interface Kept {
   at: number
 }
 
-const maxUploads = 1000
 /** What other processes keep here is looked at this often at most. */
 const lookEveryMs = 1000
 /** An upload that does not say how large it will be counts as this much, or what there is of it if that is more. */
@@ -50,7 +48,7 @@ export class UploadQuota {
    * @throws SvcError `rate_limited`
    */
   async reserve(id: string, announced = unknownBytes): Promise<(kept?: number) => void> {
-    const size = Math.min(announced, this.#ports.largestBytes)
+    const size = Math.min(announced, this.#ports.room.largest)
     await this.#looked()
     for (const sent of this.#sent) {
       if (this.#fits(size)) break
@@ -81,7 +79,8 @@ export class UploadQuota {
       count += 1
       bytes += Math.max(claimed, this.#kept.get(id)?.size ?? 0)
     }
-    return count <= maxUploads && bytes <= this.#ports.maxBytes
+    const { room } = this.#ports
+    return count <= room.files && bytes <= room.bytes
   }
 
   #full(size: number): SvcError {

@@ -7,11 +7,9 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
-import type { MediaKind } from '../model/message.ts'
-import { changedAt, settledAfterMs } from '../platform/json-file.ts'
-import { reasonOf } from '../platform/system-error.ts'
-import type { StagedFile } from '../send/media-files.ts'
-import { empty, tooLarge } from './disk.ts'
+import { empty, tooLarge } from './file-stream.ts'
+import { changedAt, settledAfterMs } from './json-file.ts'
+import { reasonOf } from './system-error.ts'
 
 /** A file of ours or of the caller's, open for reading. */
 export interface OpenedFile {
@@ -78,21 +76,36 @@ export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal):
   return hash.digest('hex')
 }
 
-/** An opened file of known digest as something to send. `ours`: in a folder of svc's own. */
-export function stagedFile(
+/** A file that lies here now, of known size. */
+export interface SteadyFile {
+  size: number
+  /** The bytes from the beginning. A block is valid until the next one is asked for. */
+  read(): AsyncGenerator<Uint8Array>
+  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was opened */
+  unchanged(): Promise<void>
+  /** Closes the file; one that was made for this use alone is removed. */
+  release(): Promise<void>
+}
+
+/**
+ * An opened file to be read.
+ *
+ * @param md5 of one that others may write to; without it the file lies in a folder of svc's own
+ * @param remove of one that goes as it is released
+ */
+export function steadyFile(
   opened: OpenedFile,
-  known: { kind: MediaKind; file_name: string; md5: string; ours: boolean; remove?: () => Promise<void> },
-): StagedFile {
+  { md5, remove }: { md5?: string; remove?: () => Promise<void> } = {},
+): SteadyFile {
   const { handle, size, mtimeNs, ctimeNs, settled } = opened
-  const { kind, file_name, md5, ours, remove } = known
   return {
-    ...{ kind, file_name, size, md5 },
+    size,
     read: () => blocksOf(handle, size),
     async unchanged() {
       const now = await handle.stat({ bigint: true })
       if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw changed()
       // Times may be put back, and stand still between two changes: then the bytes tell. Nobody else writes to ours.
-      const doubtful = !ours && (now.ctimeNs !== ctimeNs || !settled)
+      const doubtful = md5 !== undefined && (now.ctimeNs !== ctimeNs || !settled)
       if (doubtful && (await md5Of(opened)) !== md5) throw changed()
     },
     async release() {

@@ -1,0 +1,156 @@
+/** A media place on one machine: a folder of the media root. What has a time has a file of its note beside it. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../../platform/clock.ts'
+import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from '../../platform/file-stream.ts'
+import { readText, sweep, syncDir, writeDurably } from '../../platform/files.ts'
+import type { FreeSpace } from '../../platform/free-space.ts'
+import type { Log } from '../../platform/log.ts'
+import { openRegular, steadyFile } from '../../platform/steady-file.ts'
+import type { MediaPlace, MediaPlaces, MediaRules, Placed, PlacedFile, PutOptions } from '../media-place.ts'
+import { UploadQuota } from './media-quota.ts'
+
+export interface MediaFolderOptions extends MediaRules {
+  mediaRoot: string
+  name: 'uploads' | 'outbox'
+  space: FreeSpace
+  clock: Clock
+  log: Log
+}
+
+const isName = /^[0-9a-f-]{36}(\.queued)?$/
+
+/** What stands beside a file: the note, and this. */
+interface Sidecar extends Record<string, unknown> {
+  size: number
+  md5: string
+  expires_at: number
+}
+
+export class MediaFolder implements MediaPlace {
+  readonly #options: MediaFolderOptions
+  readonly #quota: UploadQuota | undefined
+
+  constructor(options: MediaFolderOptions) {
+    const { clock, lifeMs, mediaRoot, name, room } = options
+    this.#options = options
+    this.#quota =
+      room && lifeMs !== undefined
+        ? new UploadQuota({ clock, folder: join(mediaRoot, name), room, lifeMs })
+        : undefined
+  }
+
+  async put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<Placed> {
+    let size: number | undefined
+    let settle: ((kept?: number) => void) | undefined
+    try {
+      settle = await this.#quota?.reserve(id, options.size)
+      const placed = await this.#keep(id, body, options)
+      size = placed.size
+      return placed
+    } catch (error) {
+      await body.cancel(error).catch(() => {})
+      throw error
+    } finally {
+      settle?.(size)
+    }
+  }
+
+  async #keep(
+    id: string,
+    body: ReadableStream<Uint8Array>,
+    { digest, maxBytes, note, signal, size }: PutOptions,
+  ): Promise<Placed> {
+    const { clock, lifeMs, space } = this.#options
+    const folder = await this.#folder()
+    const path = join(folder, id)
+    const written = await keepStream(body, path, {
+      digests: ['md5', ...(digest ? [digest] : [])],
+      ...{ maxBytes, size, signal, space, durable: lifeMs === undefined },
+    })
+    try {
+      if (written.size === 0) throw empty()
+      const { md5 = '', sha256 } = written.digests
+      const placed = { size: written.size, md5, ...(sha256 !== undefined && { sha256 }) }
+      if (lifeMs === undefined) {
+        await syncDir(folder)
+        return placed
+      }
+      const expires_at = clock.now() + lifeMs
+      const sidecar: Sidecar = { ...note, size: written.size, md5, expires_at }
+      await writeDurably(`${path}.json`, JSON.stringify(sidecar))
+      return { ...placed, expires_at }
+    } catch (error) {
+      await rm(path, { force: true })
+      throw diskError(error)
+    }
+  }
+
+  async open(id: string): Promise<PlacedFile | undefined> {
+    const { clock, lifeMs } = this.#options
+    if (!isName.test(id)) return undefined
+    const path = join(await this.#folder(), id)
+    const sidecar = lifeMs === undefined ? undefined : sidecarIn(await readText(`${path}.json`))
+    if (lifeMs !== undefined && (!sidecar || sidecar.expires_at <= clock.now())) return undefined
+    const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => undefined)
+    if (!opened || (sidecar && opened.size !== sidecar.size)) {
+      await opened?.handle.close()
+      return undefined
+    }
+    return { ...steadyFile(opened), note: sidecar ?? {}, ...(sidecar && { md5: sidecar.md5 }) }
+  }
+
+  served(id: string): void {
+    this.#quota?.sent(id)
+  }
+
+  async discard(ids: readonly string[]): Promise<void> {
+    const { log, mediaRoot, name } = this.#options
+    for (const id of ids) {
+      await rm(join(mediaRoot, name, id), { force: true }).catch(error =>
+        log.warn('file of a sent message not removed', { name: id, error }),
+      )
+    }
+  }
+
+  async sweep(needed: ReadonlySet<string> = new Set()): Promise<void> {
+    const { clock, lifeMs, mediaRoot, name } = this.#options
+    const folder = join(mediaRoot, name)
+    const isOver = (found: string) => isName.test(found.replace(/\.json$/, '')) && !needed.has(found)
+    await sweep(folder, unfinished, clock.now() - staleMs)
+    await sweep(folder, { test: isOver }, clock.now() - (lifeMs === undefined ? staleMs : lifeMs + 60_000))
+  }
+
+  #folder(): Promise<string> {
+    return mediaFolder(this.#options.mediaRoot, this.#options.name)
+  }
+}
+
+const dayMs = 24 * 60 * 60_000
+/** All that wait may be this many times as large as the largest that is allowed. */
+const quotaTimes = 4
+const maxUploads = 1000
+
+/** The folders of the media root that are places. */
+export function mediaPlaces(
+  options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
+  maxUploadBytes: number,
+): MediaPlaces {
+  const room = { files: maxUploads, bytes: maxUploadBytes * quotaTimes, largest: maxUploadBytes }
+  return {
+    uploads: new MediaFolder({ ...options, name: 'uploads', lifeMs: dayMs, room }),
+    kept: new MediaFolder({ ...options, name: 'outbox' }),
+  }
+}
+
+function sidecarIn(text: string | undefined): Sidecar | undefined {
+  try {
+    const found = JSON.parse(text ?? '') as Partial<Sidecar>
+    const { expires_at, md5, size } = found
+    if (typeof md5 !== 'string' || typeof size !== 'number' || typeof expires_at !== 'number')
+      return undefined
+    return { ...found, md5, size, expires_at }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,220 @@
+/** What every media place must do (`src/storage/media-place.ts`), on those there are. */
+import { describe, expect, test } from 'bun:test'
+import { createHash, randomUUID } from 'node:crypto'
+import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { badArgument, SvcError } from '../../src/model/error.ts'
+import { FreeSpace } from '../../src/platform/free-space.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import type { MediaPlace, MediaRules, Placed, PlacedFile } from '../../src/storage/media-place.ts'
+import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
+import { failure } from '../support/failure.ts'
+import { type TestStore, testClock } from './support.ts'
+
+type Clock = TestStore['clock']
+interface Opened extends AsyncDisposable {
+  place: MediaPlace
+  /** The same files, as another process has them. */
+  other: MediaPlace
+  clock: Clock
+  dir?: string
+}
+
+const dayMs = 24 * 60 * 60_000
+const hex = (kind: string, bytes: Uint8Array) => createHash(kind).update(bytes).digest('hex')
+
+interface Kept {
+  bytes: Uint8Array
+  placed: Placed
+  note: Readonly<Record<string, unknown>>
+  at: number
+}
+
+/** As simple as the interface allows: files are arrays of bytes. */
+function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: MediaRules): MediaPlace {
+  const served = new Set<string>()
+  const fits = (size: number) =>
+    !room ||
+    (files.size < room.files &&
+      [...files.values()].reduce((sum, one) => sum + one.bytes.length, size) <= room.bytes)
+  return {
+    async put(id, body, { digest, maxBytes = Number.POSITIVE_INFINITY, note = {}, signal, size = 0 }) {
+      const refused = async (error: unknown) => {
+        await body.cancel(error).catch(() => {})
+        throw error
+      }
+      for (const one of served) if (!fits(size)) files.delete(one)
+      if (!fits(size)) return await refused(new SvcError('rate_limited', 'too much is there'))
+      const reader = body.getReader()
+      signal.addEventListener('abort', () => void reader.cancel(signal.reason), { once: true })
+      let bytes = new Uint8Array()
+      for (;;) {
+        signal.throwIfAborted()
+        const { done, value } = await reader.read()
+        signal.throwIfAborted()
+        if (done) break
+        bytes = Buffer.concat([bytes, value])
+        if (bytes.length <= maxBytes) continue
+        await reader.cancel()
+        throw new SvcError('payload_too_large', 'too large')
+      }
+      if (bytes.length === 0) throw badArgument('media', 'the file is empty')
+      const placed: Placed = {
+        ...{ size: bytes.length, md5: hex('md5', bytes) },
+        ...(digest && { sha256: hex('sha256', bytes) }),
+        ...(lifeMs !== undefined && { expires_at: clock.now() + lifeMs }),
+      }
+      files.set(id, { bytes, placed, note, at: clock.now() })
+      return placed
+    },
+    async open(id): Promise<PlacedFile | undefined> {
+      const found = files.get(id)
+      if (!found || (found.placed.expires_at ?? Number.POSITIVE_INFINITY) <= clock.now()) return undefined
+      const { bytes, note, placed } = found
+      async function* read() {
+        yield bytes
+      }
+      const end = async () => {}
+      return { size: bytes.length, read, unchanged: end, release: end, note, md5: placed.md5 }
+    },
+    served: id => void served.add(id),
+    async discard(ids) {
+      for (const id of ids) files.delete(id)
+    },
+    async sweep(needed = new Set()) {
+      for (const [id, { at }] of files)
+        if (!needed.has(id) && at < clock.now() - (lifeMs ?? 60 * 60_000)) files.delete(id)
+    },
+  }
+}
+
+async function onFolder(rules: MediaRules): Promise<Opened> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-place-'))
+  // Files bear the time of the system.
+  const clock = Object.assign(testClock(), { at: Date.now() })
+  const name = rules.lifeMs === undefined ? 'outbox' : 'uploads'
+  const space = new FreeSpace(dir, 0)
+  const open = () => new MediaFolder({ ...rules, mediaRoot: dir, name, space, clock, log: silentLog })
+  const end = () => rm(dir, { recursive: true, force: true })
+  return { place: open(), other: open(), clock, dir: join(dir, name), [Symbol.asyncDispose]: end }
+}
+
+async function inMemory(rules: MediaRules): Promise<Opened> {
+  const files = new Map<string, Kept>()
+  const clock = testClock()
+  const open = () => memoryPlace(files, clock, rules)
+  return { place: open(), other: open(), clock, async [Symbol.asyncDispose]() {} }
+}
+
+const uploads: MediaRules = { lifeMs: dayMs, room: { files: 4, bytes: 3000, largest: 2000 } }
+const never = new AbortController().signal
+const stream = (text: string) => new Blob([text]).stream()
+const put = (place: MediaPlace, text: string, id: string = randomUUID()) =>
+  place.put(id, stream(text), { signal: never, size: text.length }).then(placed => ({ ...placed, id }))
+
+async function textOf(file: PlacedFile | undefined): Promise<string | undefined> {
+  if (!file) return undefined
+  const blocks: Uint8Array[] = []
+  for await (const block of file.read()) blocks.push(block.slice())
+  await file.unchanged()
+  await file.release()
+  return Buffer.concat(blocks).toString()
+}
+const read = async (place: MediaPlace, id: string) => textOf(await place.open(id))
+
+describe.each([
+  ['a folder', onFolder],
+  ['in memory', inMemory],
+] as const)('media place: %s', (_name, open) => {
+  test('what was put is there, for others too, with its digests and its note, until it is discarded', async () => {
+    await using t = await open(uploads)
+    const id = randomUUID()
+    const bytes = Buffer.from('hello 你好')
+    const note = { file_name: 'a.txt', kind: 'file' }
+    const given = { signal: never, digest: 'sha256', note } as const
+    const placed = await t.place.put(id, new Blob([bytes]).stream(), given)
+    const expires_at = t.clock.now() + dayMs
+    const digests = { md5: hex('md5', bytes), sha256: hex('sha256', bytes) }
+    expect(placed).toEqual({ size: bytes.length, ...digests, expires_at })
+    for (const place of [t.place, t.other]) {
+      const file = await place.open(id)
+      expect(file).toMatchObject({ size: bytes.length, md5: digests.md5, note })
+      expect(await textOf(file)).toBe('hello 你好')
+    }
+    await t.other.discard([id, randomUUID()])
+    for (const place of [t.place, t.other]) expect(await place.open(id)).toBeUndefined()
+    for (const odd of [randomUUID(), '', '..', '../x', 'a/b']) expect(await t.place.open(odd)).toBeUndefined()
+  })
+
+  test('what is too large, empty, broken off or failing leaves nothing behind, and its stream is cancelled', async () => {
+    await using t = await open(uploads)
+    const stop = new AbortController()
+    const cancelled: string[] = []
+    const slow = (name: string, then?: (controller: ReadableStreamDefaultController<Uint8Array>) => void) =>
+      new ReadableStream<Uint8Array>({
+        start(controller) {
+          controller.enqueue(Buffer.from('some'))
+          then?.(controller)
+        },
+        cancel: () => void cancelled.push(name),
+      })
+    const id = randomUUID()
+    const tried = (body: ReadableStream<Uint8Array>, signal = never) =>
+      failure(t.place.put(id, body, { maxBytes: 5, signal }))
+    expect(await tried(stream('123456'))).toMatchObject({ code: 'payload_too_large' })
+    expect(await tried(stream(''))).toMatchObject({ code: 'invalid_arguments' })
+    expect(await tried(slow('failing', controller => controller.error(new Error('gone'))))).toMatchObject({
+      message: 'gone',
+    })
+    const broken = tried(slow('broken off'), stop.signal)
+    stop.abort(new Error('enough'))
+    expect(await broken).toMatchObject({ message: 'enough' })
+    expect(cancelled).toEqual(['broken off'])
+    expect(await t.place.open(id)).toBeUndefined()
+    if (t.dir) expect(await readdir(t.dir)).toEqual([])
+  })
+
+  test('uploads have room for so many bytes and files; those that were sent make room; time ends them', async () => {
+    await using t = await open(uploads)
+    const first = await put(t.place, 'a'.repeat(1500))
+    await put(t.place, 'b'.repeat(1000))
+    expect(await failure(put(t.place, 'c'.repeat(1000)))).toMatchObject({ code: 'rate_limited' })
+    t.place.served(first.id)
+    expect(await read(t.place, first.id)).toHaveLength(1500)
+    const third = await put(t.place, 'c'.repeat(1000))
+    expect(await t.place.open(first.id)).toBeUndefined()
+    await put(t.place, 'd')
+    await put(t.place, 'e')
+    expect(await failure(put(t.place, 'f'))).toMatchObject({ code: 'rate_limited' })
+    t.clock.at += dayMs
+    expect(await t.place.open(third.id)).toBeUndefined()
+  })
+
+  test('a sweep leaves what is needed and what is young, and removes the rest', async () => {
+    await using t = await open({})
+    const [needed, left] = [`${randomUUID()}.queued`, `${randomUUID()}.queued`]
+    for (const id of [needed, left]) expect((await put(t.place, id, id)).expires_at).toBeUndefined()
+    await t.place.sweep(new Set([needed]))
+    expect(await read(t.place, left)).toBe(left)
+    t.clock.at += 2 * 60 * 60_000
+    await t.place.sweep(new Set([needed]))
+    expect(await read(t.place, needed)).toBe(needed)
+    expect(await t.place.open(left)).toBeUndefined()
+  })
+})
+
+test('a folder: what is not whole is not there, and what a crash left half written goes', async () => {
+  await using t = await onFolder(uploads)
+  const { id } = await put(t.place, 'whole')
+  await truncate(join(t.dir!, id), 3)
+  expect(await t.place.open(id)).toBeUndefined()
+  const other = await put(t.place, 'whole')
+  await writeFile(join(t.dir!, `${other.id}.json`), '{"size":5')
+  expect(await t.place.open(other.id)).toBeUndefined()
+  await writeFile(join(t.dir!, `${randomUUID()}.tmp`), 'half')
+  await writeFile(join(t.dir!, 'foreign'), 'of somebody')
+  t.clock.at += 2 * dayMs
+  await t.place.sweep()
+  expect(await readdir(t.dir!)).toEqual(['foreign'])
+})
