@@ -62,33 +62,55 @@ const smallBytes = 64 * 1024
  *
  * @throws SvcError `payload_too_large`; `invalid_arguments` when it stops coming
  */
-export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
-  checkAnnounced(request.headers, maxBytes)
-  // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
+export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
+  if (announced !== null && !(Number(announced) <= maxBytes)) throw tooLarge(maxBytes)
+  // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
   if (announced !== null && Number(announced) <= smallBytes)
-    return new Uint8Array(await arriving(request.arrayBuffer(), stalledMs))
+    return senders.arriving(request.arrayBuffer(), stalledMs)
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
   for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
   return Buffer.concat(chunks)
 }
 
-/** What is awaited from the sender, if it comes in time. By hand: each small request passes here, and a race costs 10 µs. */
-const arriving = <T>(bytes: Promise<T>, withinMs: number): Promise<T> =>
-  new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+/** Senders that are waited for. One timer looks after all of them: each small request passes here. */
+class Senders {
+  readonly #awaited = new Set<{ untilMs: number; giveUp(): void }>()
+  #looking: ReturnType<typeof setInterval> | undefined
+
+  /** What is awaited, if it comes in time, or a moment later. */
+  arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
+    return new Promise((resolve, reject) => {
       const problem = `expected it to go on, and nothing came for ${withinMs / 1000} s`
-      reject(invalid([{ field: 'body', problem }]))
-    }, withinMs)
-    const settled =
-      <V>(settle: (value: V) => void) =>
-      (value: V) => {
-        clearTimeout(timer)
-        settle(value)
-      }
-    bytes.then(settled(resolve), settled(reject))
-  })
+      const giveUp = () => reject(invalid([{ field: 'body', problem }]))
+      const one = { untilMs: performance.now() + withinMs, giveUp }
+      this.#awaited.add(one)
+      this.#looking ??= setInterval(() => this.#look(), 1000)
+      const settled =
+        <V>(settle: (value: V) => void) =>
+        (value: V) => {
+          this.#awaited.delete(one)
+          settle(value)
+        }
+      bytes.then(settled(resolve), settled(reject))
+    })
+  }
+
+  #look(): void {
+    const now = performance.now()
+    for (const one of this.#awaited) {
+      if (one.untilMs > now) continue
+      this.#awaited.delete(one)
+      one.giveUp()
+    }
+    if (this.#awaited.size > 0) return
+    clearInterval(this.#looking)
+    this.#looking = undefined
+  }
+}
+
+const senders = new Senders()
 
 /** @throws SvcError `payload_too_large` when the request announces more than `maxBytes` */
 export function checkAnnounced(headers: Headers, maxBytes: number): void {
@@ -116,7 +138,7 @@ export function limited(
     {
       async pull(controller) {
         try {
-          const { done, value } = await arriving(reader.read(), withinMs)
+          const { done, value } = await senders.arriving(reader.read(), withinMs)
           if (done) return controller.close()
           size += value.length
           if (size > maxBytes) throw tooLarge(maxBytes)

@@ -201,7 +201,10 @@ export interface Conversations {
    */
   counts(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
 
-  /** By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. */
+  /**
+   * By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. What
+   * another process wrote may show a second later.
+   */
   suspects(since: number): Promise<ReadonlyMap<string, number>>
 }
 

@@ -57,7 +57,7 @@ export class Messages {
     this.grams = new BigramIndex(db)
   }
 
-  /** Counts what was done here to rows of sent messages. */
+  /** Counts what was done here to rows of sent messages, and to the names of their sessions. */
   get sentChanges(): number {
     return this.#sentChanges
   }
@@ -277,6 +277,7 @@ export class Messages {
   }
 
   renameSession(oldName: string, newName: string): void {
+    this.#sentChanges += 1
     this.#keys.forget()
     this.#writtenTo.forget()
     this.#db.run`UPDATE session SET name = ${newName} WHERE name = ${oldName}`
