@@ -10,10 +10,16 @@ startTheme()
 follow()
 // Notifications come with the settings.
 const notifies = localStorage.getItem('svc.notify') === 'on'
-await Promise.all([startTexts(), loadPage(location.pathname), notifies && pages.settings.load()])
-render(<App />, document.getElementById('app')!)
-loadOthers()
-// The page that sends is not loaded where there is nothing to send.
-void lookForUnsent().then(async found => {
-  if (found.length > 0) (await import('./conversations/outgoing.ts')).sendOn(found)
-})
+async function start() {
+  await Promise.all([startTexts(), loadPage(location.pathname), notifies && pages.settings.load()])
+  render(<App />, document.getElementById('app')!)
+  setTimeout(later, 2000)
+}
+
+/** Once the first page has had its time: the others, which open then also while the service is away, and what was not sent. */
+async function later(): Promise<void> {
+  loadOthers()
+  const found = await lookForUnsent()
+  if (found.length > 0) (await import('./conversations/chat.tsx')).sendOn(found)
+}
+void start()

@@ -1,7 +1,13 @@
 /** The pages, each loaded when it is opened; and where the focus goes then. */
 import { ChatPage } from './conversations/chat-page.tsx'
+// What several pages share comes with the first script: each would be a request of its own, and they are small.
+import './conversations/lightbox.tsx'
+import './conversations/name-edit.tsx'
+import { Overview } from './pages/overview.tsx'
+import './ui/dialog.tsx'
 import { later } from './ui/lazy-page.tsx'
-import { loadToasts } from './ui/toasts.tsx'
+import './ui/menu.tsx'
+import { loadLayers } from './ui/layers.ts'
 
 /**
  * The focus follows the person to the heading of another page, so that the keyboard goes on from there and a screen
@@ -20,23 +26,25 @@ function focusHeading(): void {
 }
 
 export const pages = {
-  overview: later(async () => (await import('./pages/overview.tsx')).Overview, focusHeading),
+  overview: later(async () => Overview, focusHeading),
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
 }
 
-/** Loads the rest once the first page has had its time: they open also while the service is away. */
+/** All that is not there yet. */
 export function loadOthers(): void {
-  setTimeout(() => {
-    for (const page of [...Object.values(pages), ChatPage]) void page.load()
-    void loadToasts()
-  }, 2000)
+  for (const page of [...Object.values(pages), ChatPage]) void page.load()
+  void loadLayers()
 }
 
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {
   const [, first = '', , user = ''] = path.split('/')
   const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]
-  await Promise.all([page?.load(), first === 'conversations' && user !== '' && ChatPage.load()])
+  await Promise.all([
+    page?.load(),
+    first === 'conversations' && user !== '' && ChatPage.load(),
+    first === 'sessions' && loadLayers(),
+  ])
 }

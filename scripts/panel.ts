@@ -32,6 +32,7 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
     for (const message of result.logs) console.error(message)
     await cp(join(root, 'admin/icon.svg'), join(workshop, 'icon.svg'))
     await cp(join(root, 'locales'), join(workshop, 'locales'), { recursive: true })
+    await addPages(workshop)
     await compress(workshop)
     await replace(folder, workshop)
   } finally {
@@ -55,6 +56,34 @@ async function replace(folder: string, built: string): Promise<void> {
     } finally {
       await rm(before, { recursive: true, force: true })
     }
+  }
+}
+
+/** What the page of a place needs besides what each needs, by the name of the page. */
+const places = {
+  sessions: ['sessions', 'layer-views'],
+  conversations: ['conversations'],
+  chat: ['conversations', 'chat'],
+  settings: ['settings'],
+}
+
+/** Beside the page stands one for each place, which names that place's scripts: they come together, not one after another. */
+async function addPages(folder: string): Promise<void> {
+  const page = await readFile(join(folder, 'index.html'), 'utf8')
+  const names = await readdir(join(folder, 'assets'))
+  const scripts = new Bun.Transpiler({ loader: 'js' })
+  const withImports = async (name: string): Promise<string[]> => {
+    const text = await readFile(join(folder, 'assets', name), 'utf8')
+    const imports = scripts.scanImports(text).filter(({ kind }) => kind === 'import-statement')
+    return [name, ...(await Promise.all(imports.map(({ path }) => withImports(basename(path))))).flat()]
+  }
+  for (const [place, modules] of Object.entries(places)) {
+    const wanted = modules.map(module => names.find(name => name.replace(/-\w+\.js$/, '') === module)!)
+    const needed = new Set((await Promise.all(wanted.map(withImports))).flat())
+    const links = [...needed]
+      .filter(name => !page.includes(name))
+      .map(name => `<link rel="modulepreload" crossorigin href="/assets/${name}">`)
+    await writeFile(join(folder, `${place}.html`), page.replace('</head>', `${links.join('')}</head>`))
   }
 }
 

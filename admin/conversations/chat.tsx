@@ -3,13 +3,13 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
-import { HealthBadge } from '../sessions/account.tsx'
 import { healthOf } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { HealthBadge } from '../ui/marks.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { ChatMenu } from './chat-menu.tsx'
@@ -21,6 +21,8 @@ import { deskOf } from './outgoing.ts'
 import { hrefOf, type Place } from './place.ts'
 import { RightBadge, rightOf } from './reply-permission.tsx'
 import { threadOf } from './thread.ts'
+
+export { sendOn } from './outgoing.ts'
 
 export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const { session, userId } = place

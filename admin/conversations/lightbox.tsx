@@ -1,7 +1,7 @@
-/** A picture as large as there is room for, over the page. What it needs is loaded when the first one is opened. */
+/** A picture as large as there is room for, over the page. */
 import { signal } from '@preact/signals'
-import type { ComponentType } from 'preact'
 import type { Message } from '../api.ts'
+import { layers, loadLayers } from '../ui/layers.ts'
 
 export interface Looked {
   url: string
@@ -10,17 +10,13 @@ export interface Looked {
 }
 
 export const looked = signal<Looked | undefined>(undefined)
-const view = signal<ComponentType | undefined>(undefined)
 
 export function look(at: Looked): void {
   looked.value = at
-  if (!view.value)
-    void import('./lightbox-view.tsx').then(({ LightboxView }) => {
-      view.value = LightboxView
-    })
+  void loadLayers()
 }
 
 export function Lightbox() {
-  const View = view.value
+  const View = layers.value?.LightboxView
   return View && looked.value ? <View /> : null
 }

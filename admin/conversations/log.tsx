@@ -48,7 +48,8 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
       (index: number) => heightOf(rows[index]!, scroller.current?.clientWidth ?? 800),
       [rows],
     ),
-    overscan: 6,
+    // The first drawing holds what is seen.
+    overscan: settled.value ? 6 : 0,
     paddingStart: 52,
     paddingEnd: 12,
     scrollPaddingStart: 60,

@@ -2,12 +2,13 @@
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { language, t } from '../i18n.ts'
-import { byTrouble, type Health, healthOf, looks, manyFrom } from '../sessions/health.ts'
+import { byTrouble, type Health, healthOf, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { HealthBadge } from '../ui/marks.tsx'
 
 /** Of many those with trouble and these are shown at first: what comes below must not be far. */
 const shownAtFirst = 12
@@ -92,7 +93,6 @@ interface AccountProps {
 
 function Account({ session, health, brief, follows, unread, queued }: AccountProps) {
   const { name, is_default, last_poll_at, user_count, connected } = session
-  const { tone, text } = looks[health]
   return (
     <>
       <span class="avatar" aria-hidden="true">
@@ -104,10 +104,7 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
         </Link>
       </h3>
       <p class="states">
-        <span class={`badge ${tone}`}>
-          <span class="dot" />
-          {t(text)}
-        </span>
+        <HealthBadge health={health} />
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>
       <p class="soft small facts">

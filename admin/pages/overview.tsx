@@ -15,6 +15,7 @@ import { phonePath } from '../service-urls.ts'
 import { type Health, healthOf } from '../sessions/health.ts'
 import { now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { Soon } from '../ui/soon.tsx'
 
 const askHours = async (): Promise<readonly Hour[]> => (await api.stats(24)).hours
 const askOutbox = (): Promise<readonly OutboxEntry[]> => api.outbox()
@@ -57,23 +58,25 @@ export function Overview() {
           onChange={queue.again}
         />
       )}
-      {(all.length > 0 || talks.length > 0) && (
-        <div class="columns">
-          <Activity hours={hours} />
-          <Recent conversations={talks} />
-        </div>
-      )}
-      {state.sandbox_phone && (
-        <div class="notice sandbox">
-          <Icon name="phone" />
-          <div>
-            <p>{t('overview.sandbox')}</p>
-            <a href={phonePath} target="_blank" rel="noopener">
-              {t('overview.sandbox_phone')}
-            </a>
+      <Soon>
+        {(all.length > 0 || talks.length > 0) && (
+          <div class="columns">
+            <Activity hours={hours} />
+            <Recent conversations={talks} />
           </div>
-        </div>
-      )}
+        )}
+        {state.sandbox_phone && (
+          <div class="notice sandbox">
+            <Icon name="phone" />
+            <div>
+              <p>{t('overview.sandbox')}</p>
+              <a href={phonePath} target="_blank" rel="noopener">
+                {t('overview.sandbox_phone')}
+              </a>
+            </div>
+          </div>
+        )}
+      </Soon>
     </div>
   )
 }

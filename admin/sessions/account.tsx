@@ -8,23 +8,13 @@ import { status } from '../live.ts'
 import { now, relative, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { HealthBadge } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { type Health, healthOf, looks } from './health.ts'
 import { accountPath, beginNow, initial, isolated, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
-
-/** How an account is, in a word. */
-export function HealthBadge({ health }: { health: Health }) {
-  const { tone, text } = looks[health]
-  return (
-    <span class={`badge ${tone}`}>
-      <span class="dot" />
-      {t(text)}
-    </span>
-  )
-}
 
 export interface AccountProps {
   session: SessionWithUsers

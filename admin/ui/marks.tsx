@@ -1,5 +1,6 @@
-/** Small marks that stand in several places: how much is unread, and when something was. */
+/** Small marks that stand in several places: how much is unread, when something was, how an account is. */
 import { t } from '../i18n.ts'
+import { type Health, looks } from '../sessions/health.ts'
 import { short, whole } from '../times.ts'
 
 /** Counts are kept up to here. */
@@ -22,5 +23,16 @@ export function ShortTime({ at }: { at: number }) {
     <time class="small soft" dateTime={new Date(at).toISOString()} title={whole(at)}>
       {short(at)}
     </time>
+  )
+}
+
+/** How an account is, in a word. */
+export function HealthBadge({ health }: { health: Health }) {
+  const { tone, text } = looks[health]
+  return (
+    <span class={`badge ${tone}`}>
+      <span class="dot" />
+      {t(text)}
+    </span>
   )
 }

@@ -1,9 +1,8 @@
-/** A button that opens a menu of actions; keys, focus and placing are @zag-js/menu's work. */
-import * as menu from '@zag-js/menu'
-import { normalizeProps, useMachine } from '@zag-js/preact'
-import { useId } from 'preact/hooks'
+/** A button that opens a menu of actions. */
+import { useSignal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
 import { Icon, type IconName } from './icon.tsx'
-import { Portal } from './portal.tsx'
+import { layers, loadLayers } from './layers.ts'
 
 export interface Action {
   id: string
@@ -13,35 +12,33 @@ export interface Action {
   run(): void
 }
 
-export function Menu({ label, actions }: { label: string; actions: readonly Action[] }) {
-  const service = useMachine(menu.machine, {
-    id: useId(),
-    'aria-label': label,
-    positioning: { placement: 'bottom-end', strategy: 'fixed' },
-    // The button has the focus again by then: a dialog that the action opens gives it back to it.
-    onSelect: ({ value }) => setTimeout(() => actions.find(({ id }) => id === value)?.run()),
-  })
-  const parts = menu.connect(service, normalizeProps)
+export interface MenuProps {
+  label: string
+  actions: readonly Action[]
+}
+
+export function Menu(props: MenuProps) {
+  const pressed = useSignal(false)
+  const button = useRef<HTMLButtonElement>(null)
+  const View = layers.value?.MenuView
+  if (View) {
+    const hasFocus = button.current !== null && button.current === document.activeElement
+    return <View {...props} opens={pressed.value} focused={hasFocus} />
+  }
   return (
-    <>
-      <button {...parts.getTriggerProps()} class="button plain icon-only" aria-label={label}>
-        <Icon name="more" />
-      </button>
-      {parts.open && (
-        // What belongs to no landmark is hard to find for a screen reader.
-        <Portal into={document.getElementById('main')}>
-          <div {...parts.getPositionerProps()}>
-            <ul {...parts.getContentProps()} class="menu">
-              {actions.map(({ id, label: text, icon, danger }) => (
-                <li key={id} {...parts.getItemProps({ value: id })} class={danger ? 'danger' : ''}>
-                  <Icon name={icon} />
-                  {text}
-                </li>
-              ))}
-            </ul>
-          </div>
-        </Portal>
-      )}
-    </>
+    <button
+      ref={button}
+      type="button"
+      class="button plain icon-only"
+      aria-label={props.label}
+      aria-haspopup="menu"
+      aria-expanded={false}
+      onClick={() => {
+        pressed.value = true
+        void loadLayers()
+      }}
+    >
+      <Icon name="more" />
+    </button>
   )
 }

@@ -1,13 +1,6 @@
-/** Short words about what was just done. What shows them is loaded after the first view, or with the first of them. */
-import { signal } from '@preact/signals'
+/** Short words about what was just done. */
 import { errorText } from '../errors.ts'
-
-const view = signal<typeof import('./toasts-view.tsx') | undefined>(undefined)
-
-/** Never throws: over a broken line they are loaded with the next words. */
-export async function loadToasts(): Promise<void> {
-  view.value ??= await import('./toasts-view.tsx').catch(() => undefined)
-}
+import { layers, loadLayers } from './layers.ts'
 
 export const tell = (title: string): void => show({ title, type: 'success' })
 
@@ -18,10 +11,10 @@ export function tellError(error: unknown): void {
 }
 
 function show(words: { title: string; type: string; duration?: number; description?: string }): void {
-  void loadToasts().then(() => view.value?.store.create(words))
+  void loadLayers().then(() => layers.value?.store.create(words))
 }
 
 export function Toasts() {
-  const View = view.value?.ToastsView
+  const View = layers.value?.ToastsView
   return View ? <View /> : null
 }

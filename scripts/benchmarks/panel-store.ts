@@ -44,8 +44,8 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
     }
   }
   try {
-    for (let nth = 1; nth < sessions; nth++) write(sessionName(nth), nth, othersOfEach, othersOfEach)
-    write(sessionName(0), 0, messages, 1)
+    for (let nth = 1; nth < sessions; nth++) await write(sessionName(nth), nth, othersOfEach, othersOfEach)
+    await write(sessionName(0), 0, messages, 1)
   } finally {
     await store.upkeep.close()
   }

@@ -3,7 +3,7 @@ import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
 /** kB over the line, by the address. */
-const most = { '/': 80, '/conversations': 80, '/sessions': 120, '/settings': 80 }
+const most = { '/': 70, '/conversations': 75, '/sessions': 110, '/settings': 60 }
 
 /** Begins nothing that a page begins a second or more after something: pages are loaded ahead, not for the first view. */
 function holdLater(): void {
@@ -46,6 +46,36 @@ test.skipIf(!hasBrowser)('the first view of each page is small', async () => {
     await page.close()
   }
 })
+
+test.skipIf(!hasBrowser)(
+  'the page names each script of its first view, and has the texts in it: nothing waits for a second answer',
+  async () => {
+    await using panel = await withPanel()
+    await panel.sandbox.bulk(3)
+    await panel.receive(3)
+    const { session, user_id } = (await panel.gateway.conversations.list())[0]!
+    for (const [path, scripts] of Object.entries({
+      '/': 1,
+      '/conversations': 3,
+      [`/conversations/${session}/${encodeURIComponent(user_id)}`]: 5,
+      '/sessions': 4,
+      '/settings': 2,
+    })) {
+      const page = await panel.open({ path: '/icon.svg' })
+      await page.addInitScript(holdLater)
+      const asked: string[] = []
+      page.on('request', request => void asked.push(new URL(request.url()).pathname))
+      await page.goto(`${panel.url}${path}`)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.locator('[aria-busy=true]').waitFor({ state: 'detached' })
+      const html = await (await fetch(`${panel.url}${path}`)).text()
+      const files = asked.filter(one => /^\/(assets|locales)\//.test(one))
+      expect(files.filter(one => !html.includes(one))).toEqual([])
+      expect({ path, scripts: files.filter(one => one.endsWith('.js')).length }).toEqual({ path, scripts })
+      await page.close()
+    }
+  },
+)
 
 test.skipIf(!hasBrowser)('long answers go compressed to who takes that, and read the same', async () => {
   await using panel = await withPanel()

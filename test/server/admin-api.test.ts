@@ -305,12 +305,22 @@ describe('the files of the page', () => {
   })
 
   test('the languages there are, and a text of each', async () => {
-    expect((await admin.call('GET', '/locales/index.json')).body).toEqual({
-      languages: [
-        { code: 'en', name: 'English' },
-        { code: 'zh', name: '中文' },
-      ],
+    const startFor = async (accepted: string) => {
+      const page = await raw(
+        admin.server,
+        `GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Language: ${accepted}\r\n\r\n`,
+      )
+      return JSON.parse(/id="start">(.*?)<\/script>/.exec(page)![1]!)
+    }
+    const languages = [
+      { code: 'en', name: 'English' },
+      { code: 'zh', name: '中文' },
+    ]
+    expect(await startFor('fr, en-GB;q=0.8, zh;q=0.5')).toEqual({
+      ...{ languages, language: 'en', texts: { 'language.name': 'English' } },
     })
+    expect(await startFor('zh-CN, en')).toMatchObject({ language: 'zh', texts: { 'language.name': '中文' } })
+    expect(await startFor('fr')).toMatchObject({ language: 'en' })
     expect((await admin.call('GET', '/locales/zh.json')).body).toEqual({ 'language.name': '中文' })
   })
 

@@ -46,7 +46,8 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
   await mkdir(join(folder, 'assets'), { recursive: true })
   await mkdir(join(folder, 'locales'))
   for (const [name, text] of Object.entries({
-    'panel/index.html': '<!doctype html><title>the page</title>',
+    'panel/index.html':
+      '<!doctype html><title>the page</title><script type="application/json" id="start"></script>',
     'panel/icon.svg': '<svg xmlns="http://www.w3.org/2000/svg"/>',
     'panel/assets/index-abc.js': 'export {}',
     'panel/locales/en.json': '{"language.name":"English"}',

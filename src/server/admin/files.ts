@@ -7,7 +7,7 @@ import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import { errorCodeOf } from '../../platform/files.ts'
 import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
-import { type Prepared, prepareForms, respond } from '../docs.ts'
+import { type Prepared, prepare, prepareForms, respond } from '../docs.ts'
 
 /** Nothing inline runs, and nothing is loaded from, sent to or framed by anybody else. */
 const policy = [
@@ -38,14 +38,14 @@ export interface PanelFiles {
   missing(): Promise<SvcError | undefined>
   /** The answer for a path of the panel; undefined where there is no such file. */
   serve(request: Request, path: string): Promise<Response | undefined>
-  /** The page itself. */
-  page(request: Request): Promise<Response>
+  /** The page, as it is for a path and in the languages of the caller. */
+  page(request: Request, path: string): Promise<Response>
 }
 
 /** @param folders where the built panel may lie; the first that is there is it */
 export function openPanelFiles(folders: readonly string[]): PanelFiles {
-  let loaded: Promise<ReadonlyMap<string, Prepared>> | undefined
-  const files = () => {
+  let loaded: ReturnType<typeof load> | undefined
+  const panel = () => {
     loaded ??= load(folders)
     // One that was not built yet may be there the next time.
     loaded.catch(() => {
@@ -56,16 +56,23 @@ export function openPanelFiles(folders: readonly string[]): PanelFiles {
   return {
     missing: async () => ((await findPlace(folders)) ? undefined : notBuilt()),
     async serve(request, path) {
-      const found = (await files()).get(path)
-      if (!found || path === '/index.html') return undefined
+      const found = (await panel()).files.get(path)
+      if (!found) return undefined
       const answer = own(respond(request, found, filePolicy))
       // The hash in the name stands for the content.
       if (path.startsWith('/assets/'))
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
       return answer
     },
-    async page(request) {
-      return own(respond(request, (await files()).get('/index.html')!, policy))
+    async page(request, path) {
+      const { pages, languages } = await panel()
+      const [, first = '', , user] = path.split('/')
+      const place = first === 'conversations' && user ? 'chat' : first
+      const language = wished(request, languages)
+      const page = pages.get(`/${place}.html ${language}`) ?? pages.get(`/index.html ${language}`)!
+      const answer = own(respond(request, page, policy))
+      answer.headers.append('vary', 'accept-language')
+      return answer
     },
   }
 }
@@ -77,18 +84,43 @@ function own(answer: Response): Response {
   return answer
 }
 
-async function load(folders: readonly string[]): Promise<ReadonlyMap<string, Prepared>> {
+async function load(folders: readonly string[]) {
   const place = await findPlace(folders)
   if (!place) throw notBuilt()
   const files = new Map<string, Prepared>()
+  const html = new Map<string, string>()
   for (const name of place.names) {
     const type = types[extname(name)]
     if (type === undefined) continue
     const { bytes, ...forms } = await place.read(name)
-    if (bytes) files.set(`/${name.replaceAll('\\', '/')}`, prepareForms(type, bytes, forms))
+    const path = `/${name.replaceAll('\\', '/')}`
+    if (bytes && type === types['.html']) html.set(path, new TextDecoder().decode(bytes))
+    else if (bytes) files.set(path, prepareForms(type, bytes, forms))
   }
-  files.set('/locales/index.json', prepareForms('application/json', languagesIn(files), {}))
-  return files
+  const languages = languagesIn(files)
+  const pages = new Map<string, Prepared>()
+  for (const [path, text] of html)
+    for (const { code, texts } of languages) {
+      const start = { languages: languages.map(({ code, name }) => ({ code, name })), language: code, texts }
+      pages.set(`${path} ${code}`, await prepare(withStart(text, start), types['.html']!))
+    }
+  return { files, pages, languages: languages.map(({ code }) => code) }
+}
+
+/** The page with the texts in it: the browser has nothing to ask for before it can draw. */
+const withStart = (page: string, start: { language: string }): Uint8Array => {
+  const json = JSON.stringify(start).replaceAll('<', '\\u003c')
+  const filled = page.replace('<html lang="en">', `<html lang="${start.language}">`)
+  return new TextEncoder().encode(filled.replace('id="start"></script>', () => `id="start">${json}</script>`))
+}
+
+/** The language that the caller's browser names first of those there are; else English. */
+function wished(request: Request, languages: readonly string[]): string {
+  const named = (request.headers.get('accept-language') ?? '')
+    .split(',')
+    .map(one => one.split(';')[0]!.trim())
+  const known = named.flatMap(one => [one, one.split('-')[0]!.toLowerCase()])
+  return known.find(one => languages.includes(one)) ?? 'en'
 }
 
 const notBuilt = () =>
@@ -139,14 +171,12 @@ async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
 }
 
 /** The languages there are, each by its own name. */
-function languagesIn(files: ReadonlyMap<string, Prepared>): Uint8Array {
+function languagesIn(files: ReadonlyMap<string, Prepared>) {
   const languages = [...files].flatMap(([path, file]) => {
     const code = /^\/locales\/([\w-]+)\.json$/.exec(path)?.[1]
     if (code === undefined) return []
     const texts = JSON.parse(new TextDecoder().decode(file.forms.get('identity'))) as Record<string, string>
-    return [{ code, name: texts['language.name'] ?? code }]
+    return [{ code, name: texts['language.name'] ?? code, texts }]
   })
-  return new TextEncoder().encode(
-    JSON.stringify({ languages: languages.sort((a, b) => (a.code < b.code ? -1 : 1)) }),
-  )
+  return languages.sort((a, b) => (a.code < b.code ? -1 : 1))
 }

@@ -1,0 +1,4 @@
+export { LightboxView } from '../conversations/lightbox-view.tsx'
+export { DialogView } from './dialog-view.tsx'
+export { MenuView } from './menu-view.tsx'
+export { store, ToastsView } from './toasts-view.tsx'

@@ -1,0 +1,9 @@
+/** What lies above a page (menus, dialogs, short words, a large picture) is loaded after the first view, or when first needed. */
+import { signal } from '@preact/signals'
+
+export const layers = signal<typeof import('./layer-views.ts') | undefined>(undefined)
+
+/** Never throws: over a broken line they are loaded the next time. */
+export async function loadLayers(): Promise<void> {
+  layers.value ??= await import('./layer-views.ts').catch(() => undefined)
+}

@@ -1,0 +1,51 @@
+/** The menu of `menu.tsx` with its button; keys, focus and placing are @zag-js/menu's work. */
+import * as menu from '@zag-js/menu'
+import { normalizeProps, useMachine } from '@zag-js/preact'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { Icon } from './icon.tsx'
+import type { MenuProps } from './menu.tsx'
+import { Portal } from './portal.tsx'
+
+interface MenuViewProps extends MenuProps {
+  /** It was pressed, or had the focus, before this was loaded. */
+  opens: boolean
+  focused: boolean
+}
+
+export function MenuView({ label, actions, opens, focused }: MenuViewProps) {
+  const button = useRef<HTMLButtonElement>(null)
+  useLayoutEffect(() => {
+    if (focused) button.current?.focus()
+  }, [])
+  const service = useMachine(menu.machine, {
+    id: useId(),
+    'aria-label': label,
+    defaultOpen: opens,
+    positioning: { placement: 'bottom-end', strategy: 'fixed' },
+    // The button has the focus again by then: a dialog that the action opens gives it back to it.
+    onSelect: ({ value }) => setTimeout(() => actions.find(({ id }) => id === value)?.run()),
+  })
+  const parts = menu.connect(service, normalizeProps)
+  return (
+    <>
+      <button {...parts.getTriggerProps()} ref={button} class="button plain icon-only" aria-label={label}>
+        <Icon name="more" />
+      </button>
+      {parts.open && (
+        // What belongs to no landmark is hard to find for a screen reader.
+        <Portal into={document.getElementById('main')}>
+          <div {...parts.getPositionerProps()}>
+            <ul {...parts.getContentProps()} class="menu">
+              {actions.map(({ id, label: text, icon, danger }) => (
+                <li key={id} {...parts.getItemProps({ value: id })} class={danger ? 'danger' : ''}>
+                  <Icon name={icon} />
+                  {text}
+                </li>
+              ))}
+            </ul>
+          </div>
+        </Portal>
+      )}
+    </>
+  )
+}
