@@ -21,12 +21,38 @@ const codes: Readonly<Record<string, TextKey>> = {
   shutting_down: 'error.shutting_down',
 }
 
+/** Of these the service's own words say more, to who reads English. */
+const roughly: Readonly<Record<string, TextKey>> = {
+  text_too_long: 'error.text_too_long',
+  forbidden: 'error.forbidden',
+  not_found: 'error.not_found',
+  message_not_found: 'error.not_found',
+  no_media: 'error.no_media',
+  internal: 'error.internal',
+}
+
+const keyOf = (code: string): TextKey | undefined => codes[code] ?? (isEnglish() ? undefined : roughly[code])
+
 /** What to show of a failure. `hint` is the service's own advice, in English, where there is no text of ours. */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
-  const key = codes[error.code]
+  const key = keyOf(error.code)
   if (key) return { title: t(key, { seconds: error.retryAfter ?? 0 }), hint: '' }
   return isEnglish()
     ? { title: error.message, hint: error.hint }
     : { title: t('error.refused'), hint: error.message }
+}
+
+/** Why something was refused; '' for what only the service's words say. */
+export function whyOf(code: string): string {
+  const key = keyOf(code)
+  return key ? t(key, { seconds: 0 }) : ''
+}
+
+/** The service's own words of a refusal; to who does not read English, of these what WeChat said, as it said it. */
+export function ownWords(reason: string): string {
+  if (isEnglish()) return reason
+  const said = /WeChat refused [^:]*?(?:: (.+?)| with (-?\d+))(?:; nothing was sent)?$/s.exec(reason)
+  const words = said?.[1] ?? said?.[2]
+  return words === undefined ? '' : t('delivery.said', { words })
 }

@@ -99,11 +99,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
       {note !== '' && (
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
-          {exactly(message) !== '' && (
-            <span class="foreign soft" lang="en">
-              {exactly(message)}
-            </span>
-          )}
+          {exactly(message) !== '' && <span class="foreign soft">{exactly(message)}</span>}
           {asksFirst(message) && <Decide row={message.id} text="overview.approve" act={api.approve} />}
           {status === 'queued' && (
             <Decide

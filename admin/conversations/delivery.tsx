@@ -1,6 +1,7 @@
 /** How far a sent message has come, as far as that is known. There is no second check: WeChat tells nobody what was read. */
 import type { Message } from '../api.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { ownWords, whyOf } from '../errors.ts'
+import { isEnglish, type TextKey, t } from '../i18n.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -37,10 +38,7 @@ export const isCancelled = ({ status, reason }: Message): boolean =>
 
 const refusals: Readonly<Record<string, TextKey>> = {
   invalid_arguments: 'delivery.nobody',
-  window_closed: 'error.window_closed',
-  quota_exhausted: 'error.quota_exhausted',
   rate_limited: 'delivery.limited',
-  session_expired: 'error.session_expired',
   upstream_error: 'delivery.upstream',
 }
 
@@ -51,7 +49,7 @@ export function deliveryNote(message: Message): string {
   if (asksFirst(message)) return t('delivery.approval_note')
   if (status === 'queued') return t('delivery.queued_note')
   if (status === 'refused') {
-    const why = refusals[code] ? t(refusals[code]) : reason
+    const why = refusals[code] ? t(refusals[code]) : whyOf(code) || (isEnglish() ? reason : '')
     return why ? t('delivery.refused_note', { reason: why }) : t('delivery.refused')
   }
   if (status === 'unknown') return t('delivery.unknown_note')
@@ -63,7 +61,9 @@ export function deliveryNote(message: Message): string {
 export const exactly = (message: Message): string => {
   const { status, reason = '', reason_code: code = '' } = message
   if (asksFirst(message)) return reason.split(/; (.*)/s)[1] ?? ''
-  return status === 'refused' && code in refusals ? reason : ''
+  return status === 'refused' && (code in refusals || whyOf(code) !== '' || !isEnglish())
+    ? ownWords(reason)
+    : ''
 }
 
 /** What helps after a refusal; `later`: it goes out by itself, when the user writes or the pace allows. */

@@ -1,6 +1,6 @@
 /** A message with what stands above and below it. */
 import type { ApiError, Message } from '../api.ts'
-import { errorText } from '../errors.ts'
+import { errorText, ownWords } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -59,11 +59,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
       <span class="foreign">
         {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
       </span>
-      {message !== '' && message !== title && (
-        <span class="foreign soft" lang="en">
-          {message}
-        </span>
-      )}
+      {message !== title && ownWords(message) !== '' && <span class="foreign soft">{ownWords(message)}</span>}
       <RemedyButton
         remedy={remedy}
         session={desk.session}

@@ -3,8 +3,9 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { api, type SessionWithUsers } from '../api.ts'
+import { Who } from '../conversations/avatar.tsx'
 import { type TextKey, t } from '../i18n.ts'
-import { status } from '../live.ts'
+import { nameOf, status } from '../live.ts'
 import { now, relative, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -68,7 +69,11 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
             {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}
           </Fact>
           <Fact label={t('sessions.scanned_by')} foreign>
-            <Id id={user_id} />
+            {user_id !== undefined && nameOf(name, user_id) !== undefined ? (
+              <Who session={name} id={user_id} />
+            ) : (
+              <Id id={user_id} />
+            )}
           </Fact>
           <Fact label={t('sessions.bot')} foreign>
             <Id id={bot_id} />

@@ -222,6 +222,13 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await bubble(page, 'doubtful').getByRole('button').count()).toBe(0)
     expect(await log(page).locator('article.out').count()).toBe(4)
     expect(await violationsInBothThemes(page)).toEqual([])
+    // Elsewhere it says so in the viewer's language; what WeChat said stands there as WeChat said it.
+    const inChinese = await panel.open({ path: chatOf(userOf(panel)), locale: 'zh-CN' })
+    for (const said of ['not on a Sunday', 'prepare failed']) {
+      const note = inChinese.locator('.note', { hasText: said })
+      await note.waitFor()
+      expect((await note.innerText()).replace(said, '')).not.toMatch(/[a-z]{2}/i)
+    }
   })
 
   test('a message to nobody says so in the viewer’s words, and is not offered again', async () => {

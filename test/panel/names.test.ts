@@ -76,6 +76,8 @@ describe.skipIf(!hasBrowser)('names', () => {
       .fill('一个名字特别特别长的老朋友，住在很远很远的地方，每年只写一次信给我们大家看')
     await users.locator('button[type=submit]').tap()
     await users.getByRole('link', { name: '一个名字' }).waitFor()
+    // This person has scanned the code of this account, too.
+    await page.locator('.account dd', { hasText: '一个名字' }).first().waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     await shot(page, 'phone-users')
     await users.getByRole('link', { name: '一个名字' }).tap()

@@ -121,17 +121,24 @@ export async function write(panel: TestPanel, text: string, session = 'default')
   )
 }
 
-const shared = new AsyncDisposableStack()
-afterAll(() => shared.disposeAsync())
-
+let shared = new AsyncDisposableStack()
 let browser: Promise<Browser> | undefined
+let panel: Promise<string> | undefined
+// Of several files in one process the first alone says this; the browser of the last one goes with the process.
+afterAll(async () => {
+  const before = shared
+  shared = new AsyncDisposableStack()
+  browser = undefined
+  panel = undefined
+  await before.disposeAsync()
+})
+
 /** Closed after the last test of the file. */
 export function browserOfFile(): Promise<Browser> {
   browser ??= launchBrowser().then(launched => shared.use(launched))
   return browser
 }
 
-let panel: Promise<string> | undefined
 /** Where the panel lies, built from the sources; `./scripts/test` has it built, and names it in SVC_TEST_PANEL. */
 function panelOfFile(): Promise<string> {
   panel ??= process.env.SVC_TEST_PANEL ? Promise.resolve(process.env.SVC_TEST_PANEL) : build()
