@@ -14,7 +14,7 @@ const steps: readonly (readonly string[])[] = [
   ['config'],
   ['ilink', 'storage', 'setup', 'service'],
   ['send', 'receive'],
-  ['media', 'accounts'],
+  ['media', 'accounts', 'push'],
   ['gateway'],
   ['tools', 'migrate', 'inspect'],
   ['server', 'sandbox'],

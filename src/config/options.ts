@@ -35,6 +35,8 @@ export interface Config {
   readonly tokenFile?: string
   /** Lower case, each `host` or `host:port`. */
   readonly allowHosts: readonly string[]
+  /** Where others reach this service, without a slash at the end. */
+  readonly publicUrl?: string
   /** Absolute. */
   readonly mediaRoot: string
   /** 0: no limit. */
@@ -232,6 +234,14 @@ export const optionTable: readonly OptionSpec[] = [
     repeatable: true,
     expected: 'a host name, with a port if it is not the usual one',
     parse: hosts,
+  }),
+  one({
+    name: 'publicUrl',
+    flag: '--public-url',
+    ...url,
+    shownDefault: 'where this process listens',
+    help: 'where others reach this service: links to media in webhook deliveries begin with it',
+    commands: servers,
   }),
   one({
     name: 'confirmSend',

@@ -8,6 +8,7 @@ import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
+import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
@@ -30,6 +31,10 @@ export interface Gateway {
   /** Names are never for agents to give: whoever talks to them could have a stranger named. */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login'>
+  readonly webhooks: Pick<
+    Webhooks,
+    'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens'
+  >
   health(): Promise<Health>
 }
 

@@ -4,6 +4,7 @@ import { SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
+import type { Delivery } from '../push/delivery.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -24,6 +25,8 @@ export interface RunningGateway extends PanelGateway, AsyncDisposable {
    * @throws SvcError `poll_lock_held` when another process polls and the store is in memory
    */
   start(): Promise<void>
+  /** Where this process listens: links in deliveries lead there, unless `publicUrl` is set. */
+  listensAt(url: string): void
   /** Received messages one by one, as `Inbox.follow`. */
   follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void>
   /** Row id of the newest row of the log. */
@@ -54,10 +57,12 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const media = open.openMedia(config, directory, upstream, runtime)
   const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
   const { outbox, sender } = send
+  const address = { url: config.publicUrl }
+  const { delivery, webhooks } = open.openPush(directory, sender, address, runtime)
   const { state, store, views } = directory
   const { conversations: threads, upkeep } = store
   const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
-  const rooms = { directory, receive, logins, outbox, sender, housekeeping }
+  const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery }
   let closing: Promise<void> | undefined
   const close = () => {
     stop.abort(new SvcError('shutting_down', 'the service is stopping'))
@@ -65,7 +70,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     return closing
   }
   return {
-    ...{ sender, outbox, accounts, users, logins },
+    ...{ sender, outbox, accounts, users, logins, webhooks },
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history: new History({ store, sessions: state.sessions, views }),
@@ -75,6 +80,9 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     pollerPid: () => directory.leases.holder(),
     health: () => healthOf(options.version, directory, receive),
     start: () => start(rooms),
+    listensAt(url) {
+      address.url ??= url
+    },
     follow: (reading, signal) => receive.inbox.follow(reading, signal),
     end: () => receive.inbox.end(),
     close,
@@ -88,6 +96,7 @@ interface Rooms extends ReturnType<typeof open.openSend> {
   receive: open.Receive
   logins: { close(): void }
   housekeeping: Housekeeping
+  delivery: Delivery
 }
 
 const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
@@ -107,7 +116,12 @@ const mediaOf = ({ downloads, uploads }: Media): Gateway['media'] => ({
   download: (request, call) => downloads.download(request, call),
 })
 
-async function start({ receive: { dispatcher, oneShot }, housekeeping, outbox }: Rooms): Promise<void> {
+async function start({
+  receive: { dispatcher, oneShot },
+  housekeeping,
+  outbox,
+  delivery,
+}: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
     await dispatcher.start()
@@ -117,10 +131,11 @@ async function start({ receive: { dispatcher, oneShot }, housekeeping, outbox }:
   }
   housekeeping.start()
   outbox.start()
+  delivery.start(dispatcher.role)
 }
 
 async function closed(
-  { directory, receive, logins, outbox, sender, housekeeping }: Rooms,
+  { directory, receive, logins, outbox, sender, housekeeping, delivery }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
   logins.close()
@@ -128,7 +143,8 @@ async function closed(
   const patience = new AbortController()
   await Promise.race([
     Promise.all([
-      receive.dispatcher.stop(),
+      // The process that polls next delivers next.
+      delivery.stop().then(() => receive.dispatcher.stop()),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),
       outbox.closed(),

@@ -9,6 +9,8 @@ import { createApi, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
+import { directCall } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -17,6 +19,10 @@ import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import { Bus, named, type Runtime } from '../platform/runtime.ts'
 import { fetchSlots as slots } from '../platform/slots.ts'
+import { Delivery } from '../push/delivery.ts'
+import { Feed } from '../push/feed.ts'
+import { linkTo } from '../push/signature.ts'
+import { Webhooks } from '../push/webhooks.ts'
 import { Commits } from '../receive/commits.ts'
 import { Dispatcher } from '../receive/dispatcher.ts'
 import { Inbox } from '../receive/inbox.ts'
@@ -164,4 +170,39 @@ export function openSend(
     return (await routeTo({ accounts, contexts: state.contexts }, to, session)).session
   }
   return { outbox, sender: new Sender({ ...ports, worker, route }, named(runtime, 'send')) }
+}
+
+/** Events → endpoints of others. `address`: where others reach this service. */
+export function openPush(
+  { state, store, views }: Directory,
+  sender: Sender,
+  address: { url?: string | undefined },
+  runtime: Runtime,
+) {
+  const { clock } = runtime
+  const { events, log, upkeep, webhooks } = store
+  const sessionNamed = async (name: string) => {
+    const session = await state.sessions.get(name)
+    if (!session) throw new SvcError('session_not_found', `No session ${name}`)
+    return session.name
+  }
+  const delivery = new Delivery(
+    {
+      ...{ webhooks, events, feed: new Feed({ events, log, views }) },
+      trustsClock: () => upkeep.trustsClock(),
+      links({ id: webhook, link_key }) {
+        const { url } = address
+        if (url === undefined) return undefined
+        const link = (message_id: string, item: string) =>
+          `${url}${linkTo(link_key, { webhook, message_id, item }, clock.now())}`
+        return { media: (id, item) => link(id, String(item)), whole: id => link(id, 'message') }
+      },
+      async reply({ id, session, user }, text) {
+        const request = { to: user, text, session, media: [], idempotency_key: id }
+        await sender.send(request, directCall({ signal: runtime.closing }))
+      },
+    },
+    named(runtime, 'webhooks'),
+  )
+  return { delivery, webhooks: new Webhooks({ webhooks, events, sessionNamed, clock }) }
 }

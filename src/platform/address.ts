@@ -14,6 +14,11 @@ const ofClouds: readonly string[] = [
   '168.63.129.16',
   // metadata.packet.net, later metadata.platformequinix.com: packet.com/developers/docs/servers/key-features/metadata
   '192.80.8.124',
+  // In private ranges, where these are allowed. AWS (docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html),
+  // Google (cloud.google.com/compute/docs/metadata/querying-metadata), Alibaba (alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata).
+  'fd00:ec2::254',
+  'fd20:ce::254',
+  '100.100.100.200',
 ]
 
 /** The addresses that this machine's interfaces have now. One that its network translates to them is not among them. */
@@ -32,6 +37,16 @@ export function isPublicAddress(text: string, own: readonly string[]): boolean {
   if (address?.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv6 && !address.match(globalUnicast)) return false
   return ![...ofClouds, ...own].some(other => meant(other)?.toString() === address.toString())
+}
+
+/** What a private network, and this machine, has. Link-local addresses are not among them: clouds answer there. */
+const privateRanges: readonly string[] = ['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']
+
+/** Whether the address is public, or one of a private network or of this machine, where no cloud tells secrets. */
+export function isReachableAddress(text: string): boolean {
+  const address = meant(text)
+  if (!address || ofClouds.some(other => meant(other)?.toString() === address.toString())) return false
+  return isPublicAddress(text, []) || privateRanges.includes(address.range())
 }
 
 /** The address that is reached under this one. */

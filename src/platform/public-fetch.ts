@@ -36,6 +36,12 @@ export interface FetchPublicOptions {
   ca?: string
 }
 
+/** How the address of a host is checked. */
+export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolve'> {
+  /** What may be connected to; public addresses of other machines by default. */
+  mayReach?: (address: string) => boolean
+}
+
 export interface PublicResource {
   /** To be read to its end or cancelled. Fails with SvcError like `fetchPublic` itself. */
   body: ReadableStream<Uint8Array>
@@ -117,10 +123,14 @@ function parsedUrl(text: string, base?: URL): URL {
 
 const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, { all: true })
 
-/** The addresses that may be connected to. */
-async function checkedAddresses(
+/**
+ * The addresses of its host that may be connected to.
+ *
+ * @throws SvcError `forbidden`; what looking the name up throws
+ */
+export async function checkedAddresses(
   url: URL,
-  options: FetchPublicOptions,
+  options: AddressCheck,
   signal: AbortSignal,
 ): Promise<Resolved[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '')
@@ -131,9 +141,10 @@ async function checkedAddresses(
   if (found.length === 0) throw unfetchable(`${url.hostname} has no address`)
   if (options.allow?.(url)) return found
   // Asked each time: addresses come and go.
-  const own = ownAddresses()
+  const own = options.mayReach ? [] : ownAddresses()
+  const mayReach = options.mayReach ?? ((address: string) => isPublicAddress(address, own))
   // One bad address among good ones is an attack or a mistake, so it spoils all.
-  if (found.every(({ address }) => isPublicAddress(address, own))) return found
+  if (found.every(({ address }) => mayReach(address))) return found
   throw new SvcError('forbidden', `${url.hostname} does not lead to a public address`, {
     hint: 'Only URLs on the public internet are fetched; send a local file by its path or as an upload.',
   })

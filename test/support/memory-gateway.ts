@@ -13,8 +13,11 @@ import { SvcError } from '../../src/model/error.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
 import type { LoginRequest, Session, SessionUser } from '../../src/model/session.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
+import { MemoryWebhooks, webhookTables } from '../storage/memory-webhooks.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */
@@ -243,6 +246,20 @@ export class MemoryGateway implements Gateway {
       return { success: true as const, default_session: name }
     },
   }
+
+  /** Kept in memory; nothing is delivered. */
+  readonly webhooks = new Webhooks({
+    webhooks: new MemoryWebhooks(() => this.#hooks),
+    events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
+    sessionNamed: async name => {
+      const session = this.known.find(one => one.name === name)
+      if (!session) throw new SvcError('session_not_found', `No session ${name}`)
+      return session.name
+    },
+    clock: systemClock,
+  })
+
+  readonly #hooks = { webhooks: webhookTables(), wake: () => {} }
 
   readonly logins = {
     login: async (request: LoginRequest, _signal: AbortSignal) => {

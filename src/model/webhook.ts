@@ -1,0 +1,102 @@
+/** Webhook endpoints and their deliveries, as every door shows them. */
+import { type Static, Type } from '@sinclair/typebox'
+import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+
+/** The types of events that an endpoint can ask for. */
+export const WebhookEventType = oneOf([
+  'message.received',
+  'message.status',
+  'session.status',
+  'endpoint.disabled',
+])
+
+export const WebhookEndpoint = Type.Object(
+  {
+    id: Type.String(),
+    url: Type.String(),
+    types: Type.Array(WebhookEventType, { description: 'Empty: all.' }),
+    session: optional(text('Only events of this session.')),
+    user: optional(text('Only messages from and to this user.')),
+    headers: Type.Record(Type.String(), Type.String(), {
+      description: 'Sent along. The values are secret, and never shown.',
+    }),
+    allow_private: flag('Whether it may lie in a private network, or on the machine of svc.'),
+    replies: flag('Whether a text that it answers with is sent to the user who wrote.'),
+    status: oneOf(
+      ['active', 'failing', 'paused', 'disabled'],
+      'failing: nothing succeeds at the moment, and it is tried again. paused: somebody paused it. disabled: svc switched it off; resume switches it on.',
+    ),
+    disabled_reason: optional(Type.String()),
+    disabled_at: optional(integer('Unix milliseconds.')),
+    created_at: integer('Unix milliseconds.'),
+    last_success_at: optional(integer('Unix milliseconds.')),
+    failing_since: optional(integer('Unix milliseconds: nothing succeeded since then.')),
+    last_error: optional(text('What went wrong last.')),
+    rotating_until: optional(
+      integer('Unix milliseconds: until then deliveries are signed with the secret of before too.'),
+    ),
+    tries: Type.Object(
+      { done: Type.Integer(), failed: Type.Integer(), gave_up: Type.Integer() },
+      { description: 'Deliveries so far. gave_up: events that failed for the last time.' },
+    ),
+  },
+  { description: 'A webhook endpoint.' },
+)
+export type WebhookEndpoint = Static<typeof WebhookEndpoint>
+
+export const AddedWebhook = Type.Composite([
+  WebhookEndpoint,
+  Type.Object({
+    secret: text('What deliveries are signed with, by Standard Webhooks. Shown this once.'),
+  }),
+])
+export type AddedWebhook = Static<typeof AddedWebhook>
+
+export const WebhookDelivery = Type.Object(
+  {
+    at: integer('Unix milliseconds.'),
+    event: text('Id of the event: the header webhook-id.'),
+    type: Type.String(),
+    outcome: oneOf(
+      ['done', 'failed', 'gave_up'],
+      'failed: it is tried again. gave_up: it failed for the last time; replay sends it again.',
+    ),
+    status: optional(integer('HTTP status of the answer; absent without one.')),
+    took_ms: Type.Integer(),
+    detail: optional(text('What went wrong.')),
+  },
+  { description: 'One try to deliver an event.' },
+)
+export type WebhookDelivery = Static<typeof WebhookDelivery>
+
+export const NewWebhookInput = closed({
+  url: bounded(2000, 'An http or https address.', { examples: ['https://example.com/hook'] }),
+  types: optional(
+    Type.Array(WebhookEventType, { description: 'Which events; all by default.', maxItems: 20 }),
+  ),
+  session: optional(bounded(200, 'Only events of this session.')),
+  user: optional(bounded(512, 'Only messages from and to this user, by id.')),
+  headers: optional(
+    Type.Record(Type.String({ maxLength: 200 }), Type.String({ maxLength: 4000 }), {
+      description: 'Headers to send along, such as Authorization.',
+    }),
+  ),
+  allow_private: optional(
+    flag('May lie in a private network. Refused over HTTP: it takes the command line or the library.'),
+  ),
+  replies: optional(flag('Send the text of its answers {"reply": {"text": …}} to the user who wrote.')),
+})
+export type NewWebhookInput = Static<typeof NewWebhookInput>
+
+export const WebhookLogQuery = closed({
+  limit: optional(between(1, 1000, 'Tries at most.', { default: 50 })),
+  outcome: optional(oneOf(['done', 'failed', 'gave_up'])),
+})
+export type WebhookLogQuery = Static<typeof WebhookLogQuery>
+
+export const WebhookReplayInput = closed({
+  from: Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Integer()], {
+    description: 'Id of the first event to send again, or a time: Unix milliseconds or ISO 8601.',
+  }),
+})
+export type WebhookReplayInput = Static<typeof WebhookReplayInput>

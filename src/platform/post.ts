@@ -1,0 +1,173 @@
+/**
+ * POST to an address that somebody gave, on connections that are kept: the address of each was checked when it was made.
+ * No redirect is followed, and of an answer no more is read than was asked for.
+ */
+import { Buffer } from 'node:buffer'
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { isReachableAddress } from './address.ts'
+import { afterAwake } from './clock.ts'
+import { checkedAddresses, type FetchPublicOptions } from './public-fetch.ts'
+import { following } from './signals.ts'
+
+export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
+  /** Addresses of private networks and of this machine may be reached too; metadata services never. */
+  allowPrivate: boolean
+  /** Over everything until the head of the answer, and until its body where that is wanted. */
+  timeoutMs: number
+}
+
+export interface Posted {
+  status: number
+  retryAfter?: string
+  /** The first bytes of the answer, as text, where they were asked for. */
+  text?: string
+}
+
+/** A kept connection without work is closed after this. */
+const idleMs = 30_000
+/** So much of an answer that nobody asked for is read, for so long, so that its connection can be kept. */
+const drainBytes = 64 * 1024
+const drainMs = 1000
+/** What was checked of an address that stands in the URL itself is checked again after this. */
+const checkEveryMs = 10_000
+
+export class Poster {
+  readonly #url: URL
+  readonly #options: PosterOptions
+  readonly #agent: HttpAgent
+  #checkedAt = Number.NEGATIVE_INFINITY
+
+  constructor(url: string, options: PosterOptions) {
+    this.#url = new URL(url)
+    this.#options = options
+    const Agent = this.#url.protocol === 'https:' ? HttpsAgent : HttpAgent
+    this.#agent = new Agent({ keepAlive: true, timeout: idleMs })
+  }
+
+  /**
+   * @param headers besides Content-Length
+   * @param answerBytes how much of an answer of 2xx is read
+   * @throws SvcError `forbidden` for an address that may not be reached; what the connection fails with; the signal's reason
+   */
+  async post(
+    headers: Readonly<Record<string, string>>,
+    body: string,
+    signal: AbortSignal,
+    answerBytes = 0,
+  ): Promise<Posted> {
+    const end = new AbortController()
+    const leave = following(signal, end)
+    const { timeoutMs } = this.#options
+    const timer = afterAwake(timeoutMs, () =>
+      end.abort(new TimedOut(`no answer within ${timeoutMs / 1000} s`)),
+    )
+    try {
+      if (isIP(this.#url.hostname.replace(/^\[|\]$/g, ''))) await this.#checkOnce(end.signal)
+      const response = await this.#send(headers, body, end.signal)
+      const { statusCode: status = 0 } = response
+      const retryAfter = response.headers['retry-after']
+      const wanted = answerBytes > 0 && status >= 200 && status < 300
+      const text = wanted ? await beginningOf(response, answerBytes, end.signal) : undefined
+      if (!wanted) drain(response)
+      return { status, ...(retryAfter !== undefined && { retryAfter }), ...(text !== undefined && { text }) }
+    } catch (error) {
+      throw end.signal.aborted ? end.signal.reason : error
+    } finally {
+      timer.stop()
+      leave()
+    }
+  }
+
+  /** Ends the connections. */
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  async #checkOnce(signal: AbortSignal): Promise<void> {
+    if (performance.now() - this.#checkedAt < checkEveryMs) return
+    await this.#addresses(signal)
+    this.#checkedAt = performance.now()
+  }
+
+  #addresses(signal: AbortSignal) {
+    const { allowPrivate, resolve } = this.#options
+    const check = { ...(resolve && { resolve }), ...(allowPrivate && { mayReach: isReachableAddress }) }
+    return checkedAddresses(this.#url, check, signal)
+  }
+
+  #send(
+    headers: Readonly<Record<string, string>>,
+    body: string,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    const lookup: LookupFunction = (_hostname, { all }, done) => {
+      this.#addresses(signal).then(
+        found => (all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)),
+        error => done(error, ''),
+      )
+    }
+    const send = this.#url.protocol === 'https:' ? httpsRequest : httpRequest
+    const { ca } = this.#options
+    signal.throwIfAborted()
+    return new Promise((resolve, reject) => {
+      const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
+      const request = send(
+        this.#url.href,
+        {
+          ...{ method: 'POST', agent: this.#agent, lookup, headers: { ...headers, ...length } },
+          ...(ca !== undefined && { ca }),
+        },
+        resolve,
+      )
+      const abort = () => request.destroy(signal.reason)
+      signal.addEventListener('abort', abort, { once: true })
+      // Stays on: an error after the answer began must not end us.
+      request.on('error', reject)
+      request.once('close', () => {
+        signal.removeEventListener('abort', abort)
+        reject(new Error('the connection was closed'))
+      })
+      request.end(body)
+    })
+  }
+}
+
+/** Nothing came in time. */
+export class TimedOut extends Error {
+  override readonly name = 'TimedOut'
+}
+
+/** Reads what is short, and cuts off what is not. */
+function drain(response: IncomingMessage): void {
+  let left = drainBytes
+  const timer = afterAwake(drainMs, () => response.destroy())
+  response.on('data', (chunk: Uint8Array) => {
+    left -= chunk.byteLength
+    if (left < 0) response.destroy()
+  })
+  response.on('error', () => {})
+  response.once('close', timer.stop)
+  response.once('end', timer.stop)
+}
+
+async function beginningOf(response: IncomingMessage, bytes: number, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let left = bytes
+  const abort = () => response.destroy(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      chunks.push(chunk.subarray(0, left))
+      left -= chunk.byteLength
+      if (left <= 0) break
+    }
+  } catch (error) {
+    if (signal.aborted) throw error
+  } finally {
+    signal.removeEventListener('abort', abort)
+    response.destroy()
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}

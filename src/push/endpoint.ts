@@ -1,0 +1,364 @@
+/** Delivery to one endpoint: what is next in its window goes out as its pulse allows, and what became of it is kept. */
+import { Buffer } from 'node:buffer'
+import { isSvcError } from '../model/error.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { Poster, TimedOut } from '../platform/post.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import { placeOf } from '../storage/events.ts'
+import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
+import { bodyOf, type Links } from './body.ts'
+import type { Feed } from './feed.ts'
+import {
+  afterSuccess,
+  afterTrouble,
+  eventTrouble,
+  freshPulse,
+  isGivenUp,
+  type Pulse,
+  retryAfterOf,
+  slotsOf,
+  verdictOf,
+} from './schedule.ts'
+import { signed } from './signature.ts'
+import { type Lane, type LaneEvent, Window } from './window.ts'
+
+export interface EndpointPorts {
+  feed: Feed
+  progress: WebhookProgresses
+  /** Where links in its deliveries lead, as long as svc knows its own address. */
+  links(webhook: Webhook): Links | undefined
+  /** An answer that an endpoint gave is to be sent to the user who wrote. @throws SvcError as a send */
+  reply(event: LaneEvent, text: string): Promise<void>
+  /** Switches it off, and tells of it. */
+  disable(webhook: Webhook, reason: string): Promise<void>
+  /** Whether the clock may decide that something took too long. */
+  trustsClock(): Promise<boolean>
+}
+
+/** A receiver has so long to answer. */
+export const answerMs = 20_000
+/** Events in hand at most, and while the endpoint fails. */
+const inHand = 256
+const inHandFailing = 8
+/** What became of events is kept this often. */
+const keepEveryMs = 250
+/** So much of an answer is read where it may be a reply; more of a reply's text is refused. */
+const answerBytes = 128 * 1024
+const replyBytes = 16 * 1024
+const longestWaitMs = 60_000
+
+/** What became of one try. */
+export interface Tried {
+  status?: number
+  retryAfterMs?: number
+  /** What went wrong. */
+  detail?: string
+  /** The answer, where it may be a reply. */
+  text?: string
+}
+
+/** Delivers one event now. Never rejects but with the signal's reason. */
+export async function deliver(
+  poster: Poster,
+  { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
+  { id, body }: { id: string; body: string },
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Tried> {
+  const now = clock.now()
+  try {
+    const { status, retryAfter, text } = await poster.post(
+      {
+        'user-agent': 'svc',
+        ...headers,
+        'content-type': 'application/json',
+        ...signed(id, body, secrets, now),
+      },
+      body,
+      signal,
+      replies ? answerBytes : 0,
+    )
+    const retryAfterMs = retryAfterOf(retryAfter, now)
+    const verdict = verdictOf(status)
+    return {
+      status,
+      ...(!verdict.done && { detail: detailOf(status) }),
+      ...(!verdict.done && retryAfterMs !== undefined && { retryAfterMs }),
+      ...(text !== undefined && { text }),
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { detail: error instanceof TimedOut || isSvcError(error) ? error.message : reasonOf(error) }
+  }
+}
+
+const detailOf = (status: number) =>
+  status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
+
+export class EndpointRun {
+  #webhook: Webhook
+  readonly #ports: EndpointPorts
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #stop = new AbortController()
+  readonly #poster: Poster
+  readonly #running: Promise<void>
+  #window: Window
+  #pulse: Pulse = freshPulse
+  /** Unix ms of the last success of this run. */
+  #succeededAt = 0
+  #underWay = 0
+  /** The log was read to its end. */
+  #atEnd = false
+  #tries: WebhookTry[] = []
+  #health: Pick<Webhook, 'last_success_at' | 'failing_since' | 'last_error'>
+  #keepAt = 0
+  #wake = Promise.withResolvers<void>()
+  #over = false
+
+  constructor(webhook: Webhook, ports: EndpointPorts, { clock, log }: { clock: Clock; log: Log }) {
+    this.#webhook = webhook
+    this.#ports = ports
+    this.#clock = clock
+    this.#log = log
+    this.#health = webhook
+    this.#window = new Window(webhook.position, [])
+    this.#poster = new Poster(webhook.url, { allowPrivate: webhook.allow_private, timeoutMs: answerMs })
+    this.#running = this.#run()
+  }
+
+  get epoch(): number {
+    return this.#webhook.epoch
+  }
+
+  /** It ended by itself: another epoch began, or the endpoint was removed or switched off. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** The endpoint as it is now, of the same epoch. */
+  update(webhook: Webhook): void {
+    this.#webhook = webhook
+  }
+
+  /** There may be something new in the log. */
+  news(): void {
+    this.#atEnd = false
+    this.#wake.resolve()
+  }
+
+  /** Ends what is under way, and keeps what became of the rest. */
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('stopped'))
+    this.#wake.resolve()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    for (let failures = 0; !signal.aborted && !this.#over; ) {
+      try {
+        if (failures >= 0) this.#window = new Window(this.#webhook.position, await this.#kept())
+        failures = -1
+        await this.#go(signal)
+      } catch (error) {
+        if (signal.aborted) break
+        failures = Math.max(1, failures + 1)
+        this.#log.warn('webhook stands still', { webhook: this.#webhook.id, error })
+        await this.#clock.sleep(5000, signal)
+      }
+    }
+    while (this.#underWay > 0) await this.#woken(longestWaitMs)
+    if (!this.#over) await this.#keep().catch(error => this.#log.warn('webhook progress not kept', { error }))
+    this.#poster.close()
+  }
+
+  #kept() {
+    return this.#ports.progress.lanes(this.#webhook.id)
+  }
+
+  /** Until it is stopped. @throws what the store throws */
+  async #go(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#over) {
+      this.#start()
+      if (this.#window.changed || this.#tries.length > 0) await this.#keepWhenDue()
+      if (await this.#fill()) continue
+      await this.#woken(this.#idleMs())
+    }
+  }
+
+  /** Resolves when something happened, or after that. */
+  async #woken(ms: number): Promise<void> {
+    const over = new AbortController()
+    await Promise.race([this.#wake.promise, this.#clock.sleep(ms, over.signal)])
+    over.abort()
+    this.#wake = Promise.withResolvers()
+  }
+
+  /** How long there is nothing to do but what wakes it. */
+  #idleMs(): number {
+    const now = this.#clock.monotonic()
+    const waits = [longestWaitMs]
+    if (this.#window.changed || this.#tries.length > 0) waits.push(this.#keepAt - now)
+    if (this.#pulse.failing) waits.push(this.#pulse.until - now)
+    else waits.push(this.#window.dueInMs(this.#clock.now()))
+    return Math.max(1, Math.min(...waits.filter(ms => ms > 0)))
+  }
+
+  /** Starts what may go now. */
+  #start(): void {
+    const { failing } = this.#pulse
+    while (this.#underWay < slotsOf(this.#pulse, this.#clock.monotonic())) {
+      const lane = this.#window.next(this.#clock.now(), failing)
+      if (!lane) return
+      const event = this.#window.begin(lane)
+      this.#underWay += 1
+      const work = event ? this.#try(lane, event) : this.#read(lane)
+      void work
+        .catch(error => {
+          this.#window.back(lane, event)
+          if (!this.#stop.signal.aborted) this.#log.warn('webhook event not tried', { error })
+        })
+        .finally(() => {
+          this.#underWay -= 1
+          this.#wake.resolve()
+        })
+    }
+  }
+
+  /** Reads on in the log, when there is room. @returns whether there was something */
+  async #fill(): Promise<boolean> {
+    const { failing } = this.#pulse
+    const most = failing ? inHandFailing : inHand
+    const mayGo = slotsOf(this.#pulse, this.#clock.monotonic()) > 0
+    if (this.#atEnd || !mayGo || this.#window.waiting >= most / 2) return false
+    this.#atEnd = true
+    const from = this.#window.readFrom
+    const page = await this.#ports.feed.after(from, this.#webhook, most / 2)
+    if (page.gone)
+      this.#log.warn('events were removed before a webhook had them', { webhook: this.#webhook.id })
+    this.#window.take(page)
+    if (page.cursor === from) return false
+    this.#atEnd = false
+    return true
+  }
+
+  async #read(lane: Lane): Promise<void> {
+    this.#window.feed(lane, await this.#ports.feed.ofConversation(lane.position, this.#webhook, lane))
+  }
+
+  async #try(lane: Lane, event: LaneEvent): Promise<void> {
+    const { id, type, at } = event
+    const beganAt = this.#clock.monotonic()
+    const started = this.#clock.now()
+    const webhook = this.#webhook
+    const data = await event.data()
+    const body = bodyOf({ id, type, at, data }, this.#ports.links(webhook))
+    const tried = await deliver(this.#poster, webhook, { id, body }, this.#clock, this.#stop.signal)
+    const took_ms = Math.round(this.#clock.monotonic() - beganAt)
+    const record = { at: started, event: id, type, took_ms, ...(tried.status && { status: tried.status }) }
+    if (tried.detail === undefined) return this.#succeeded(lane, event, record, tried)
+    await this.#failed(lane, event, { ...record, detail: tried.detail }, tried, beganAt)
+  }
+
+  async #succeeded(
+    lane: Lane,
+    event: LaneEvent,
+    record: Omit<WebhookTry, 'outcome'>,
+    { text }: Tried,
+  ): Promise<void> {
+    const { id, replayed } = this.#webhook
+    const isReplay = replayed !== undefined && placeOf(event.id) <= placeOf(replayed)
+    const detail = text === undefined || isReplay ? undefined : await this.#reply(event, text)
+    if (this.#pulse.failing) this.#log.info('webhook works again', { webhook: id })
+    this.#pulse = afterSuccess(this.#pulse)
+    this.#succeededAt = this.#clock.now()
+    this.#health = { last_success_at: this.#succeededAt }
+    this.#tries.push({ ...record, outcome: 'done', ...(detail !== undefined && { detail }) })
+    this.#window.done(lane, event)
+  }
+
+  async #failed(
+    lane: Lane,
+    event: LaneEvent,
+    record: Omit<WebhookTry, 'outcome'>,
+    { status = 0, retryAfterMs }: Tried,
+    beganAt: number,
+  ): Promise<void> {
+    const now = this.#clock.now()
+    const { slow, gone } = verdictOf(status)
+    const before = this.#pulse
+    const failure = { beganAt, now: this.#clock.monotonic(), slow, retryAfterMs }
+    this.#pulse = afterTrouble(before, failure, Math.random())
+    const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
+    const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
+    this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
+    const { last_success_at, failing_since = now } = this.#health
+    this.#health = { last_success_at, failing_since, last_error: record.detail }
+    if (trouble) this.#window.failed(lane, trouble)
+    else this.#window.done(lane, event)
+    if (this.#pulse.failing && !before.failing) {
+      this.#log.warn('webhook fails', { webhook: this.#webhook.id, detail: record.detail })
+      this.#window.letGo()
+      this.#atEnd = false
+    }
+    const trusted = await this.#ports.trustsClock()
+    const reason = gone
+      ? 'it answered with 410'
+      : isGivenUp(this.#pulse, this.#health, now, trusted)
+        ? 'nothing succeeded for 5 days'
+        : undefined
+    if (reason !== undefined) await this.#disable(reason)
+  }
+
+  async #disable(reason: string): Promise<void> {
+    if (this.#over) return
+    await this.#keep()
+    this.#over = true
+    await this.#ports.disable(this.#webhook, reason)
+    this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason })
+  }
+
+  /** @returns why it was not sent */
+  async #reply(event: LaneEvent, answer: string): Promise<string | undefined> {
+    const text = replyOf(answer)
+    if (text === undefined || event.type !== 'message.received') return undefined
+    if (Buffer.byteLength(text) > replyBytes) return 'the reply was not sent: its text is longer than 16 KiB'
+    return this.#ports.reply(event, text).then(
+      () => undefined,
+      error => {
+        if (!isSvcError(error)) this.#log.error('webhook reply failed', { error })
+        return `the reply was not sent: ${isSvcError(error) ? error.message : 'internal error'}`
+      },
+    )
+  }
+
+  async #keepWhenDue(): Promise<void> {
+    if (this.#clock.monotonic() < this.#keepAt) return
+    await this.#keep()
+    this.#keepAt = this.#clock.monotonic() + keepEveryMs
+  }
+
+  /** What another epoch made void is not kept, and ends this run. */
+  async #keep(): Promise<void> {
+    if (!this.#window.changed && this.#tries.length === 0) return
+    const { epoch, id } = this.#webhook
+    const tries = this.#tries.splice(0)
+    const kept = await this.#ports.progress.keep(id, {
+      ...{ epoch, tries, health: this.#health },
+      ...this.#window.progress(),
+    })
+    if (!kept) this.#over = true
+  }
+}
+
+/** The text of `{"reply": {"text": …}}`. */
+function replyOf(answer: string): string | undefined {
+  try {
+    const text: unknown = JSON.parse(answer)?.reply?.text
+    return typeof text === 'string' && text !== '' ? text : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,102 @@
+/** The event log as endpoints read it: several that stand at the same place share one reading. */
+import type { Message } from '../model/message.ts'
+import type { Views } from '../receive/view.ts'
+import type { Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
+import type { StoredMessage } from '../storage/messages.ts'
+import type { MessageLog } from '../storage/store.ts'
+import type { Conversation, Webhook } from '../storage/webhooks.ts'
+import type { LaneEvent, LanePage } from './window.ts'
+
+export interface FeedPorts {
+  events: Pick<Events, 'after'>
+  log: Pick<MessageLog, 'byIds'>
+  views: Pick<Views, 'of'>
+}
+
+export interface FeedPage extends LanePage {
+  /** Retention took some. */
+  gone?: true
+}
+
+type Wants = Pick<Webhook, 'types' | 'session' | 'user'>
+
+/** Pages that others may read too. */
+const sharedPages = 8
+/** Characters of messages in a page. */
+const pageCharacters = 512 * 1024
+/** Events that a conversation reads for itself at a time. */
+const laneEvents = 32
+
+export class Feed {
+  readonly #ports: FeedPorts
+  readonly #pages = new Map<string, Promise<FeedPage>>()
+
+  constructor(ports: FeedPorts) {
+    this.#ports = ports
+  }
+
+  /** What an endpoint wants, after a cursor, oldest first. */
+  async after(cursor: string, { types, session, user }: Wants, limit: number): Promise<FeedPage> {
+    const key = JSON.stringify([cursor, types, session, user, limit])
+    const known = this.#pages.get(key)
+    if (known) return known
+    const page = this.#read(cursor, { limit, session, user, ...typed(types) })
+    this.#pages.set(key, page)
+    for (const old of [...this.#pages.keys()].slice(0, -sharedPages)) this.#pages.delete(old)
+    // The end of the log is elsewhere the next time.
+    const found = await page.catch(() => undefined)
+    if (!found || found.events.length === 0) this.#pages.delete(key)
+    return page
+  }
+
+  /** The same of one conversation. */
+  async ofConversation(cursor: string, wants: Wants, { session, user }: Conversation): Promise<FeedPage> {
+    if (user !== '') return this.#read(cursor, { limit: laneEvents, session, user, ...typed(wants.types) })
+    const types = noMessages.filter(type => wants.types.length === 0 || wants.types.includes(type))
+    const page = await this.#read(cursor, { limit: laneEvents, types, ...(session !== '' && { session }) })
+    return { ...page, events: page.events.filter(event => event.session === session) }
+  }
+
+  async #read(from: string, wanted: WantedEvents): Promise<FeedPage> {
+    const page = await this.#ports.events.after(from, wanted)
+    const ids = [...new Set(page.events.flatMap(({ message }) => message ?? []))]
+    const found = await this.#ports.log.byIds(ids, pageCharacters)
+    const rows = new Map(found.map(row => [row.id, row]))
+    // What had no room is read the next time; what retention took says nothing any more.
+    const isWhole = found.length === 0 || found.length === ids.length
+    const count = isWhole
+      ? ids.length
+      : page.events.findLastIndex(event => event.message === found.at(-1)?.id) + 1
+    const taken = isWhole ? page.events : page.events.slice(0, count)
+    const events: LaneEvent[] = []
+    for (const event of taken) {
+      if (event.message === undefined) events.push(ofOthers(event))
+      const row = event.message === undefined ? undefined : rows.get(event.message)
+      if (row) events.push(await this.#ofMessage(event, row))
+    }
+    const cursor = isWhole ? page.cursor : taken.at(-1)!.cursor
+    return { events, cursor, ...(page.gone && { gone: page.gone }) }
+  }
+
+  async #ofMessage({ cursor: id, type, at, status }: LoggedEvent, row: StoredMessage): Promise<LaneEvent> {
+    let made: Promise<Message> | undefined
+    const data = () => {
+      made ??= this.#ports.views.of(status ? { ...row, status } : row)
+      return made
+    }
+    // The row of a sent one does not name the user.
+    const user = row.direction === 'received' ? row.from_user : (await data()).to_user
+    return { ...{ id, type, at, session: row.session, user }, data }
+  }
+}
+
+/** A page of one conversation's own events, or of those that are no conversation's. */
+const noMessages: readonly EventType[] = ['session.status', 'endpoint.disabled']
+
+function ofOthers({ cursor: id, type, at, data = {} }: LoggedEvent): LaneEvent {
+  const session = type === 'session.status' && 'name' in data ? String(data.name) : ''
+  return { ...{ id, type, at, session, user: '' }, data: async () => data }
+}
+
+const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>
+  types.length > 0 ? { types: types as EventType[] } : {}

@@ -1,0 +1,236 @@
+/** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
+import { randomBytes } from 'node:crypto'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type {
+  AddedWebhook,
+  NewWebhookInput,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookLogQuery,
+} from '../model/webhook.ts'
+import { isReachableAddress } from '../platform/address.ts'
+import type { Clock } from '../platform/clock.ts'
+import { Poster } from '../platform/post.ts'
+import { checkedAddresses } from '../platform/public-fetch.ts'
+import { type Events, placeBefore, placeOf } from '../storage/events.ts'
+import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
+import { bodyOf } from './body.ts'
+import { answerMs, deliver } from './endpoint.ts'
+import { type Linked, newSecret, opens, rotated } from './signature.ts'
+
+export interface WebhookPorts {
+  webhooks: Store
+  events: Pick<Events, 'after' | 'head'>
+  /** The name of a session as it is kept. @throws SvcError `session_not_found` */
+  sessionNamed(name: string): Promise<string>
+  clock: Clock
+}
+
+/** Where a replay begins: with an event, or with what happened since then (Unix ms). */
+export type ReplayFrom = { event: string } | { since: number }
+
+/** What a try by hand came to. */
+export interface WebhookTest {
+  success: boolean
+  status?: number
+  took_ms: number
+  detail?: string
+}
+
+const mostWebhooks = 100
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Set by svc, or by the connection. */
+const ownHeaders =
+  /^(host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|content-(length|type|encoding)|accept-encoding|webhook-.*)$/i
+
+export class Webhooks {
+  readonly #ports: WebhookPorts
+
+  constructor(ports: WebhookPorts) {
+    this.#ports = ports
+  }
+
+  /** All of them, oldest first. */
+  async list(): Promise<WebhookEndpoint[]> {
+    const now = this.#ports.clock.now()
+    return (await this.#ports.webhooks.list()).map(webhook => shownOf(webhook, now))
+  }
+
+  /** @throws SvcError `not_found` */
+  async get(id: string): Promise<WebhookEndpoint> {
+    return shownOf(await this.#webhook(id), this.#ports.clock.now())
+  }
+
+  /**
+   * Adds an endpoint, which gets what happens from now on.
+   *
+   * @throws SvcError `invalid_arguments`; `session_not_found`; `forbidden` for an address in a private network without
+   *   `allow_private`
+   */
+  async add(given: NewWebhookInput): Promise<AddedWebhook> {
+    const { webhooks, events, clock } = this.#ports
+    const { allow_private = false, replies = false, headers = {}, types = [], user } = given
+    checkHeaders(headers)
+    const url = await checkedUrl(given.url, allow_private)
+    const session = given.session === undefined ? undefined : await this.#ports.sessionNamed(given.session)
+    if ((await webhooks.list()).length >= mostWebhooks)
+      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the most`, {
+        hint: 'Remove one that is not needed any more.',
+      })
+    const secret = newSecret()
+    const id = `wh_${randomBytes(8).toString('hex')}`
+    await webhooks.add({
+      ...{ id, url, types: [...new Set(types)], session, user, headers, secrets: [{ secret }] },
+      ...{ link_key: randomBytes(32).toString('base64'), allow_private, replies },
+      ...{ created_at: clock.now(), position: await events.head() },
+    })
+    return { ...(await this.get(id)), secret }
+  }
+
+  /** Stops deliveries for now, or lets them go on from where they were; the latter also where svc switched it off. */
+  async pause(id: string, paused: boolean): Promise<WebhookEndpoint> {
+    const webhook = await this.#webhook(id)
+    const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
+    await this.#ports.webhooks.change(id, { paused, ...(!paused && webhook.disabled && on) })
+    return this.get(id)
+  }
+
+  /** A new secret; that of before signs as well for a day. */
+  async rotate(id: string): Promise<AddedWebhook> {
+    const { secrets } = await this.#webhook(id)
+    const secret = newSecret()
+    await this.#ports.webhooks.change(id, { secrets: rotated(secrets, secret, this.#ports.clock.now()) })
+    return { ...(await this.get(id)), secret }
+  }
+
+  /** Sends events again, with the ids that they had. @throws SvcError `not_found`, `invalid_arguments` */
+  async replay(id: string, from: ReplayFrom): Promise<WebhookEndpoint> {
+    const { webhooks, events } = this.#ports
+    const { position, replayed } = await this.#webhook(id)
+    let start: string
+    if ('since' in from) start = await events.head(from.since)
+    else start = placeBefore(from.event)
+    // Also refuses what is no event of this store.
+    if ((await events.after(start, { limit: 1 })).gone)
+      throw badArgument('from', 'the events of that time are not kept any more', {
+        hint: 'Name a later time or event.',
+      })
+    const until = [position, ...(replayed ? [replayed] : [])].sort(byPlace).at(-1)!
+    const earlier = [start, position].sort(byPlace)[0]!
+    await webhooks.rewind(id, earlier, until)
+    return this.get(id)
+  }
+
+  async remove(id: string): Promise<{ success: true; id: string }> {
+    if (!(await this.#ports.webhooks.remove(id))) throw noSuch()
+    return { success: true, id }
+  }
+
+  /** The newest tries. */
+  async log(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
+    await this.#webhook(id)
+    return this.#ports.webhooks.progress.tries(id, limit, outcome)
+  }
+
+  /** Delivers an event of type `webhook.test` now, from this process, whether the endpoint is on or not. */
+  async test(id: string, signal: AbortSignal): Promise<WebhookTest> {
+    const webhook = await this.#webhook(id)
+    const { clock } = this.#ports
+    const event = `test-${randomBytes(8).toString('hex')}`
+    const data = { webhook: id, text: 'A test of svc.' }
+    const body = bodyOf({ id: event, type: 'webhook.test', at: clock.now(), data }, undefined)
+    const poster = new Poster(webhook.url, { allowPrivate: webhook.allow_private, timeoutMs: answerMs })
+    const beganAt = clock.monotonic()
+    try {
+      const sent = { ...webhook, replies: false }
+      const { status, detail } = await deliver(poster, sent, { id: event, body }, clock, signal)
+      return {
+        ...{ success: detail === undefined, took_ms: Math.round(clock.monotonic() - beganAt) },
+        ...(status !== undefined && { status }),
+        ...(detail !== undefined && { detail }),
+      }
+    } finally {
+      poster.close()
+    }
+  }
+
+  /** Whether a link of a delivery leads there now. */
+  async opens(to: Linked, expires: string, signature: string): Promise<boolean> {
+    const webhook = (await this.#ports.webhooks.list()).find(({ id }) => id === to.webhook)
+    return webhook !== undefined && opens(webhook.link_key, to, expires, signature, this.#ports.clock.now())
+  }
+
+  async #webhook(id: string): Promise<Webhook> {
+    const found = (await this.#ports.webhooks.list()).find(one => one.id === id)
+    if (!found) throw noSuch()
+    return found
+  }
+}
+
+const noSuch = () =>
+  new SvcError('not_found', 'no webhook has this id', { hint: 'The list of webhooks shows their ids.' })
+
+const byPlace = (a: string, b: string) => placeOf(a) - placeOf(b)
+
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  const entries = Object.entries(headers)
+  if (entries.length > 20) throw badArgument('headers', 'more than 20')
+  for (const [name, value] of entries) {
+    if (!headerName.test(name)) throw badArgument('headers', 'a name is not one of HTTP')
+    if (ownHeaders.test(name)) throw badArgument('headers', `${name.toLowerCase()} is set by svc itself`)
+    // Printable ASCII and spaces: all that every receiver reads alike.
+    if (!/^[\x20-\x7e]*$/.test(value))
+      throw badArgument('headers', `expected printable ASCII as the value of ${name}`)
+  }
+}
+
+/** @throws SvcError `invalid_arguments`, `forbidden` */
+async function checkedUrl(text: string, allowPrivate: boolean): Promise<string> {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw badArgument('url', 'expected an http or https address')
+  if (url.username || url.password)
+    throw badArgument('url', 'carries a user name or password', {
+      hint: 'Give it as a header: Authorization.',
+    })
+  url.hash = ''
+  try {
+    const check = allowPrivate ? { mayReach: isReachableAddress } : {}
+    await checkedAddresses(url, check, AbortSignal.timeout(10_000))
+  } catch (error) {
+    // A name that cannot be looked up now may be known later.
+    if (!isSvcError(error, 'forbidden')) return url.href
+    throw new SvcError(
+      'forbidden',
+      `${url.hostname} does not lead to ${allowPrivate ? 'an address that may be reached' : 'a public address'}`,
+      {
+        hint: allowPrivate
+          ? 'Link-local addresses and metadata services are never reached.'
+          : 'For a receiver in your own network add it on the command line, with --allow-private.',
+      },
+    )
+  }
+  return url.href
+}
+
+/** Secrets are not in it. */
+export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
+  const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
+  const { disabled, paused, failing_since, last_error, last_success_at, secrets } = webhook
+  const old = secrets.find(({ until }) => until !== undefined && until > now)
+  return {
+    ...{ id, url, types: [...types] as WebhookEndpoint['types'] },
+    ...(session !== undefined && { session }),
+    ...(user !== undefined && { user }),
+    headers: Object.fromEntries(Object.keys(headers).map(name => [name, '***'])),
+    ...{ allow_private, replies },
+    status: disabled ? 'disabled' : paused ? 'paused' : failing_since === undefined ? 'active' : 'failing',
+    ...(disabled && { disabled_reason: disabled.reason, disabled_at: disabled.at }),
+    created_at,
+    ...(last_success_at !== undefined && { last_success_at }),
+    ...(failing_since !== undefined && { failing_since }),
+    ...(last_error !== undefined && { last_error }),
+    ...(old?.until !== undefined && { rotating_until: old.until }),
+    tries: { ...tries },
+  }
+}

@@ -1,0 +1,280 @@
+/** Deliveries of a real gateway to receivers on loopback. */
+import { expect, test } from 'bun:test'
+import { type TestClock, testClock } from '../support/clock.ts'
+import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+import { receiver, verify } from './receiver.ts'
+
+const received = { types: ['message.received' as const], allow_private: true }
+const tries = (t: TestGateway, id: string) => t.gateway.webhooks.log(id)
+const status = async (t: TestGateway, id: string) => (await t.gateway.webhooks.get(id)).status
+
+/** Messages of so many users in turn, all together. */
+async function sayAll(t: TestGateway, count: number, users: readonly string[]): Promise<string[]> {
+  const texts = Array.from({ length: count }, (_, nth) => `${nth}`)
+  for (const [nth, text] of texts.entries()) await t.sandbox.say(text, { from: users[nth % users.length]! })
+  return texts
+}
+
+async function withUsers(count: number, options: TestGatewayOptions = {}) {
+  const t = await withGateway(options)
+  const users = [t.bots.get('default')!.user_id]
+  while (users.length < count) users.push(await t.sandbox.addUser())
+  return Object.assign(t, { users })
+}
+
+/** Pushes the clock until `look` gives something: whoever waits for a time then has it. */
+function later<T>(t: TestGateway, what: string, byMs: number, look: () => T | undefined | false) {
+  return t.until(what, () => {
+    const found = look()
+    if (!found) (t.clock as TestClock).advance(byMs)
+    return found
+  })
+}
+
+test('a message reaches an endpoint, signed, and people see what became of it', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const headers = { Authorization: 'Bearer hush' }
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, headers })
+  await t.sandbox.say('hello')
+  await t.until('delivered', () => r.got.length > 0)
+  const [one] = r.got
+  expect(verify(one!, hook.secret)).toEqual(one!.body)
+  expect(one?.id).toBe(one!.body.id)
+  expect(one?.id).not.toContain('.')
+  expect(one?.headers.get('authorization')).toBe('Bearer hush')
+  expect(one?.headers.get('content-length')).toBe(String(Buffer.byteLength(one!.text)))
+  const [message] = await t.receive(1)
+  expect(one?.body).toMatchObject({ type: 'message.received', data: message as never })
+  const found = await t.until('logged', async () => {
+    const all = await tries(t, hook.id)
+    return all.length > 0 && all
+  })
+  expect(found).toMatchObject([{ event: one!.id, outcome: 'done', status: 200 }])
+  const [shown] = await t.gateway.webhooks.list()
+  expect(shown).toMatchObject({ status: 'active', headers: { Authorization: '***' }, tries: { done: 1 } })
+  expect(JSON.stringify(shown)).not.toContain(hook.secret)
+  expect(t.lines.join('')).not.toContain('hush')
+})
+
+test('what a receiver refuses comes again, in order per conversation, and the others go on', async () => {
+  await using t = await withUsers(4)
+  using r = receiver()
+  const bad = t.users[1]
+  let refused = 0
+  r.answer = ({ body }) => (body.data.from_user === bad && refused++ === 0 ? 500 : 200)
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const texts = await sayAll(t, 40, t.users)
+  await t.until('the others', () => r.texts().length >= 30)
+  await later(t, 'all', 500, () => r.texts().length === texts.length)
+  for (const nth of t.users.keys())
+    expect(r.texts().filter(text => Number(text) % 4 === nth)).toEqual(
+      texts.filter(text => Number(text) % 4 === nth),
+    )
+  expect(refused).toBe(11)
+  expect(await tries(t, hook.id)).toContainEqual(expect.objectContaining({ outcome: 'failed', status: 500 }))
+})
+
+test('a receiver that was away gets all of it, once it answers', async () => {
+  await using t = await withUsers(3)
+  const r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  r[Symbol.dispose]()
+  const texts = await sayAll(t, 30, t.users)
+  await t.until('failing', async () => (await status(t, hook.id)) === 'failing')
+  using back = receiver(() => 200, r.port)
+  await later(t, 'all', 1000, () => back.texts().length === texts.length)
+  expect(new Set(back.texts())).toEqual(new Set(texts))
+  await t.until('active', async () => (await status(t, hook.id)) === 'active')
+})
+
+test('one endpoint that hangs holds up no other', async () => {
+  await using t = await withGateway()
+  using hanging = receiver(() => new Promise(() => {}))
+  using r = receiver()
+  for (const { url } of [hanging, r]) await t.gateway.webhooks.add({ url, ...received })
+  const texts = await sayAll(t, 20, [t.bots.get('default')!.user_id])
+  await t.until('all', () => r.texts().length === texts.length)
+  expect(r.texts()).toEqual(texts)
+})
+
+test('410 switches an endpoint off, which is an event that others get', async () => {
+  await using t = await withGateway()
+  using gone = receiver(() => 410)
+  using r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: gone.url, ...received })
+  await t.gateway.webhooks.add({ url: r.url, types: ['endpoint.disabled'], allow_private: true })
+  await t.sandbox.say('one')
+  await t.until('told', () => r.got.length > 0)
+  expect(r.got[0]?.body).toMatchObject({ type: 'endpoint.disabled', data: { id: hook.id } })
+  expect(await status(t, hook.id)).toBe('disabled')
+  gone.answer = () => 200
+  await t.sandbox.say('two')
+  await t.gateway.webhooks.pause(hook.id, false)
+  await later(t, 'both', 500, () => gone.texts().length === 2)
+  expect(gone.texts()).toEqual(['one', 'two'])
+})
+
+test('after 429 nothing is tried before Retry-After says so', async () => {
+  const clock = testClock()
+  await using t = await withGateway({ clock })
+  using r = receiver(() => new Response(null, { status: 429, headers: { 'retry-after': '3600' } }))
+  await t.gateway.webhooks.add({ url: r.url, ...received })
+  await t.sandbox.say('one')
+  await t.until('refused', () => r.got.length === 1)
+  r.answer = () => 200
+  await t.until('it waits', () => clock.sleeps(30_000, 3_600_000))
+  for (let step = 0; step < 50; step++) clock.advance(60_000)
+  expect(r.got).toHaveLength(1)
+  await later(t, 'tried again', 60_000, () => r.texts().length === 1)
+})
+
+test('a redirect is not followed, and is told of', async () => {
+  await using t = await withGateway()
+  using other = receiver()
+  using r = receiver(() => Response.redirect(other.url, 307))
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  await t.sandbox.say('one')
+  const [found] = await t.until('logged', async () => {
+    const all = await tries(t, hook.id)
+    return all.length > 0 && all
+  })
+  expect(found).toMatchObject({ outcome: 'failed', status: 307 })
+  expect(other.got).toHaveLength(0)
+})
+
+test('what a process of before had under way goes on in the next one, in order', async () => {
+  await using t = await withUsers(2)
+  using r = receiver()
+  let answers = 0
+  r.answer = () => (answers++ < 7 ? 200 : new Promise<Response>(() => {}))
+  await t.gateway.webhooks.add({ url: r.url, ...received })
+  const texts = await sayAll(t, 20, t.users)
+  await t.until('some', () => answers > 7)
+  await t.gateway.close()
+  r.answer = () => 200
+  await using next = await withGateway({ dir: t.dir, sandbox: t.sandbox, sessions: [] })
+  await next.until('all', () => r.texts().length === texts.length)
+  for (const nth of [0, 1])
+    expect(r.texts().filter(text => Number(text) % 2 === nth)).toEqual(
+      texts.filter(text => Number(text) % 2 === nth),
+    )
+})
+
+test('while a secret is rotated, both verify', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const { secret } = await t.gateway.webhooks.rotate(hook.id)
+  expect(secret).not.toBe(hook.secret)
+  await t.until('signed with both', async () => {
+    await t.sandbox.say('x')
+    return r.got.some(({ headers }) => headers.get('webhook-signature')?.includes(' '))
+  })
+  const both = r.got.find(({ headers }) => headers.get('webhook-signature')?.includes(' '))!
+  for (const one of [hook.secret, secret]) expect(verify(both, one)).toEqual(both.body)
+})
+
+test('paused it waits, and goes on from there', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  await t.sandbox.say('one')
+  await t.until('one', () => r.texts().length === 1)
+  await t.gateway.webhooks.pause(hook.id, true)
+  using other = receiver()
+  await t.gateway.webhooks.add({ url: other.url, ...received })
+  // The look that sees the second endpoint sees that the first one is paused.
+  await t.until('seen', async () => {
+    await t.sandbox.say('two')
+    return other.got.length > 0
+  })
+  const before = r.got.length
+  await t.sandbox.say('three')
+  await t.until('the other has it', () => other.texts().includes('three'))
+  expect(r.got).toHaveLength(before)
+  await t.gateway.webhooks.pause(hook.id, false)
+  await t.until('three', () => r.texts().includes('three'))
+})
+
+test('a replay sends events again under their ids, also from a time', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const texts = await sayAll(t, 5, [t.bots.get('default')!.user_id])
+  await t.until('all', () => r.got.length === 5)
+  await t.gateway.webhooks.replay(hook.id, { event: r.got[2]!.id })
+  await t.until('again', () => r.got.length === 8)
+  expect(r.got.slice(5).map(({ id }) => id)).toEqual(r.got.slice(2, 5).map(({ id }) => id))
+  await t.gateway.webhooks.replay(hook.id, { since: 0 })
+  await t.until('all again', () => r.got.length === 13)
+  expect(r.got.slice(8).map(({ body }) => body.data.text)).toEqual(texts)
+})
+
+test('an answer may be a reply to the user: once, of an endpoint added for it, and never of a replay', async () => {
+  await using t = await withGateway()
+  using r = receiver(({ body }) => Response.json({ reply: { text: `you said ${body.data.text}` } }))
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true })
+  await t.sandbox.say('hello')
+  const seen = await t.sandbox.seen(messages => messages.length > 0)
+  expect(JSON.stringify(seen)).toContain('you said hello')
+  await t.until('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
+  await t.gateway.webhooks.replay(hook.id, { since: 0 })
+  await t.until('again', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 2)
+  expect(t.requests('sendmessage')).toBe(1)
+})
+
+test('without being asked for, an answer is no reply', async () => {
+  await using t = await withGateway()
+  using r = receiver(() => Response.json({ reply: { text: 'no' } }))
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  await t.sandbox.say('hello')
+  await t.until('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
+  expect(t.requests('sendmessage')).toBe(0)
+})
+
+test('only what an endpoint asked for reaches it', async () => {
+  await using t = await withUsers(2)
+  using mine = receiver()
+  using sent = receiver()
+  await t.gateway.webhooks.add({ url: mine.url, ...received, user: t.users[1]! })
+  await t.gateway.webhooks.add({ url: sent.url, types: ['message.status'], allow_private: true })
+  await sayAll(t, 4, t.users)
+  await t.until('hers', () => mine.texts().length === 2)
+  expect(mine.texts()).toEqual(['1', '3'])
+  await t.receive(4)
+  await t.send({ text: 'answer' })
+  await t.until('sent', () => sent.got.some(({ body }) => body.data.status === 'accepted'))
+  expect(sent.got.every(({ body }) => body.type === 'message.status')).toBe(true)
+})
+
+test('a try by hand is signed, and says what came of it', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const never = new AbortController().signal
+  expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: true, status: 200 })
+  expect(verify(r.got[0]!, hook.secret)).toMatchObject({ type: 'webhook.test' })
+  r.answer = () => 500
+  expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: false, status: 500 })
+})
+
+test('what cannot be an endpoint is refused', async () => {
+  await using t = await withGateway({ start: false })
+  const { webhooks } = t.gateway
+  const refused = (given: Parameters<typeof webhooks.add>[0]) =>
+    webhooks.add(given).then(
+      () => 'added',
+      (error: { code?: string }) => error.code,
+    )
+  expect(await refused({ url: 'http://127.0.0.1:1/' })).toBe('forbidden')
+  expect(await refused({ url: 'http://169.254.169.254/', allow_private: true })).toBe('forbidden')
+  for (const url of ['ftp://x.test/', 'nonsense', 'http://u:p@x.test/', 'file:///etc/passwd'])
+    expect(await refused({ url, allow_private: true })).toBe('invalid_arguments')
+  const url = 'http://127.0.0.1:1/'
+  const pairs = { 'a b': 'x', Host: 'x', 'Webhook-Id': 'x', X: 'a\r\nb: c', Y: 'ü' }
+  for (const [name, value] of Object.entries(pairs))
+    expect(await refused({ url, allow_private: true, headers: { [name]: value } })).toBe('invalid_arguments')
+  expect(await refused({ url, allow_private: true, session: 'none' })).toBe('session_not_found')
+  expect(await refused({ url, allow_private: true })).toBe('added')
+})

@@ -1,0 +1,70 @@
+/** Signatures, judged by the package that receivers verify with. */
+import { expect, test } from 'bun:test'
+import { Webhook } from 'standardwebhooks'
+import { linkTo, newSecret, opens, rotated, rotationMs, signed } from '../../src/push/signature.ts'
+
+const body = '{"type":"message.received","data":{"text":"你好 🙂"}}'
+
+test('a receiver with the standardwebhooks package verifies it, with each of two secrets, and no other', () => {
+  const secrets = [newSecret(), newSecret()].map(secret => ({ secret }))
+  const headers = signed('abc-1', body, secrets, Date.now())
+  for (const { secret } of secrets)
+    expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body))
+  expect(() => new Webhook(newSecret()).verify(body, headers)).toThrow()
+  expect(() => new Webhook(secrets[0]!.secret).verify(`${body} `, headers)).toThrow()
+})
+
+test('the vector of the specification’s own tests', () => {
+  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+  const headers = signed(
+    'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    '{"test": 2432232314}',
+    [{ secret }],
+    1_614_265_330_000,
+  )
+  expect(headers['webhook-timestamp']).toBe('1614265330')
+  expect(headers['webhook-signature']).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
+})
+
+test('a secret is 32 random bytes', () => {
+  const secret = newSecret()
+  expect(secret).toMatch(/^whsec_/)
+  expect(Buffer.from(secret.slice(6), 'base64')).toHaveLength(32)
+  expect(newSecret()).not.toBe(secret)
+})
+
+test('after a rotation the secret of before signs as well, for a day', () => {
+  const now = Date.now()
+  const [old, fresh] = [newSecret(), newSecret()]
+  const secrets = rotated([{ secret: old }], fresh, now)
+  const verifies = (secret: string, at: number) => {
+    const headers = signed('a-1', body, secrets, at)
+    return headers['webhook-signature']
+      .split(' ')
+      .includes(signed('a-1', body, [{ secret }], at)['webhook-signature'])
+  }
+  expect([old, fresh].map(secret => verifies(secret, now + rotationMs - 1))).toEqual([true, true])
+  expect([old, fresh].map(secret => verifies(secret, now + rotationMs))).toEqual([false, true])
+  expect(rotated(secrets, newSecret(), now)).toHaveLength(2)
+})
+
+test('a link opens what it was made for, for 15 minutes, and nothing else', () => {
+  const now = 1_800_000_000_000
+  const to = { webhook: 'wh_1', message_id: 'bot:77/x', item: '0' }
+  const url = new URL(linkTo('key', to, now), 'http://svc')
+  expect(url.pathname.split('/').slice(2).map(decodeURIComponent)).toEqual(['wh_1', 'bot:77/x', '0'])
+  const { expires = '', signature = '' } = Object.fromEntries(url.searchParams)
+  const ask = (
+    key: string,
+    what: typeof to,
+    more: { expires?: string; signature?: string; at?: number } = {},
+  ) => opens(key, what, more.expires ?? expires, more.signature ?? signature, more.at ?? now)
+  expect(ask('key', to)).toBe(true)
+  expect(ask('key', to, { at: now + 15 * 60_000 - 1000 })).toBe(true)
+  expect(ask('key', to, { at: now + 15 * 60_000 })).toBe(false)
+  expect(ask('other', to)).toBe(false)
+  for (const field of ['webhook', 'message_id', 'item'] as const)
+    expect(ask('key', { ...to, [field]: '1' })).toBe(false)
+  expect(ask('key', to, { expires: String(Number(expires) + 1) })).toBe(false)
+  expect(ask('key', to, { signature: `${signature}A` })).toBe(false)
+})

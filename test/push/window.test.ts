@@ -1,0 +1,160 @@
+/** What an endpoint has in hand of the log: a model of the log and of a receiver stands for the world. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type Lane, type LaneEvent, type LanePage, Window } from '../../src/push/window.ts'
+import { placeOf } from '../../src/storage/events.ts'
+import type { Conversation, WebhookLane } from '../../src/storage/webhooks.ts'
+
+/** A log whose event n is of the conversation that stands there. */
+const logOf = (conversations: readonly number[]): LaneEvent[] =>
+  conversations.map((user, nth) => ({
+    ...{ id: `s-${nth + 1}`, type: 'message.received', at: nth, session: 's', user: `u${user}` },
+    data: async () => ({}),
+  }))
+
+const pageOf = (log: readonly LaneEvent[], cursor: string, limit: number, user?: string): LanePage => {
+  const after = log.filter(
+    one => placeOf(one.id) > placeOf(cursor) && (user === undefined || one.user === user),
+  )
+  const events = after.slice(0, limit)
+  const end = `s-${log.length}`
+  return { events, cursor: after.length > limit ? events.at(-1)!.id : end }
+}
+
+/** What the store has of it. */
+class Kept {
+  position = 's-0'
+  readonly lanes = new Map<string, WebhookLane>()
+  keep({
+    position,
+    lanes,
+    ended,
+  }: {
+    position: string
+    lanes: readonly WebhookLane[]
+    ended: readonly Conversation[]
+  }) {
+    this.position = position
+    for (const lane of lanes) this.lanes.set(lane.user, lane)
+    for (const { user } of ended) this.lanes.delete(user)
+  }
+  open = () => new Window(this.position, [...this.lanes.values()])
+}
+
+type Step = 'read' | 'begin' | 'done' | 'fail' | 'back' | 'letGo' | 'keep' | 'crash' | 'time'
+const steps: readonly Step[] = ['read', 'begin', 'done', 'fail', 'back', 'letGo', 'keep', 'crash', 'time']
+const weighted = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom<Step>('read', 'begin', 'done', 'keep') },
+  { weight: 1, arbitrary: fc.constantFrom(...steps) },
+)
+
+test('whatever fails, and wherever it dies: each event is delivered, in order per conversation, repeats apart', () => {
+  const users = fc.array(fc.nat(4), { minLength: 1, maxLength: 120 })
+  fc.assert(
+    fc.property(
+      users,
+      fc.array(fc.tuple(weighted, fc.nat()), { maxLength: 400 }),
+      fc.nat(20),
+      (of, plan, size) => {
+        const log = logOf(of)
+        const kept = new Kept()
+        let window = kept.open()
+        let now = 0
+        let underWay: { lane: Lane; event: LaneEvent }[] = []
+        const delivered = new Map<string, string[]>()
+        const begin = (probing: boolean) => {
+          const lane = window.next(now, probing)
+          if (!lane) return false
+          const event = window.begin(lane)
+          if (event) underWay.push({ lane, event })
+          else window.feed(lane, pageOf(log, lane.position, 3, lane.user))
+          return true
+        }
+        const done = (nth: number) => {
+          const [one] = underWay.splice(nth % underWay.length, 1)
+          if (!one) return
+          delivered.set(one.event.user, [...(delivered.get(one.event.user) ?? []), one.event.id])
+          window.done(one.lane, one.event)
+        }
+        const act = (step: Step, nth: number) => {
+          if (step === 'read') window.take(pageOf(log, window.readFrom, size + 1))
+          if (step === 'begin') begin(nth % 2 === 0)
+          if (step === 'time') now += 10_000
+          if (step === 'letGo') window.letGo()
+          if (step === 'keep' && window.changed) kept.keep(window.progress())
+          if (step === 'crash') {
+            underWay = []
+            window = kept.open()
+          }
+          if (underWay.length === 0) return
+          if (step === 'done') done(nth)
+          if (step === 'back' || step === 'fail') {
+            const [{ lane, event } = underWay[0]!] = underWay.splice(nth % underWay.length, 1)
+            const trouble = { event: event.id, tries: 1, failed_at: now, retry_at: now + 5000 }
+            if (step === 'back') window.back(lane, event)
+            else window.failed(lane, trouble)
+          }
+          expect(new Set(underWay.map(({ event }) => event.user)).size).toBe(underWay.length)
+        }
+        for (const [step, nth] of plan) act(step, nth)
+        // In the end all goes well.
+        for (let round = 0; round < 2000; round++) {
+          now += 10_000
+          act('read', 0)
+          while (begin(false));
+          if (underWay.length === 0 && window.readFrom === `s-${log.length}`) break
+          while (underWay.length > 0) done(0)
+        }
+        kept.keep(window.progress())
+        expect(kept.lanes.size).toBe(0)
+        expect(kept.position).toBe(`s-${log.length}`)
+        expect(window.waiting).toBe(0)
+        for (const user of new Set(log.map(one => one.user))) {
+          const expected = log.filter(one => one.user === user).map(one => one.id)
+          const got = delivered.get(user) ?? []
+          // First deliveries are in order and without a gap.
+          expect([...new Set(got)]).toEqual(expected)
+          // A repeat goes on in order from there.
+          for (const [nth, id] of got.entries()) {
+            const next = got[nth + 1]
+            if (next !== undefined)
+              expect(expected.indexOf(next)).toBeLessThanOrEqual(expected.indexOf(id) + 1)
+          }
+        }
+      },
+    ),
+    { numRuns: 400 },
+  )
+})
+
+test('a conversation that cannot keep up is not held in memory, nor does it hold up others', () => {
+  const log = logOf([...Array.from({ length: 500 }, () => 0), 1])
+  const window = new Kept().open()
+  const slow = () => window.begin(window.next(0, false)!)
+  window.take(pageOf(log, window.readFrom, 10))
+  slow()
+  window.take(pageOf(log, window.readFrom, 1000))
+  expect(window.waiting).toBeLessThan(50)
+  expect(slow()?.user).toBe('u1')
+})
+
+test('while an endpoint fails, what did not fail is tried first, and what did takes turns', () => {
+  const log = logOf([0, 1, 2])
+  const window = new Kept().open()
+  window.take(pageOf(log, window.readFrom, 10))
+  const fail = () => {
+    const lane = window.next(0, true)!
+    const event = window.begin(lane)
+    if (!event) {
+      window.feed(lane, pageOf(log, lane.position, 3, lane.user))
+      return undefined
+    }
+    window.failed(lane, { event: event.id, tries: 1, failed_at: 0, retry_at: 5000 })
+    return event.user
+  }
+  const tried: string[] = []
+  while (tried.length < 6) tried.push(...[fail() ?? []].flat())
+  expect(tried).toEqual(['u0', 'u1', 'u2', 'u0', 'u1', 'u2'])
+  expect(window.next(0, false)).toBeUndefined()
+  expect(window.dueInMs(0)).toBe(5000)
+})
