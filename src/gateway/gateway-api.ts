@@ -8,6 +8,7 @@ import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
+import type { EventReader } from '../push/events.ts'
 import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
@@ -35,6 +36,8 @@ export interface Gateway {
     Webhooks,
     'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens'
   >
+  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow'>
+  readonly changes: Pick<Changes, 'subscribe'>
   health(): Promise<Health>
 }
 
@@ -43,7 +46,6 @@ export interface PanelGateway extends Gateway {
   readonly accounts: Gateway['accounts'] & Pick<Accounts, 'withUsers'>
   readonly logins: Gateway['logins'] & Pick<Logins, 'begin' | 'follow' | 'giveCode' | 'callOff' | 'leave'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
-  readonly changes: Pick<Changes, 'subscribe'>
   readonly signIns: SignIns
   /** As of `Leases.holder`. */
   pollerPid(): Promise<number | undefined>

@@ -5,6 +5,7 @@ import type { Message } from '../model/message.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
 import type { Delivery } from '../push/delivery.ts'
+import { EventReader } from '../push/events.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -61,6 +62,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const { delivery, webhooks } = open.openPush(directory, sender, address, runtime)
   const { state, store, views } = directory
   const { conversations: threads, upkeep } = store
+  const events = new EventReader({ events: store.events, log: store.log, views })
   const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery }
   let closing: Promise<void> | undefined
@@ -75,7 +77,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     media: mediaOf(media),
     history: new History({ store, sessions: state.sessions, views }),
     conversations: new Conversations({ threads, views, accounts }, runtime),
-    changes: new Changes({ store, views, accounts }, named(runtime, 'changes')),
+    events,
+    changes: new Changes({ events, accounts }, named(runtime, 'changes')),
     signIns: state.signIns,
     pollerPid: () => directory.leases.holder(),
     health: () => healthOf(options.version, directory, receive),

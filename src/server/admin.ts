@@ -18,6 +18,7 @@ import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { addMessageRoutes } from './admin/message-routes.ts'
 import { askPhone, isPhonePath } from './admin/phone.ts'
 import { problemResponse } from './errors.ts'
+import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addJsonRoute } from './json-route.ts'
 import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
@@ -138,7 +139,14 @@ function addRoutes(
     response: { 200: declared(eventStream) },
     detail: liveDetail,
   })
-  addSignInRoutes(app, context, access, events)
+  const streams = addEventRoute(app, context, {
+    path: '/api/log',
+    allowed: async request => !(await access.refusal(request, false)),
+  })
+  addSignInRoutes(app, context, access, async () => {
+    await events.endSignedOut()
+    await streams.endForbidden()
+  })
   addHealthRoute(app, context)
   addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
@@ -201,7 +209,12 @@ function pageAnswers(files: PanelFiles, access: Access) {
 }
 
 /** Adds /api/sign-in and /api/sign-out. */
-function addSignInRoutes(app: Elysia, context: RouteContext, access: Access, events: PanelEvents): void {
+function addSignInRoutes(
+  app: Elysia,
+  context: RouteContext,
+  access: Access,
+  onSignOut: () => Promise<void>,
+): void {
   addJsonRoute(app, context, {
     method: 'post',
     path: '/api/sign-in',
@@ -226,7 +239,7 @@ function addSignInRoutes(app: Elysia, context: RouteContext, access: Access, eve
     run: async () => ({ success: true }),
     headers: async ({ request }) => {
       const cookie = await access.signOut(request)
-      await events.endSignedOut()
+      await onSignOut()
       return { 'set-cookie': cookie }
     },
   })

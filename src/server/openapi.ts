@@ -10,6 +10,7 @@ import type { Peer } from '../platform/serve.ts'
 import type { Tool } from '../tools/index.ts'
 import { createGuard, type Guard } from './auth.ts'
 import { problemResponse } from './errors.ts'
+import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
 import { addApprovalRoute, addOutboxRoutes } from './outbox-routes.ts'
@@ -46,6 +47,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   addOutboxRoutes(app, context)
   addApprovalRoute(app, context)
   addUserRoutes(app, context)
+  addEventRoute(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
     tokenRequired: guard.tokenRequired,

@@ -40,8 +40,11 @@ export interface WantedEvents {
   session?: string
   /** Messages from and to that user alone. */
   user?: string
-  /** Also the status `sending`, which a message has while it is handed over; nobody outside is told of it. */
-  sending?: true
+  /**
+   * Also what nobody outside is told of: the status `sending`, which a message has while it is handed over; and imported
+   * messages, as `message.received` whatever they are.
+   */
+  whole?: true
 }
 
 export interface EventPage {
@@ -58,7 +61,7 @@ export interface EventPage {
 
 export interface Events {
   /**
-   * Events after a cursor, oldest first. Imported messages are none. Of each session the newest `session.status` is kept for
+   * Events after a cursor, oldest first. Of each session the newest `session.status` is kept for
    * ever, so a reader from the beginning meets all sessions there were. A cursor beyond the end, as after a backup was
    * restored, is read as the end, with `gone`.
    */

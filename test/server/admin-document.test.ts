@@ -22,6 +22,7 @@ test('the document has every path of the specification’s table and of the pane
       'DELETE /api/outbox/{id}',
       'GET /api/conversations',
       'GET /api/events',
+      'GET /api/log',
       'GET /api/media/{message_id}/{item}',
       'GET /api/messages',
       'GET /api/outbox',

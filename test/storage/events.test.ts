@@ -103,7 +103,7 @@ onEach((openStore, share) => {
       // Waits for a yes, then for its user.
       ...[`message ${row + 1} queued`, `message ${row + 1} queued`],
     ])
-    expect(inShort(await all(t.store, start, { sending: true }))).toContain(`message ${row} sending`)
+    expect(inShort(await all(t.store, start, { whole: true }))).toContain(`message ${row} sending`)
     expect((await t.store.log.byIds([row]))[0]?.reason_code).toBe('window_closed')
   })
 
@@ -115,6 +115,7 @@ onEach((openStore, share) => {
       { ...message('answer'), session: 's', bot_id: 'b', direction: 'sent' },
     ])
     expect(await all(t.store)).toEqual([])
+    expect(inShort(await all(t.store, '', { whole: true }))).toEqual(['message 1', 'message 2'])
     await receive(t.store, 'new')
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })

@@ -10,6 +10,7 @@ export interface Happened extends Omit<face.LoggedEvent, 'cursor'> {
   /** Row id of the newest message by then. */
   newest: number
   session?: string
+  imported?: true
 }
 
 /** A cursor bears which tables it is of. */
@@ -52,12 +53,12 @@ export class MemoryEvents implements face.Events {
       event =>
         event.place > asked &&
         wanted.types?.includes(event.type) !== false &&
-        (wanted.sending || event.status !== 'sending') &&
+        (wanted.whole || !(event.status === 'sending' || event.imported)) &&
         this.#of(event, wanted),
     )
     const shown = found.slice(0, wanted.limit)
     return {
-      events: shown.map(({ place, newest: _, session: _of, ...event }) => ({
+      events: shown.map(({ place, newest: _, session: _of, imported: _imported, ...event }) => ({
         ...structuredClone(event),
         cursor: this.#cursor(place),
       })),

@@ -104,8 +104,10 @@ export class Tables implements OutboxTables {
     const whole = { ...row, id: ++this.lastId }
     this.rows.push(whole)
     this.times.set(row.timestamp, [...(this.times.get(row.timestamp) ?? []), whole])
-    if (row.direction === 'received' && !row.past)
-      this.happened({ type: 'message.received', at: row.stored_at, message: whole.id })
+    if (row.direction === 'received') {
+      const imported = row.past && { imported: true as const }
+      this.happened({ type: 'message.received', at: row.stored_at, message: whole.id, ...imported })
+    }
     return this.call(whole, row.message_id)
   }
 

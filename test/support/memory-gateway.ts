@@ -42,6 +42,18 @@ export class MemoryGateway implements Gateway {
   /** What GET /media opens. */
   opened: (() => OpenedMedia) | undefined
   healthState: Health['status'] = 'ok'
+  readonly events: Gateway['events'] = {
+    begin: async after => after ?? '',
+    head: async () => '',
+    page: async () => ({ events: [], cursor: '' }),
+    async *follow() {},
+  }
+  readonly changes: Gateway['changes'] = {
+    subscribe(listener) {
+      listener.reached?.('')
+      return () => {}
+    },
+  }
   #wake = Promise.withResolvers<void>()
   #asked = Promise.withResolvers<void>()
 

@@ -54,6 +54,10 @@ export const eventTables = `
   END;
 `
 
+/** What svc sends has an event right behind its place. */
+const notSentHere = `(sent <> 1 OR NOT EXISTS
+  (SELECT 1 FROM event WHERE place = message.id * ${placesPerMessage} + 1 AND event.message = message.id))`
+
 /** Removes the events before that message, but for the newest of each session. Inside a transaction. */
 export function pruneEvents(db: Database, row: number): void {
   db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS
@@ -98,11 +102,11 @@ export class Events {
     }
   }
 
-  #received(first: number, last: number, limit: number, { session, user }: Narrowed): Row[] {
+  #received(first: number, last: number, limit: number, { session, user, whole }: Narrowed): Row[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
     return this.#db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
-       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND sent = 0
+       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND ${whole ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
        ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
       ...[first, last, ...given(keys), ...given(user), limit],
@@ -113,14 +117,14 @@ export class Events {
     from: number,
     to: number,
     limit: number,
-    { session, user, types, sending }: Narrowed & Pick<WantedEvents, 'types'>,
+    { session, user, types, whole }: Narrowed & Pick<WantedEvents, 'types'>,
   ): Row[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
     const folded = session === undefined ? undefined : sessionKey(session)
     return this.#db.all(
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
-       ${sending ? '' : `AND e.status IS NOT 'sending'`}
+       ${whole ? '' : `AND e.status IS NOT 'sending'`}
        ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
        ${user === undefined ? '' : 'AND m.peer = ?'} ORDER BY e.place LIMIT ?`,
       ...[from, to, ...given(types && JSON.stringify(types))],
@@ -202,6 +206,6 @@ export class Events {
   }
 }
 
-type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'sending'>
+type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'whole'>
 
 const given = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])

@@ -1,0 +1,149 @@
+/** The event log as everybody outside is told of it: what an event refers to is read and shown. */
+import { badArgument } from '../model/error.ts'
+import { type Event, eventTypes } from '../model/event.ts'
+import type { SentStatus } from '../model/message.ts'
+import type { Views } from '../receive/view.ts'
+import type { Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
+import type { StoredMessage } from '../storage/messages.ts'
+import type { MessageLog } from '../storage/store.ts'
+
+export interface EventReaderPorts {
+  events: Events
+  log: Pick<MessageLog, 'byIds'>
+  views: Pick<Views, 'of'>
+}
+
+/** An event, and what it is chosen by. */
+export interface ToldEvent {
+  event: Event
+  /** Name of the session. */
+  session?: string
+  /** Of a message: the user on the other side. */
+  user?: string
+  /** Of a message: its row. */
+  row?: StoredMessage
+  /** Nobody outside is told of it. */
+  inside?: boolean
+}
+
+export interface ToldPage {
+  events: ToldEvent[]
+  /** As of the log. */
+  cursor: string
+  gone?: true
+}
+
+/** Characters of messages in a page. */
+const pageCharacters = 512 * 1024
+/** Events read at a time by who follows. */
+const followed = 100
+/** Without any sign the log is looked at after this. */
+const lookEveryMs = 30_000
+
+export class EventReader {
+  readonly #ports: EventReaderPorts
+
+  constructor(ports: EventReaderPorts) {
+    this.#ports = ports
+  }
+
+  head(before?: number): Promise<string> {
+    return this.#ports.events.head(before)
+  }
+
+  wait(seen: string, signal: AbortSignal): Promise<void> {
+    return this.#ports.events.wait(seen, lookEveryMs, signal)
+  }
+
+  /**
+   * Where a reader begins: where it says it is, which is kept of a named one; else where that was; else at the end.
+   *
+   * @throws SvcError `invalid_arguments` for a cursor of another data directory
+   */
+  async begin(after: string | undefined, consumer: string | undefined): Promise<string> {
+    const { events } = this.#ports
+    if (consumer === undefined) return after ?? events.head()
+    const known = after === undefined ? await events.position(consumer) : undefined
+    const cursor = after ?? known ?? (await events.head())
+    if (known === undefined) await events.move(consumer, cursor)
+    return cursor
+  }
+
+  /** Events after a cursor, oldest first; those whose message is gone are passed over. */
+  async page(after: string, wanted: WantedEvents): Promise<ToldPage> {
+    const { cursor, events, gone } = await this.#ports.events.after(after, wanted)
+    const ids = [...new Set(events.flatMap(({ message }) => message ?? []))]
+    const found = await this.#ports.log.byIds(ids, pageCharacters)
+    const rows = new Map(found.map(row => [row.id, row]))
+    // What had no room is read the next time. What is gone is passed over, and may be asked for once more for that.
+    const last = found.length < ids.length ? found.at(-1)?.id : undefined
+    const unread = new Set(last === undefined ? [] : ids.slice(ids.indexOf(last) + 1))
+    const first = events.findIndex(({ message }) => message !== undefined && unread.has(message))
+    const taken = first === -1 ? events : events.slice(0, first)
+    const told: ToldEvent[] = []
+    for (const event of taken) {
+      const one = await this.#told(event, rows)
+      if (one) told.push(one)
+    }
+    return { events: told, cursor: first === -1 ? cursor : taken.at(-1)!.cursor, ...(gone && { gone }) }
+  }
+
+  /** Events as they come, until the signal; `onGone` is called where retention took some before they were read. */
+  async *follow(
+    after: string,
+    wanted: Omit<WantedEvents, 'limit'>,
+    signal: AbortSignal,
+    onGone?: () => void,
+  ): AsyncGenerator<Event, void, void> {
+    for (let cursor = after; !signal.aborted; ) {
+      const page = await this.page(cursor, { ...wanted, limit: followed })
+      if (page.gone) onGone?.()
+      for (const { event } of page.events) {
+        if (signal.aborted) return
+        yield event
+      }
+      if (page.cursor === cursor) await this.wait(cursor, signal)
+      cursor = page.cursor
+    }
+  }
+
+  async #told(
+    { cursor: id, type, at, message, status, data = {} }: LoggedEvent,
+    rows: ReadonlyMap<number, StoredMessage>,
+  ): Promise<ToldEvent | undefined> {
+    const rest = { id, type, timestamp: new Date(at).toISOString() }
+    if (message === undefined) {
+      const session = type === 'session.status' && 'name' in data ? { session: String(data.name) } : {}
+      return { event: { ...rest, data } as Event, ...session }
+    }
+    const row = rows.get(message)
+    if (!row) return undefined
+    const shown = await this.#ports.views.of(status === undefined ? row : asOf(row, status))
+    const imported = type === 'message.received' && (row.past || row.direction === 'sent')
+    return {
+      ...{ event: { ...rest, data: shown } as Event, session: row.session, row },
+      user: row.direction === 'received' ? row.from_user : shown.to_user,
+      inside: status === 'sending' || imported === true,
+    }
+  }
+}
+
+/** A row as it was: the reason is that of the newest status alone. */
+function asOf(row: StoredMessage, status: SentStatus): StoredMessage {
+  if (row.status === status) return row
+  const { reason: _, reason_code: _code, ...rest } = row
+  return { ...rest, status }
+}
+
+/**
+ * Types that callers write as one text.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export function typesOf(text: string | undefined): { types?: EventType[] } {
+  if (text === undefined) return {}
+  const types = text.split(',').map(part => part.trim())
+  if (!types.every(type => (eventTypes as readonly string[]).includes(type)))
+    throw badArgument('types', `expected some of ${eventTypes.join(', ')}, separated by commas`)
+  return { types: types as EventType[] }
+}

@@ -1,0 +1,290 @@
+/**
+ * `GET /events`: the event log as server-sent events. A reader is given what it missed page by page, as fast as it reads; from
+ * then on each event is read and encoded once, however many readers there are.
+ */
+import type { Static } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { type Event, EventQuery } from '../model/event.ts'
+import { sessionKey } from '../model/session.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { type ToldEvent, typesOf } from '../push/events.ts'
+import { compareCursors, type WantedEvents } from '../storage/events.ts'
+import { parse } from '../tools/parse.ts'
+import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
+
+const StreamQuery = closed({
+  ...EventQuery.properties,
+  after: optional(
+    bounded(
+      64,
+      'Id of an event: what came after it. The header Last-Event-ID goes before. Without: from now on.',
+    ),
+  ),
+  consumer: optional(
+    bounded(
+      64,
+      'A name under which svc keeps the place: a new one begins now; it moves when the reader connects again with the id that it has seen.',
+    ),
+  ),
+})
+
+/** A reader that is this many bytes behind is cut off: it comes again and reads on. */
+const behindBytes = 256 * 1024
+/** One that takes nothing of what it missed for so long is cut off too. */
+const stuckMs = 60_000
+/** A comment goes at least this often. */
+const quietMs = 7000
+const pageEvents = 100
+
+type Controller = ReadableStreamDefaultController<Uint8Array>
+
+interface Reader {
+  readonly wanted: Omit<WantedEvents, 'limit'>
+  readonly controller: Controller
+  /** It may still listen. */
+  allowed(): Promise<boolean>
+  /** Everything up to here was given to it. */
+  cursor: string
+  /** It is given what comes, as it comes. */
+  live: boolean
+  /** Aborts when it is gone. */
+  readonly gone: AbortController
+  /** Called when it has room again. */
+  hasRoom?: () => void
+}
+
+const encoder = new TextEncoder()
+const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
+
+export class EventStreams {
+  readonly #context: RouteContext
+  readonly #clock: Clock
+  readonly #readers = new Set<Reader>()
+  #unsubscribe: (() => void) | undefined
+  /** Up to here live readers were told everything. */
+  #reached: string | undefined
+  #ready = Promise.withResolvers<void>()
+
+  constructor(context: RouteContext, clock: Clock = systemClock) {
+    this.#context = context
+    this.#clock = clock
+  }
+
+  /** How many there are. */
+  get readers(): number {
+    return this.#readers.size
+  }
+
+  /** A stream of events, until the reader goes, may listen no more, or the service stops. */
+  async open(request: Request, allowed = async () => true): Promise<Response> {
+    const { gateway, waiting } = this.#context
+    const { types, session, user, after, consumer } = parse(
+      StreamQuery,
+      Object.fromEntries(new URL(request.url).searchParams),
+    ) as Static<typeof StreamQuery>
+    const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+    const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
+    // Refused here where it is of another data directory.
+    await gateway.events.page(cursor, { ...wanted, limit: 1 })
+    const gone = new AbortController()
+    waiting.add(gone)
+    let reader: Reader
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start: (controller: Controller) => {
+          reader = { wanted, controller, allowed, cursor, live: false, gone }
+          this.#join(reader)
+        },
+        pull: () => reader.hasRoom?.(),
+        cancel: () => void this.#leave(reader),
+      },
+      { highWaterMark: behindBytes, size: (chunk?: Uint8Array) => chunk?.byteLength ?? 0 },
+    )
+    return new Response(body, {
+      headers: {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        // A proxy in front shall not gather them.
+        'x-accel-buffering': 'no',
+      },
+    })
+  }
+
+  /** Ends the streams of those who may listen no more. */
+  async endForbidden(): Promise<void> {
+    for (const reader of [...this.#readers]) if (!(await reader.allowed())) this.#end(reader)
+  }
+
+  #join(reader: Reader): void {
+    this.#readers.add(reader)
+    reader.gone.signal.addEventListener('abort', () => this.#end(reader), { once: true })
+    if (reader.gone.signal.aborted) {
+      this.#end(reader)
+      return
+    }
+    this.#begin()
+    // With the place at once: who is cut off before the first event reads on from here.
+    reader.controller.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
+    this.#catchUp(reader).catch(error => {
+      if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was cut off', { error })
+      this.#cut(reader, error)
+    })
+  }
+
+  async #catchUp(reader: Reader): Promise<void> {
+    const { signal } = reader.gone
+    const { events } = this.#context.gateway
+    while (!signal.aborted) {
+      const page = await events.page(reader.cursor, { ...reader.wanted, limit: pageEvents })
+      if (page.gone)
+        reader.controller.enqueue(encoder.encode(`event: gone\ndata: {"after":"${reader.cursor}"}\n\n`))
+      for (const { event } of page.events) {
+        await this.#room(reader)
+        if (signal.aborted) return
+        reader.controller.enqueue(encode(event))
+        reader.cursor = event.id
+      }
+      reader.cursor = page.cursor
+      await this.#ready.promise
+      // From here to the next event nothing is awaited.
+      if (this.#reached === undefined || compareCursors(reader.cursor, this.#reached) < 0) continue
+      reader.live = true
+      return
+    }
+  }
+
+  /** Resolves when it has room. @throws Error when that takes too long */
+  async #room(reader: Reader): Promise<void> {
+    if ((reader.controller.desiredSize ?? 0) > 0) return
+    const { promise, resolve } = Promise.withResolvers<true>()
+    reader.hasRoom = () => resolve(true)
+    const over = new AbortController()
+    const late = this.#clock.sleep(stuckMs, AbortSignal.any([over.signal, reader.gone.signal]))
+    const isRoom = await Promise.race([promise, late])
+    over.abort()
+    delete reader.hasRoom
+    if (!isRoom && !reader.gone.signal.aborted) throw new Error('too slow')
+  }
+
+  #begin(): void {
+    if (this.#unsubscribe) return
+    const looking = new AbortController()
+    const stop = this.#context.gateway.changes.subscribe({
+      event: event => this.#tell(event),
+      reached: cursor => {
+        this.#reached = cursor
+        this.#ready.resolve()
+      },
+    })
+    this.#unsubscribe = () => {
+      looking.abort()
+      stop()
+    }
+    void this.#saySo(looking.signal)
+  }
+
+  #tell(told: ToldEvent): void {
+    this.#reached = told.event.id
+    let bytes: Uint8Array | undefined
+    for (const reader of [...this.#readers]) {
+      if (!reader.live || !fits(told, reader.wanted)) continue
+      // It caught up while this one was on its way.
+      if (compareCursors(told.event.id, reader.cursor) <= 0) continue
+      bytes ??= encode(told.event)
+      reader.cursor = told.event.id
+      this.#give(reader, bytes)
+    }
+  }
+
+  /** That we live, and how far readers are of whom nothing was news. */
+  async #saySo(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#clock.sleep(quietMs, signal)
+      if (signal.aborted) return
+      await this.endForbidden()
+      if (signal.aborted) return
+      const here = encoder.encode(': here\n\n')
+      const place = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
+      for (const reader of [...this.#readers])
+        if (reader.live) this.#give(reader, place)
+        else if ((reader.controller.desiredSize ?? 0) > 0) reader.controller.enqueue(here)
+    }
+  }
+
+  #give(reader: Reader, bytes: Uint8Array): void {
+    if ((reader.controller.desiredSize ?? 0) > 0) reader.controller.enqueue(bytes)
+    else this.#cut(reader, new Error('too slow'))
+  }
+
+  #cut(reader: Reader, error: unknown): void {
+    if (this.#leave(reader)) reader.controller.error(error)
+  }
+
+  #end(reader: Reader): void {
+    if (this.#leave(reader)) reader.controller.close()
+  }
+
+  /** @returns whether it was there */
+  #leave(reader: Reader): boolean {
+    if (!this.#readers.delete(reader)) return false
+    this.#context.waiting.remove(reader.gone)
+    reader.gone.abort()
+    if (this.#readers.size === 0) {
+      this.#unsubscribe?.()
+      this.#unsubscribe = undefined
+      this.#reached = undefined
+      this.#ready = Promise.withResolvers<void>()
+    }
+    return true
+  }
+}
+
+/** The same choice as that of the log. */
+function fits({ event, session, user }: ToldEvent, wanted: Reader['wanted']): boolean {
+  return (
+    wanted.types?.includes(event.type) !== false &&
+    (wanted.session === undefined ||
+      (session !== undefined && sessionKey(session) === sessionKey(wanted.session))) &&
+    (wanted.user === undefined || user === wanted.user)
+  )
+}
+
+/** Adds GET `/events`, or the same at another path. */
+export function addEventRoute(
+  app: Elysia,
+  context: RouteContext,
+  { path = '/events', allowed }: { path?: string; allowed?: (request: Request) => Promise<boolean> } = {},
+): EventStreams {
+  const streams = new EventStreams(context)
+  app.get(
+    path,
+    async ({ request }) => {
+      try {
+        return await streams.open(request, allowed && (() => allowed(request)))
+      } catch (error) {
+        return failed(error, context, 'follow_events')
+      }
+    },
+    { parse: 'none', query: declared(StreamQuery), detail },
+  )
+  return streams
+}
+
+const detail = {
+  operationId: 'follow_events',
+  summary: 'Follow everything that happens',
+  description:
+    'Server-sent events, in one order, from now on or from where a reader was: the `id` of each is its place, and a browser sends the last one again by itself. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` says that retention took some before they were read. A reader that does not read is cut off, and reads on when it connects again. At least once: know a repeat by its id.',
+  tags: ['messages'],
+  ...noted({
+    errors: ['invalid_arguments', 'store_unavailable', 'internal', ...doorErrors],
+    responses: {
+      200: {
+        description: 'The stream.',
+        content: { 'text/event-stream': { schema: { type: 'string' } } },
+      },
+    },
+  }),
+}

@@ -1,0 +1,63 @@
+/** Events without WeChat, and a stream that is cut again and again while they come. */
+import { silentLog } from '../../src/platform/log.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { message } from '../storage/support.ts'
+import { eventSource, restOf } from '../support/event-source.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+
+/** The log as another process writes it: messages without WeChat. */
+export async function writer(t: TestGateway) {
+  const options = { path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
+  const store = await SqliteStore.open(options)
+  return {
+    store,
+    say: (text: string, from_user = 'u@im.wechat', session = 'default') =>
+      store.intake.insertReceived(session, 'b', [
+        message(text, {
+          ...{ from_user, raw: JSON.stringify({ item_list: [{ type: 1, text_item: { text } }] }) },
+        }),
+      ]),
+    [Symbol.asyncDispose]: () => store.upkeep.close(),
+  }
+}
+
+/** Follows the events that are written meanwhile over so many connections, each cut after a few of them. */
+export async function cutAndResume(cuts: number) {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  let over = false
+  const written: string[] = []
+  let lastId = await t.gateway.events.head()
+  const writing = (async () => {
+    for (let nth = 0; !over; nth++) {
+      const texts = Array.from({ length: 1 + (nth % 3) }, (_, one) => `${nth}.${one}`)
+      for (const text of texts) await log.say(text)
+      written.push(...texts)
+      await new Promise(resolve => setTimeout(resolve, 4))
+    }
+  })()
+  const seen: string[] = []
+  for (let nth = 0; nth < cuts; nth++) {
+    await using stream = await eventSource(`${rest.url}/events`, { 'last-event-id': lastId })
+    for (let left = nth % 7; left >= 0; left--) {
+      const frame = await stream.next()
+      if (!frame) break
+      seen.push(frame.data.data.text)
+      lastId = frame.id!
+    }
+  }
+  over = true
+  await writing
+  await using last = await eventSource(`${rest.url}/events`, { 'last-event-id': lastId })
+  while (seen.length < written.length && seen.at(-1) !== written.at(-1))
+    seen.push((await last.next())!.data.data.text)
+  const known = new Set(seen)
+  return {
+    cuts,
+    events: written.length,
+    missing: written.filter(text => !known.has(text)).length,
+    repeated: seen.length - known.size,
+    inOrder: JSON.stringify(seen) === JSON.stringify(written),
+  }
+}

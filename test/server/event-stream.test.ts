@@ -1,0 +1,196 @@
+/** `GET /events`: what a reader sees, over any number of connections. */
+import { expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import { silentLog } from '../../src/platform/log.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { startAdmin } from '../support/admin.ts'
+import { eventSource, restOf } from '../support/event-source.ts'
+import { withGateway } from '../support/gateway.ts'
+import { cutAndResume, writer } from './cut-streams.ts'
+
+test('what happens comes as it happens: received, queued, sent; as recv and history give it', async () => {
+  await using t = await withGateway()
+  await using rest = await restOf(t.gateway)
+  await using stream = await eventSource(`${rest.url}/events`)
+  expect(stream.response.headers.get('content-type')).toBe('text/event-stream')
+  await t.sandbox.say('hi')
+  const [first] = await t.receive(1)
+  const received = (await stream.next())!
+  expect(received.data).toEqual({
+    ...{ id: received.id, type: 'message.received', data: first },
+    timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+  })
+  await t.send({ text: 'hello' })
+  const { data: sent } = (await stream.next())!
+  expect(sent).toMatchObject({ type: 'message.status', data: { status: 'accepted', text: 'hello' } })
+  const { messages } = await t.gateway.history.page({ limit: 1, offset: 0 })
+  expect(sent.data).toEqual(messages[0])
+  expect(JSON.stringify([received, sent])).not.toContain('context_token')
+})
+
+test('a reader reads on by the id it has seen, in header or query, and is given nothing twice', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  await log.say('before')
+  let lastId: string | undefined
+  {
+    await using stream = await eventSource(`${rest.url}/events`)
+    // Its place comes with the first bytes, before any event.
+    await t.until('the place is known', async () => {
+      await log.say('now')
+      return (await stream.next())?.data.data.text === 'now'
+    })
+    lastId = stream.lastId!
+  }
+  for (const nth of [1, 2, 3]) await log.say(`missed ${nth}`)
+  for (const [query, headers] of [
+    [`?after=${lastId}`, {}],
+    ['', { 'last-event-id': lastId }],
+    [`?after=${encodeURIComponent('unused-1')}`, { 'last-event-id': lastId }],
+  ] as const) {
+    await using stream = await eventSource(`${rest.url}/events${query}`, headers)
+    for (const nth of [1, 2, 3]) expect((await stream.next())?.data.data.text).toBe(`missed ${nth}`)
+  }
+  for (const query of ['after=x', 'after=0000000000-5', 'types=a', 'consumer=', 'what=1']) {
+    const response = await fetch(`${rest.url}/events?${query}`)
+    expect([query, response.status, (await response.json()).code]).toEqual([query, 422, 'invalid_arguments'])
+  }
+})
+
+test('a stream is narrowed by type, session and user, while it catches up and while it is live', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  const from = await t.gateway.events.head()
+  const all = async () => {
+    await log.say('1', 'u')
+    await log.say('2', 'v')
+    await log.say('3', 'v', 'Work')
+    await log.store.events.append([{ type: 'session.status', session: 'Work', data: { name: 'Work' } }])
+  }
+  await all()
+  const seen = async (query: string, count: number) => {
+    await using stream = await eventSource(`${rest.url}/events?after=${from}&${query}`)
+    const told: string[] = []
+    while (told.length < count) {
+      const { data } = (await stream.next())!
+      told.push(data.data.text ?? data.type)
+      // From here on it is live.
+      if (told.length === count / 2) await all()
+    }
+    return told.slice(count / 2)
+  }
+  expect(await seen('user=v', 4)).toEqual(['2', '3'])
+  const before = await t.gateway.events.head()
+  expect(before).not.toBe(from)
+  await using sessions = await eventSource(`${rest.url}/events?after=${before}&types=session.status`)
+  await using work = await eventSource(`${rest.url}/events?after=${before}&session=WORK`)
+  await all()
+  expect((await sessions.next())?.data.data).toEqual({ name: 'Work' })
+  expect((await work.next())?.data.data.text).toBe('3')
+  expect((await work.next())?.data.type).toBe('session.status')
+})
+
+test('the place of a named reader is kept, and moves when it comes again with what it has seen', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  const url = `${rest.url}/events?consumer=bot`
+  const read = async (count: number, headers: Record<string, string> = {}) => {
+    await using stream = await eventSource(url, headers)
+    const texts: string[] = []
+    while (texts.length < count) texts.push((await stream.next())!.data.data.text)
+    return { texts, lastId: stream.lastId! }
+  }
+  await read(0)
+  for (const text of ['1', '2', '3']) await log.say(text)
+  const first = await read(2)
+  expect(first.texts).toEqual(['1', '2'])
+  // It never said that it has seen them.
+  expect((await read(3)).texts).toEqual(['1', '2', '3'])
+  expect((await read(1, { 'last-event-id': first.lastId })).texts).toEqual(['3'])
+  expect((await read(1)).texts).toEqual(['3'])
+})
+
+test('what retention took before it was read is said to be gone', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  const after = await t.gateway.events.head()
+  await log.say('old')
+  await log.say('old too')
+  await log.store.upkeep.close()
+  const path = `${t.dir}/messages.db`
+  const keep = { clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 1 }
+  const store = await SqliteStore.open({ path, ...keep })
+  await store.upkeep.prune()
+  await store.upkeep.close()
+  await using stream = await eventSource(`${rest.url}/events?after=${after}`)
+  expect((await stream.next())?.event).toBe('gone')
+  expect((await stream.next())?.data.data.text).toBe('old too')
+})
+
+test('streams end with the service, and a token is wanted where one is set', async () => {
+  await using t = await withGateway({ start: false })
+  const rest = await restOf(t.gateway, { token: 'a-long-enough-token' })
+  expect((await fetch(`${rest.url}/events`)).status).toBe(401)
+  await using stream = await eventSource(`${rest.url}/events`, {
+    authorization: 'Bearer a-long-enough-token',
+  })
+  await rest[Symbol.asyncDispose]()
+  expect(await stream.next()).toBeUndefined()
+})
+
+test('a reader that stops reading is cut off while others go on, and reads on when it comes again', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  const after = await t.gateway.events.head()
+  const { hostname, port } = new URL(rest.url)
+  const stuck = connect(Number(port), hostname)
+  let cut = false
+  stuck.on('close', () => {
+    cut = true
+  })
+  stuck.on('error', () => {})
+  stuck.write(`GET /events HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
+  // Its first bytes: from here on it does not read.
+  await new Promise<void>(resolve => stuck.once('data', () => resolve(void stuck.pause())))
+  await using other = await eventSource(`${rest.url}/events?after=${after}`)
+  const long = 'x'.repeat(15_000)
+  let told = 0
+  const counting = (async () => {
+    while (await other.next()) told++
+  })()
+  let said = 0
+  await t.until('its connection ends', async () => {
+    for (let nth = 0; nth < 20; nth++) await log.say(`${said++} ${long}`)
+    // A paused socket hears of nothing: what the kernel says counts.
+    stuck.resume()
+    stuck.pause()
+    return cut
+  })
+  await t.until('the other one has all', () => told === said)
+  other.cut()
+  await counting
+  await using again = await eventSource(`${rest.url}/events?after=${after}`)
+  for (let nth = 0; nth < said; nth++)
+    expect((await again.next())?.data.data.text.split(' ')[0]).toBe(String(nth))
+})
+
+test('cut at any moment and resumed, a stream has no gap and no repeat', async () => {
+  expect(await cutAndResume(40)).toMatchObject({ cuts: 40, missing: 0, repeated: 0 })
+})
+
+test('in a browser the page of the panel reads it under its cookie, and no longer once it has signed out', async () => {
+  await using admin = await startAdmin({ token: 'a-long-enough-token' })
+  expect((await fetch(`${admin.url}/api/log`)).status).toBe(401)
+  const signedIn = await admin.call('POST', '/api/sign-in', { token: 'a-long-enough-token' })
+  const cookie = signedIn.headers.get('set-cookie')!.split(';')[0]!
+  await using stream = await eventSource(`${admin.url}/api/log`, { cookie })
+  await admin.test.sandbox.say('hi')
+  expect((await stream.next())?.data).toMatchObject({ type: 'message.received', data: { text: 'hi' } })
+  await admin.call('POST', '/api/sign-out', {}, { cookie })
+  expect(await stream.next()).toBeUndefined()
+})

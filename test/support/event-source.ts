@@ -1,0 +1,90 @@
+/** Server-sent events as EventSource reads them, with what a test wants to do to a connection. */
+
+import type { RunningGateway } from '../../src/gateway/gateway.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { type RunningServer, serve } from '../../src/platform/serve.ts'
+import { createOpenApiApp } from '../../src/server/openapi.ts'
+import { tools } from '../../src/tools/index.ts'
+import type { Json } from './rest.ts'
+
+export interface Frame {
+  id?: string
+  event?: string
+  data?: Json
+}
+
+export interface EventSource extends AsyncDisposable {
+  readonly response: Response
+  /** The next frame that says something; undefined at the end of the stream. */
+  next(): Promise<Frame | undefined>
+  /** The last id that was seen, also of a frame without data. */
+  readonly lastId: string | undefined
+  /** Comments so far. */
+  readonly comments: number
+  cut(): void
+}
+
+export async function eventSource(url: string, headers: Record<string, string> = {}): Promise<EventSource> {
+  const leave = new AbortController()
+  const response = await fetch(url, { headers, signal: leave.signal })
+  const source = { lastId: headers['last-event-id'], comments: 0 }
+  async function* frames(): AsyncGenerator<Frame> {
+    let text = ''
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body!) {
+      text += decoder.decode(chunk, { stream: true })
+      for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+        const frame: Frame = {}
+        for (const line of text.slice(0, end).split('\n')) {
+          const [, field, value] = /^(\w*):\s?(.*)$/.exec(line)!
+          if (field === '') source.comments++
+          else if (field === 'data') frame.data = JSON.parse(value!)
+          else frame[field as 'id' | 'event'] = value!
+        }
+        text = text.slice(end + 2)
+        source.lastId = frame.id ?? source.lastId
+        if (frame.data !== undefined) yield frame
+      }
+    }
+  }
+  const reading = frames()
+  return {
+    response,
+    get lastId() {
+      return source.lastId
+    },
+    get comments() {
+      return source.comments
+    },
+    async next() {
+      try {
+        return (await reading.next()).value as Frame | undefined
+      } catch {
+        return undefined
+      }
+    },
+    cut: () => leave.abort(),
+    [Symbol.asyncDispose]: async () => leave.abort(),
+  }
+}
+
+/** The REST door over a gateway. */
+export async function restOf(
+  gateway: RunningGateway,
+  config: { token?: string } = {},
+): Promise<{ url: string; server: RunningServer } & AsyncDisposable> {
+  const app = createOpenApiApp({
+    ...{ gateway, tools, log: silentLog, version: '1.2.3' },
+    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 20, ...config },
+  })
+  const server = await serve({
+    ...{ hostname: '127.0.0.1', port: 0, fetch: (request, peer) => app.fetch(request, peer) },
+  })
+  return {
+    ...{ url: server.url, server },
+    async [Symbol.asyncDispose]() {
+      app.beginShutdown()
+      await server.stop(0)
+    },
+  }
+}
