@@ -4,10 +4,13 @@
  * obey, or a reader would not see: each event is one line, whatever its fields, their names or its error hold.
  */
 import process from 'node:process'
-import { seen } from './escape-controls.ts'
+import { seen, seenWithin } from './escape-controls.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]
+
+export const logFormats = ['text', 'json'] as const
+export type LogFormat = (typeof logFormats)[number]
 
 /** error: someone must look; warn: it healed; info: a state changed; debug: each request. */
 export interface Log {
@@ -51,19 +54,37 @@ function formatted(value: unknown): string {
   return JSON.stringify(value) ?? 'undefined'
 }
 
+interface LogEntry {
+  time: string
+  level: LogLevel
+  room: string
+  event: string
+}
+
+function textLine({ time, level, room, event }: LogEntry, fields: [string, unknown][]): string {
+  const rest = fields.map(([key, value]) => ` ${formatted(key)}=${formatted(value)}`)
+  return `${time} ${level} ${seen(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
+}
+
+/** Fields stand beside time, level, room and event, which none of them replaces. */
+const jsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
+  `${JSON.stringify(seenWithin({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
+
 export function createLog(
   level: LogLevel,
   write: (line: string) => void = line => void process.stderr.write(line),
+  format: LogFormat = 'text',
 ): Log {
   const least = logLevels.indexOf(level)
+  const line = format === 'json' ? jsonLine : textLine
   const make = (room: string, bound: LogFields): Log => {
     const at = (rank: number) => (event: string, fields?: LogFields) => {
       if (rank < least) return
       const rest = Object.entries({ ...bound, ...fields })
         .filter(([, value]) => value !== undefined)
-        .map(([key, value]) => ` ${formatted(key)}=${formatted(shown(key, value))}`)
-      const said = `${room ? `${room}: ` : ''}${maskText(event)}${rest.join('')}`
-      write(`${new Date().toISOString()} ${logLevels[rank]} ${seen(said)}\n`)
+        .map(([key, value]): [string, unknown] => [key, shown(key, value)])
+      const time = new Date().toISOString()
+      write(line({ time, level: logLevels[rank]!, room, event: maskText(event) }, rest))
     }
     return {
       debug: at(0),

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createLog } from '../../src/platform/log.ts'
+import { createLog, type LogFormat } from '../../src/platform/log.ts'
 
-function logged(event: string, fields: Record<string, unknown>): string {
+function logged(event: string, fields: Record<string, unknown>, format?: LogFormat): string {
   const lines: string[] = []
-  createLog('DEBUG', line => void lines.push(line))
+  createLog('DEBUG', line => void lines.push(line), format)
     .child('room')
     .error(event, fields)
   expect(lines).toHaveLength(1)
@@ -43,9 +43,12 @@ test('each event is one line without what a terminal obeys, whatever it holds', 
   })).value
   fc.assert(
     fc.property(odd, fc.dictionary(odd, value, { maxKeys: 3 }), (event, fields) => {
-      const line = logged(event, fields)
-      expect(line.endsWith('\n')).toBe(true)
-      expect(line.slice(0, -1)).not.toMatch(obeyed)
+      for (const format of ['text', 'json'] as const) {
+        const line = logged(event, fields, format)
+        expect(line.endsWith('\n')).toBe(true)
+        expect(line.slice(0, -1)).not.toMatch(obeyed)
+        if (format === 'json') expect(JSON.parse(line)).toMatchObject({ level: 'ERROR', room: 'room' })
+      }
     }),
     { numRuns: 500 },
   )
@@ -59,4 +62,14 @@ test('an error that is its own cause is told as far as it goes', () => {
 
 test('emoji and scripts stay as they are', () => {
   expect(logged('said', { text: '👩‍👩‍👧‍👦 你好 می‌خواهم' })).toContain('"👩‍👩‍👧‍👦 你好 می‌خواهم"')
+})
+
+test('as JSON a line is an object, its fields beside the event, and secrets are masked', () => {
+  const fields = { ms: 1.5, event: 'another', token: 'abc', nested: { aes_key: 'x', text: 'a\nb' } }
+  const { time, ...rest } = JSON.parse(logged('happened', fields, 'json'))
+  expect(new Date(time).toISOString()).toBe(time)
+  expect(rest).toEqual({
+    ...{ level: 'ERROR', room: 'room', event: 'happened', ms: 1.5 },
+    ...{ token: '***', nested: { aes_key: '***', text: 'a\nb' } },
+  })
 })
