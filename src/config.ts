@@ -214,7 +214,7 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
 function checked(config: Config, flags: Flags): Config {
   const clash = (field: string, problem: string) =>
     badArgument(field, problem, { hint: 'Give each its own, or 0 for a free port.' })
-  const { port, adminPort, sandbox, sandboxPort, socket } = config
+  const { port, adminPort, metricsPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
       hint: 'Give one of them: a socket is in place of host and port.',
@@ -223,10 +223,16 @@ function checked(config: Config, flags: Flags): Config {
   if (socket === undefined && adminPort && adminPort === port)
     throw clash('--admin-port', `expected another port than --port, got ${port} for both`)
   const taken = socket === undefined ? [port, adminPort] : [adminPort]
+  if (metricsPort && taken.includes(metricsPort))
+    throw clash(
+      '--metrics-port',
+      `expected another port than --port and --admin-port, got ${metricsPort} again`,
+    )
+  taken.push(metricsPort)
   if (sandbox && sandboxPort && taken.includes(sandboxPort)) {
     throw clash(
       '--sandbox-port',
-      `expected another port than --port and --admin-port, got ${sandboxPort} again`,
+      `expected another port than --port, --admin-port and --metrics-port, got ${sandboxPort} again`,
     )
   }
   for (const flag of ['upstreamUrl', 'cdnUrl']) {

@@ -6,6 +6,8 @@ import type { McpHttpDoor } from '../mcp/http.ts'
 import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
+import { type Answering, observed } from '../server/observed.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
 import { type Tool, tools } from '../tools/index.ts'
 import { version } from '../version.ts'
@@ -47,7 +49,7 @@ export async function mcpShared({ gateway, config, log }: McpDoorOptions) {
 }
 
 /** The door, opened by its first request. */
-export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' | 'close'> {
+export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'> & { fetch: Answering } {
   // A wrong name is told at the start, not to the first client.
   offeredTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
@@ -55,11 +57,14 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' 
     const [{ createMcpHttp }, shared] = await Promise.all([import('../mcp/http.ts'), mcpShared(options)])
     return createMcpHttp({ ...shared, config: options.config, transport: options.transport ?? 'http' })
   }
+  const fetch = async (request: Request, peer?: Peer) => {
+    door ??= open()
+    return (await door).fetch(request, peer)
+  }
+  const paths = new Set(['/mcp', '/sse', '/messages'])
+  const room = { gateway: options.gateway, log: options.log.child('mcp') }
   return {
-    async fetch(request, peer) {
-      door ??= open()
-      return (await door).fetch(request, peer)
-    },
+    fetch: observed(fetch, room, path => (paths.has(path) ? path : undefined)),
     async close(graceMs) {
       await (await door)?.close(graceMs)
     },
@@ -68,7 +73,7 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'fetch' 
 
 /** Whether the request is for what stands beside MCP where REST is not served: uploads, media, the outbox, health. */
 export const isSidePath = (url: string): boolean =>
-  /^[^/]*\/\/[^/]*\/(?:healthz|(?:media|outbox)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
+  /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
 
 /** The door of those, opened by its first request. */
 export function lazySideDoor(

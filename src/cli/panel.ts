@@ -7,7 +7,16 @@ import { createLog, type Log } from '../platform/log.ts'
 import { reachable } from '../platform/serve.ts'
 import { version } from '../version.ts'
 import { print } from './print.ts'
-import { announce, graceMs, linksOf, listen, notePanel, openService, stopSignal } from './serving.ts'
+import {
+  announce,
+  graceMs,
+  linksOf,
+  listen,
+  notePanel,
+  openMetrics,
+  openService,
+  stopSignal,
+} from './serving.ts'
 
 /** Where the built panel lies: inside the binary, or beside the sources. */
 const folders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -64,14 +73,15 @@ export async function openPanel(parts: PanelParts): Promise<RunningPanel | undef
 
 /** `svc admin`: the panel alone, until SIGINT or SIGTERM. */
 export async function serveAdmin(given: Config): Promise<void> {
-  const log = createLog(given.logLevel)
+  const log = createLog(given.logLevel, undefined, given.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const opened = await openService(given, log, stack)
   const { config, gateway, sandbox } = opened
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
+  const metrics = await openMetrics(opened, log, stack)
   await gateway.start()
-  announce(opened, [], panel)
+  announce(opened, metrics, panel)
   log.info('stopping', { signal: await stopping })
   await panel?.stop()
 }

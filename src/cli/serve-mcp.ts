@@ -7,7 +7,7 @@ import { createLog } from '../platform/log.ts'
 import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { print } from './print.ts'
-import { announce, graceMs, linksOf, listenMain, openService, stopSignal } from './serving.ts'
+import { announce, graceMs, linksOf, listenMain, openMetrics, openService, stopSignal } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client is gone.
@@ -21,19 +21,21 @@ export async function serveMcp(config: Config, { isPhoneFree = false } = {}): Pr
 
 async function serveOverStdio(given: Config, isPhoneFree: boolean): Promise<void> {
   keepStdoutClean()
-  const log = createLog(given.logLevel)
+  const log = createLog(given.logLevel, undefined, given.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const { serveMcpStdio } = await import('../mcp/stdio.ts')
-  const { config, gateway, sandbox } = await openService(given, log, stack, {
-    ...{ listens: given.adminPort !== undefined, isPhoneFree },
-  })
+  const listens = given.adminPort !== undefined || given.metricsPort !== undefined
+  const opened = await openService(given, log, stack, { listens, isPhoneFree })
+  const { config, gateway, sandbox } = opened
   const local = config.anyFile || (await workingFolders(config.basePath))
   const server = serveMcpStdio({ ...(await mcpShared({ gateway, config, log })), local })
   stack.defer(() => server.close())
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
+  const metrics = await openMetrics(opened, log, stack)
   await gateway.start()
   // All of it goes to stderr here.
+  for (const line of metrics) print(line)
   panel?.announce()
   if (sandbox) print(`phone on ${sandbox.url}/phone`)
   print('serving MCP on standard input and output')
@@ -43,7 +45,7 @@ async function serveOverStdio(given: Config, isPhoneFree: boolean): Promise<void
 }
 
 async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<void> {
-  const log = createLog(given.logLevel)
+  const log = createLog(given.logLevel, undefined, given.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const opened = await openService(given, log, stack)
@@ -54,11 +56,12 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
     isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
   )
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
+  const metrics = await openMetrics(opened, log, stack)
   await gateway.start()
 
   const path = transport === 'sse' ? '/sse' : '/mcp'
   const where = config.socket === undefined ? path : ` at http://localhost${path}`
-  announce(opened, [`listening on ${server.url}${where}`], panel)
+  announce(opened, [`listening on ${server.url}${where}`, ...metrics], panel)
 
   log.info('stopping', { signal: await stopping })
   side.beginShutdown()

@@ -20,6 +20,7 @@ import {
   linksOf,
   listenError,
   listenMain,
+  openMetrics,
   openService,
   sandboxOptions,
   sandboxRoom,
@@ -49,7 +50,7 @@ export async function serveOpenApi(
   given: Config,
   beside?: (serving: Serving) => Promise<void>,
 ): Promise<void> {
-  const log = createLog(given.logLevel)
+  const log = createLog(given.logLevel, undefined, given.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   const opened = await openService(given, log, stack)
@@ -65,6 +66,7 @@ export async function serveOpenApi(
   }
   const phoneUrl = links.sandbox_phone
   const panel = await openPanel({ config, gateway, log, stack, links })
+  const metrics = await openMetrics(opened, log, stack)
   await gateway.start()
 
   const { url } = server
@@ -72,7 +74,7 @@ export async function serveOpenApi(
     config.socket === undefined
       ? [`docs on ${url}/docs`, `mcp on ${url}/mcp`]
       : [`call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools`]
-  announce(opened, [`listening on ${url}`, ...doors], panel)
+  announce(opened, [`listening on ${url}`, ...doors, ...metrics], panel)
   await notifyManager(notifySocket(), 'READY=1', `STATUS=svc ${version}, listening on ${server.url}`)
   const over = new AbortController()
   const meanwhile = beside?.({ gateway, config, log, url: server.url, phoneUrl, stopping: over.signal })
@@ -101,7 +103,7 @@ export async function serveOpenApi(
 
 /** `svc sandbox`: the simulated WeChat alone, for several processes. */
 export async function serveSandbox(config: Config): Promise<void> {
-  const log = createLog(config.logLevel)
+  const log = createLog(config.logLevel, undefined, config.logFormat)
   const stopping = stopSignal()
   await using stack = new AsyncDisposableStack()
   await claimDirectory({ ...config, sandbox: true })

@@ -237,6 +237,20 @@ export async function listen(
   }
 }
 
+/** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
+export async function openMetrics(
+  { config, gateway }: Opened,
+  log: Log,
+  stack: AsyncDisposableStack,
+): Promise<string[]> {
+  if (config.metricsPort === undefined) return []
+  const { createMetricsApp } = await import('../server/openapi.ts')
+  const app = createMetricsApp({ gateway, config, log })
+  const server = await listen(config, '--metrics-port', config.metricsPort, app.fetch)
+  stack.defer(() => server.stop(0))
+  return [`metrics on ${server.url}/metrics`]
+}
+
 /** A failed bind as one clear line; anything else as it is. */
 export function listenError(error: unknown, flag: string, port: number, host: string): unknown {
   const code = errorCodeOf(error) ?? ''

@@ -1,7 +1,7 @@
 /** Every option once, as data: the command line, its help, the README and `readConfig` derive from this table. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { type LogLevel, logLevels } from '../platform/log.ts'
+import { type LogFormat, type LogLevel, logFormats, logLevels } from '../platform/log.ts'
 import { folder, hosts, httpUrl, names, type Pace, pace, size, switched, tokenIn, whole } from './values.ts'
 
 /** What svc is told, whole and checked; frozen. */
@@ -25,7 +25,10 @@ export interface Config {
   readonly tools?: readonly string[] | 'read-only'
   /** Absent: no admin panel. 0: a free port. */
   readonly adminPort?: number
+  /** Absent: metrics behind the token alone. 0: a free port. */
+  readonly metricsPort?: number
   readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
   readonly banner: boolean
   /** Without a slash at the end, like `cdnUrl`. */
   readonly upstreamUrl: string
@@ -180,6 +183,14 @@ export const optionTable: readonly OptionSpec[] = [
     ...port,
   }),
   one({
+    name: 'metricsPort',
+    flag: '--metrics-port',
+    shownDefault: 'none',
+    help: 'serve /metrics on this port too, same host, without a token',
+    commands: servers,
+    ...port,
+  }),
+  one({
     name: 'logLevel',
     flag: '--log-level',
     placeholder: '<level>',
@@ -189,6 +200,17 @@ export const optionTable: readonly OptionSpec[] = [
     choices: logLevels,
     expected: `one of ${logLevels.join(', ')}`,
     parse: text => logLevels.find(level => level === text.toUpperCase()),
+  }),
+  one({
+    name: 'logFormat',
+    flag: '--log-format',
+    placeholder: '<format>',
+    default: 'text',
+    help: 'text, or json: each line an object',
+    commands: [...servers, 'sandbox'],
+    choices: logFormats,
+    expected: `one of ${logFormats.join(', ')}`,
+    parse: text => logFormats.find(format => format === text.toLowerCase()),
   }),
   one({
     name: 'banner',

@@ -18,6 +18,7 @@ import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
 import type { Health } from './health.ts'
 import type { History } from './history.ts'
+import type { Metrics } from './metrics.ts'
 
 export interface Gateway {
   readonly inbox: Pick<Inbox, 'recv' | 'waiting'>
@@ -38,6 +39,7 @@ export interface Gateway {
   >
   readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow'>
   readonly changes: Pick<Changes, 'subscribe'>
+  readonly metrics: Pick<Metrics, 'answered' | 'text'>
   health(): Promise<Health>
 }
 

@@ -13,6 +13,7 @@ import type { Gateway, PanelGateway } from './gateway-api.ts'
 import { healthOf } from './health.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
+import { Metrics } from './metrics.ts'
 import * as open from './rooms.ts'
 
 export type { Gateway, PanelGateway } from './gateway-api.ts'
@@ -81,6 +82,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     changes: new Changes({ events, accounts }, named(runtime, 'changes')),
     signIns: state.signIns,
     pollerPid: () => directory.leases.holder(),
+    metrics: new Metrics({ store, accounts, version: options.version }, named(runtime, 'metrics')),
     health: () => healthOf(options.version, directory, receive),
     start: () => start(rooms),
     listensAt(url) {

@@ -1,4 +1,5 @@
 /** What every part of a gateway is given: its clock, its log, when it ends, and what other parts have to say. */
+import type { MessageKind, SentStatus } from '../model/message.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
@@ -11,6 +12,14 @@ export interface Events {
   /** A send waits that may go now. */
   queued: []
   roleChanged: ['poller' | 'watcher']
+  /** A poll is over. */
+  polled: [outcome: 'messages' | 'empty' | 'refused' | 'failed']
+  /** A message came in, once. */
+  received: [kind: MessageKind]
+  /** A message was handed to WeChat. */
+  handedOver: [status: SentStatus, kind: MessageKind | undefined]
+  /** A call of send is over: with the status of its result, or the code of its error. */
+  sent: [outcome: string]
 }
 
 /** Hands each event to those who listen for it, at once and in the order in which they came. */
@@ -20,6 +29,10 @@ export class Bus {
     sessionsChanged: [],
     queued: [],
     roleChanged: [],
+    polled: [],
+    received: [],
+    handedOver: [],
+    sent: [],
   }
 
   on<E extends keyof Events>(event: E, listener: (...news: Events[E]) => void): void {

@@ -19,6 +19,8 @@ export class Commits {
     try {
       const ingested = await ingesting
       if (batch.messages.length > 0) this.#bus.tell('committed')
+      for (const [nth, row] of ingested.rows.entries())
+        if (row !== 'duplicate') this.#bus.tell('received', batch.messages[nth]!.msg_type)
       return ingested
     } finally {
       this.#underWay.delete(ingesting)

@@ -163,9 +163,11 @@ export class SessionPoller implements PolledLogin {
 
   /** Waits until the next try. */
   async #failed(loop: Loop, error: unknown): Promise<void> {
-    const { clock, log } = this.#runtime
+    const { bus, clock, log } = this.#runtime
     this.answered = true
-    if (isILinkError(error, 'expired')) {
+    const isRefused = isILinkError(error, 'expired')
+    bus.tell('polled', isRefused ? 'refused' : 'failed')
+    if (isRefused) {
       await this.#marks.works()
       await this.#marks.write(this.#marks.judged('refused'))
       return this.#pause(this.#marks.retryMs)
@@ -195,6 +197,7 @@ export class SessionPoller implements PolledLogin {
     loop.holdMs = updates.nextHoldMs ?? loop.holdMs
     const { cursor: before } = loop
     const hasMessages = updates.messages.length > 0
+    this.#runtime.bus.tell('polled', hasMessages ? 'messages' : 'empty')
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
     // Whoever reads a message finds the session well; an idle poll's two changes of the file are one write.
     if (hasMessages || !isNew) await this.#marks.write(marks)

@@ -72,7 +72,7 @@ export class DeliveryAttempts {
 
   /** @returns the entries of the message's parts as they stand then; undefined where the disk did not take it */
   async settle(begun: Begun, settlement: Settlement): Promise<Entry[] | undefined> {
-    const { log } = this.#runtime
+    const { bus, log } = this.#runtime
     const { media, store } = this.#ports
     const taken = settlement.status === 'accepted' || settlement.status === 'suspect'
     try {
@@ -80,6 +80,8 @@ export class DeliveryAttempts {
         ...settlement,
         ...(taken && begun.hold && { hold: null }),
       })
+      const parts = entries.flatMap(({ parts }) => parts)
+      bus.tell('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
       await media.kept.discard(files)
       return entries
     } catch (error) {

@@ -5,7 +5,7 @@
  * what got no answer and must not be sent again blindly, queued is what waits in the outbox.
  */
 import { textItem } from '../ilink/encode.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type BotInfo, countNow, rightToAnswer } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -72,7 +72,7 @@ export class Sender {
    *   throws; `forbidden` for what has to wait for a yes and cannot
    */
   async send(asked: SendRequest, caller: Caller): Promise<SendResult> {
-    const { closing } = this.#runtime
+    const { bus, closing } = this.#runtime
     if (closing.aborted) throw stopped(closing)
     const request = isUserId(asked.to) ? asked : { ...asked, to: await this.#meant(asked) }
     using either = linked(caller.signal, closing)
@@ -93,9 +93,13 @@ export class Sender {
         : this.#shared.once(key, namesOf(request), signal, signal => this.#keyed(key, request, as(signal)))
     this.#running.add(running)
     try {
-      return await running
+      const result = await running
+      if (!isBare) bus.tell('sent', result.status)
+      return result
     } catch (error) {
-      throw signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
+      const known = signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
+      bus.tell('sent', isSvcError(known) ? known.code : 'internal')
+      throw known
     } finally {
       this.#running.delete(running)
     }

@@ -21,7 +21,8 @@ import { problemResponse } from './errors.ts'
 import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addJsonRoute } from './json-route.ts'
-import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
+import { type Answering, observed } from './observed.ts'
+import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { FailedTries } from './tries.ts'
@@ -52,7 +53,7 @@ export interface AdminOptions {
 /** The door, as `platform/serve.ts` serves it. */
 export interface AdminApp {
   /** Never throws. */
-  fetch(request: Request, peer?: Peer): Promise<Response>
+  fetch(request: Request, peer?: Peer): Response | Promise<Response>
   /** Why there is no page to serve, if there is none; the API answers all the same. */
   pageMissing(): Promise<SvcError | undefined>
   /** Refuses new calls and ends waits and live streams. */
@@ -86,13 +87,28 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const startedAt = clock.now()
   const status = () => statusOf(options, { startedAt, token_required: access.required })
   const events = new PanelEvents({ gateway, status, clock, log })
-  const called = addRoutes(options, context, { access, events, status })
+  const { called, methods } = addRoutes(options, context, { access, events, status })
   const page = pageAnswers(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answered = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
     const phone = phoneOf(path)
     if (phone !== undefined) return await askPhone(request, phone)
     return isApi || appPath.test(path) ? called(request, path) : await page(request, path)
+  }
+
+  const fetch: Answering = async (request, peer) => {
+    const path = pathOf(request.url)
+    const isApi = path === '/api' || path.startsWith('/api/')
+    const open = openPaths.has(path) || !(isApi || phoneOf(path))
+    try {
+      const refusal = (await access.refusal(request, open)) ?? context.waiting.stopped
+      if (refusal) return await tries.answer(problemResponse(refusal), peer)
+      if (!open) peer?.accept()
+      const answer = await answered(request, path, isApi)
+      return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
+    } catch (error) {
+      return failed(error, context)
+    }
   }
 
   return {
@@ -102,20 +118,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       context.waiting.stop()
       events.stop()
     },
-    async fetch(request, peer) {
-      const path = pathOf(request.url)
-      const isApi = path === '/api' || path.startsWith('/api/')
-      const open = openPaths.has(path) || !(isApi || phoneOf(path))
-      try {
-        const refusal = (await access.refusal(request, open)) ?? context.waiting.stopped
-        if (refusal) return await tries.answer(problemResponse(refusal), peer)
-        if (!open) peer?.accept()
-        const answer = await answered(request, path, isApi)
-        return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
-      } catch (error) {
-        return failed(error, context)
-      }
-    },
+    fetch: observed(fetch, context, path => templateOf(path, methods)),
   }
 }
 
@@ -124,7 +127,10 @@ function addRoutes(
   { config, version }: AdminOptions,
   context: PanelContext,
   { access, events, status }: { access: Access; events: PanelEvents; status: () => Promise<Status> },
-): (request: Request, path: string) => Response | Promise<Response> {
+): {
+  called(request: Request, path: string): Response | Promise<Response>
+  methods: ReturnType<typeof methodsByPath>
+} {
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   app.onError(({ code, error, request }) =>
     code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
@@ -150,7 +156,7 @@ function addRoutes(
   addHealthRoute(app, context)
   addDocsRoutes(app, { version, tokenRequired: access.required, about })
   const methods = methodsByPath(app)
-  return (request, path) => answerOf(app, methods, request, path)
+  return { methods, called: (request, path) => answerOf(app, methods, request, path) }
 }
 
 async function statusOf(

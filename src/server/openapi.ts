@@ -13,10 +13,11 @@ import { problemResponse } from './errors.ts'
 import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
+import { observed } from './observed.ts'
 import { addApprovalRoute, addOutboxRoutes } from './outbox-routes.ts'
-import { absent, answerOf, methodsByPath, pathOf } from './paths.ts'
+import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
-import { addHealthRoute, addServiceRoutes, openPaths } from './service-routes.ts'
+import { addHealthRoute, addMetricsRoute, addServiceRoutes, openPaths } from './service-routes.ts'
 import { addToolRoutes } from './tool-routes.ts'
 import { FailedTries } from './tries.ts'
 import { addUserRoutes } from './user-routes.ts'
@@ -37,6 +38,23 @@ export interface OpenApiApp {
   beginShutdown(): void
   /** The OpenAPI document, for whoever wants it without a request. */
   document(): Promise<Record<string, unknown>>
+}
+
+/** `/metrics` alone, for whoever may reach the port: without a token. */
+export function createMetricsApp({
+  gateway,
+  config,
+  log,
+}: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Pick<OpenApiApp, 'fetch'> {
+  const { app, context, guard } = emptyApp({ gateway, config, log })
+  addMetricsRoute(app, context)
+  const methods = methodsByPath(app)
+  return {
+    async fetch(request) {
+      const refusal = guard.refusal(request, true)
+      return refusal ? problemResponse(refusal) : await answerOf(app, methods, request, pathOf(request.url))
+    },
+  }
 }
 
 /** @throws Error when the address is open to others and there is no token */
@@ -67,6 +85,7 @@ export function createSideApp(
   addMediaRoutes(parts.app, parts.context, options.config.maxUploadBytes)
   addOutboxRoutes(parts.app, parts.context)
   addHealthRoute(parts.app, parts.context)
+  addMetricsRoute(parts.app, parts.context)
   return doorOf(parts)
 }
 
@@ -92,15 +111,16 @@ function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'co
 function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   const tries = new FailedTries({ log: context.log })
+  const fetch: OpenApiApp['fetch'] = (request, peer) => {
+    const path = pathOf(request.url)
+    const open = openPaths.has(path)
+    const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
+    if (refusal) return tries.answer(problemResponse(refusal), peer)
+    if (!open) peer?.accept()
+    return answerOf(app, methods, request, path)
+  }
   return {
     beginShutdown: () => context.waiting.stop(),
-    fetch(request, peer) {
-      const path = pathOf(request.url)
-      const open = openPaths.has(path)
-      const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
-      if (refusal) return tries.answer(problemResponse(refusal), peer)
-      if (!open) peer?.accept()
-      return answerOf(app, methods, request, path)
-    },
+    fetch: observed(fetch, context, path => templateOf(path, methods)),
   }
 }

@@ -31,12 +31,12 @@ export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[
   return found
 }
 
-function allowedAt(
+/** The path of the route that has it, with `:name` where its parts vary. */
+export function templateOf(
   path: string,
   methods: ReadonlyMap<string, readonly string[]>,
-): readonly string[] | undefined {
-  const exact = methods.get(path)
-  if (exact) return exact
+): string | undefined {
+  if (methods.has(path)) return path
   const segments = path.split('/')
   const matches = (pattern: string) => {
     const parts = pattern.split('/')
@@ -45,8 +45,11 @@ function allowedAt(
       parts.every((part, index) => (part.startsWith(':') ? segments[index] !== '' : part === segments[index]))
     )
   }
-  return methods.get([...methods.keys()].find(matches) ?? '')
+  return [...methods.keys()].find(matches)
 }
+
+const allowedAt = (path: string, methods: ReadonlyMap<string, readonly string[]>) =>
+  methods.get(templateOf(path, methods) ?? '')
 
 /** The answer where no route is: 405 for a path that is known, 404 for one that is not. */
 export function absent(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {

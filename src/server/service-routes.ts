@@ -1,6 +1,7 @@
 /** About the service itself: health, the docs page and the OpenAPI document. */
 import type { Elysia } from 'elysia'
 import { Health } from '../gateway/health.ts'
+import { metricsType } from '../platform/metrics.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -54,7 +55,16 @@ export function addServiceRoutes(
       detail: { hide: true },
     })
   addHealthRoute(app, context)
+  addMetricsRoute(app, context)
   return document
+}
+
+/** Adds GET `/metrics`, for Prometheus. */
+export function addMetricsRoute(app: Elysia, { gateway }: RouteContext): void {
+  const headers = { 'content-type': metricsType, 'cache-control': 'no-store' }
+  app.get('/metrics', async () => new Response(await gateway.metrics.text(), { headers }), {
+    detail: { hide: true },
+  })
 }
 
 /** Adds GET `/healthz`. */

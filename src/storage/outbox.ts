@@ -239,6 +239,9 @@ export interface Entries {
   /** What waits for users, oldest first. */
   list(filter?: { user_id?: string; session?: string }): Promise<Entry[]>
 
+  /** How many messages wait for users, and since when (Unix ms) the oldest call of them. */
+  depth(): Promise<{ messages: number; oldest_at?: number }>
+
   /** What is counted of a session's users, or of one of them. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 

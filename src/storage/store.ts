@@ -160,6 +160,9 @@ export interface Backlog {
   /** How many rows `claim` would give a consumer one after the other, or follow a row id; counted up to `limit`. */
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): Promise<number>
 
+  /** How many received rows each of the consumers that read last, up to `most`, has not been given. */
+  lags(most: number): Promise<{ consumer: string; messages: number }[]>
+
   /** Consumers that `claim` gives something again, since a lease lapsed. */
   lapsed(): Promise<ReadonlySet<string>>
 

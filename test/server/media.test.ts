@@ -148,7 +148,7 @@ describe('POST /media', () => {
     ['media', 'GET /media/1/0 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
   ])('who hangs up in the middle of %s is no unexpected error', async (_what, request) => {
     const lines: string[] = []
-    await using rest = await startRest({ log: createLog('DEBUG', line => void lines.push(line)) })
+    await using rest = await startRest({ log: createLog('WARNING', line => void lines.push(line)) })
     const { media } = rest.gateway
     const { accept, open } = media
     const over = Promise.withResolvers<void>()

@@ -124,6 +124,28 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('default', { limit: 1000 }))).toEqual(ids(piece))
   })
 
+  test('the lag of a consumer is what it has not been given; of many, those are told that read last', async () => {
+    await using t = await openStore()
+    await add(t.store, 2)
+    const lags = async (most = 9) =>
+      new Map((await t.store.backlog.lags(most)).map(({ consumer, messages }) => [consumer, messages]))
+    expect(await lags()).toEqual(new Map())
+    await t.store.consumers.claim('late', { limit: 1 })
+    t.clock.at += 2 * 60 * 60_000
+    await t.store.consumers.claim('default', { limit: 1 })
+    await sending(t.store, 's', 'b', {
+      ...{ client_id: '1', to_user: 'u', msg_type: 'TEXT', text: 'out', timestamp: 1, raw: '{}' },
+    })
+    await add(t.store, 3)
+    expect(await lags()).toEqual(new Map(Object.entries({ default: 4, late: 3 })))
+    expect(await lags(1)).toEqual(new Map([['default', 4]]))
+    await t.store.consumers.claim('default', { limit: 9 })
+    await t.store.acknowledgements.after('late', 0, { limit: 1 })
+    await t.store.acknowledgements.handedOut('late', 4)
+    await t.store.acknowledgements.after('late', 4, { limit: 1 })
+    expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
+  })
+
   test('a lease lapses although the clock was set back', async () => {
     await using t = await openStore()
     await add(t.store, 1)

@@ -501,6 +501,13 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       .map(entry => this.#shown(entry))
   }
 
+  async depth() {
+    const waiting = await this.list()
+    const messages = waiting.flatMap(({ parts }) => parts).filter(({ status }) => status === 'queued').length
+    const oldest = waiting[0]?.created_at
+    return { messages, ...(oldest !== undefined && { oldest_at: oldest }) }
+  }
+
   async counters(session: string, user?: string) {
     const known = this.#all.known(session)
     const own = this.#tables.lanes.filter(

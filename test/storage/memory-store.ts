@@ -435,6 +435,8 @@ export class MemoryStore implements face.Store {
           position: Math.max(known(key, 'position'), ack),
           handedOut: known(key, 'handedOut'),
         })
+      const own = this.#consumer(consumer)
+      if (session === undefined) own.position = Math.max(own.position, ack)
       const rows = this.#rows({ session, direction: 'received' }).filter(
         row => row.id > known(row.session, 'position'),
       )
@@ -484,6 +486,11 @@ export class MemoryStore implements face.Store {
           : this.#again(from, session).length + this.#fresh(from, where).length
       return Math.min(limit, found)
     },
+    lags: async most =>
+      [...this.#open().consumers].slice(-most).map(([consumer, { position }]) => ({
+        consumer,
+        messages: this.#rows({ direction: 'received' }, position).length,
+      })),
     lapsed: async () =>
       new Set([...this.#open().leases.values()].filter(this.#lapsed).map(({ consumer }) => consumer)),
     recent: async (since, { limit, ...wanted }) =>

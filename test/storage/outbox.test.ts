@@ -91,8 +91,11 @@ onEach(openStore => {
 
   test('parts wait in order, in the log too, per user and session', async () => {
     await using t = await openStore()
+    expect(await t.store.outbox.depth()).toEqual({ messages: 0 })
     const { entry } = await add(t.store, [part('a'), part('b')])
+    t.clock.at += 1000
     await add(t.store, [part('c')])
+    expect(await t.store.outbox.depth()).toEqual({ messages: 3, oldest_at: entry.created_at })
     await add(t.store, [part('other')], { user: 'v' })
     await add(t.store, [part('third')], { session: 'S2' })
     await t.reopen()

@@ -91,6 +91,13 @@ export class MemoryGateway implements Gateway {
     if (this.failures.has(verb)) throw this.failures.get(verb)
   }
 
+  /** What doors told of their answers. */
+  readonly answered: Parameters<Gateway['metrics']['answered']>[0][] = []
+  readonly metrics: Gateway['metrics'] = {
+    answered: call => void this.answered.push(call),
+    text: async () => '# TYPE svc_build_info gauge\nsvc_build_info{version="1.2.3"} 1\n',
+  }
+
   readonly inbox = {
     waiting: async (request: WaitingRequest, most: number): Promise<number> => {
       const from = request.after ?? this.position.get(request.consumer) ?? 0

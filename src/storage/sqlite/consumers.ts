@@ -94,6 +94,23 @@ export class Consumers {
     return this.#db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
 
+  lags(most: number): { consumer: string; messages: number }[] {
+    const readers = this.#db
+      .all`SELECT name, position FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most})
+      ORDER BY position DESC`
+    // Received rows are those that the index of sent ones has not. One walk serves all.
+    let [above, lag] = [this.#messages.lastId(), 0]
+    const first = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 1)
+    return readers.map(({ name, position }) => {
+      const from = Math.max(Number(position), first - 1)
+      const sent = this.#db
+        .get`SELECT count(*) AS n FROM message WHERE sent = 1 AND id > ${from} AND id <= ${above}`
+      lag += Math.max(0, above - from - Number(sent?.n))
+      above = Math.min(above, from)
+      return { consumer: String(name), messages: lag }
+    })
+  }
+
   /** Consumers with rows that were handed out, and are to be handed out again. */
   lapsed(): ReadonlySet<string> {
     const rows = this.#db.all`SELECT consumer, owner, expires_at FROM lease`

@@ -153,6 +153,17 @@ export class Entries {
       .flatMap(row => this.get(Number(row.id)) ?? [])
   }
 
+  depth(): { messages: number; oldest_at?: number } {
+    const messages = this.#db.get`SELECT count(*) AS n FROM outbox_part
+      WHERE status = 'queued' AND message IS NOT NULL`
+    const oldest = this.#db
+      .get`SELECT min(created_at) AS at FROM outbox WHERE mode = 'queue' AND ended_at IS NULL`
+    return {
+      messages: Number(messages?.n),
+      ...(typeof oldest?.at === 'number' && { oldest_at: oldest.at }),
+    }
+  }
+
   /** What waits for the user of a lane, in its order, the first `limit` of it. */
   waiting(lane: number, limit: number): EntryPart[] {
     return this.#db.all<PartRow>`SELECT * FROM outbox_part

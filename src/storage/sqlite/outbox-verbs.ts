@@ -22,6 +22,7 @@ export function outboxVerbs(
     renew: verb(light, ends.renew.bind(ends)),
     entry: verb(read, entries.get.bind(entries)),
     list: verb(read, entries.list.bind(entries)),
+    depth: verb(read, entries.depth.bind(entries)),
     files: verb(read, entries.files.bind(entries)),
     lane: verb(read, lanes.get.bind(lanes)),
     lanes: verb(read, lanes.waiting.bind(lanes)),

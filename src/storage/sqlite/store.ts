@@ -229,6 +229,7 @@ export class SqliteStore implements face.Store, LogHalf {
           ? consumers.waiting(from, wanted)
           : messages.idsFrom(from, { ...wanted, direction: 'received' }).length,
       ),
+      lags: verb(plain, consumers.lags.bind(consumers)),
       lapsed: verb(plain, consumers.lapsed.bind(consumers)),
       recent: verb(plain, messages.recent.bind(messages)),
     }

@@ -1,0 +1,118 @@
+/** What operators see in Prometheus: counted from what parts tell on the bus, or looked up when it is read. */
+import type { Accounts } from '../accounts/accounts.ts'
+import { Counter, Durations, type Family, gauge, metricsText, processFamilies } from '../platform/metrics.ts'
+import type { Bus, Runtime } from '../platform/runtime.ts'
+import type { Store } from '../storage/store.ts'
+
+export interface MetricsPorts {
+  store: Pick<Store, 'backlog' | 'outbox'>
+  accounts: Pick<Accounts, 'list'>
+  version: string
+}
+
+/** Consumers whose lag is shown, at most: anybody who may call can name new ones. */
+const mostConsumers = 100
+
+export class Metrics {
+  readonly #ports: MetricsPorts
+  readonly #runtime: Runtime
+  readonly #requests = new Durations(
+    'svc_http_request_duration_seconds',
+    'Time from an HTTP request to the beginning of its answer, by route template.',
+    ['method', 'route', 'status'],
+  )
+  readonly #polls = new Counter('svc_polls_total', 'Polls of WeChat of this process, by outcome.', [
+    'outcome',
+  ])
+  readonly #messages = new Counter(
+    'svc_messages_total',
+    'Messages that this process received from WeChat, or that WeChat took from it.',
+    ['direction', 'kind'],
+  )
+  readonly #sends = new Counter('svc_sends_total', 'Calls of send by their result or error.', ['outcome'])
+  readonly #deliveries = new Counter(
+    'svc_deliveries_total',
+    'Messages handed to WeChat, those of the outbox included, by what became of them.',
+    ['outcome'],
+  )
+
+  constructor(ports: MetricsPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+    this.#listen(runtime.bus)
+  }
+
+  #listen(bus: Bus): void {
+    bus.on('polled', outcome => this.#polls.add(outcome))
+    bus.on('received', kind => this.#messages.add('received', kind))
+    bus.on('sent', outcome => this.#sends.add(outcome))
+    bus.on('handedOver', (status, kind = 'UNKNOWN') => {
+      this.#deliveries.add(status)
+      if (status === 'accepted' || status === 'suspect') this.#messages.add('sent', kind)
+    })
+  }
+
+  /** A call at an HTTP door is answered. @param route its template; never what a caller may invent */
+  answered(call: { method: string; route: string; status: number; ms: number }): void {
+    this.#requests.observe(call.ms / 1000, call.method, call.route, String(call.status))
+  }
+
+  /** All of it in the text format of Prometheus. What cannot be looked up at the moment is left out. */
+  async text(): Promise<string> {
+    const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
+    const looked = await Promise.all(
+      // What another room adds (tries of endpoints, their lag) is looked up here too.
+      [this.#sessions(), this.#outbox(), this.#consumers()].map(found =>
+        found.catch((error): Family[] => {
+          this.#runtime.log.warn('metrics cannot be looked up', { error })
+          return []
+        }),
+      ),
+    )
+    const build = gauge('svc_build_info', 'The version that runs; always 1.', [
+      [{ version: this.#ports.version }, 1],
+    ])
+    return metricsText([build, ...counted, ...looked.flat(), ...processFamilies()])
+  }
+
+  async #sessions(): Promise<Family[]> {
+    const sessions = await this.#ports.accounts.list()
+    const now = this.#runtime.clock.now()
+    return [
+      gauge(
+        'svc_session_connected',
+        'Whether a session is connected.',
+        sessions.map(({ name, connected }) => [{ session: name }, connected ? 1 : 0]),
+      ),
+      gauge(
+        'svc_session_last_poll_age_seconds',
+        'Time since WeChat last answered a poll of a session.',
+        sessions.flatMap(({ name, last_poll_at }) =>
+          last_poll_at === undefined ? [] : [[{ session: name }, (now - last_poll_at) / 1000] as const],
+        ),
+      ),
+    ]
+  }
+
+  async #outbox(): Promise<Family[]> {
+    const { messages, oldest_at } = await this.#ports.store.outbox.depth()
+    const ageMs = oldest_at === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldest_at)
+    return [
+      gauge('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
+      gauge('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
+        [{}, ageMs / 1000],
+      ]),
+    ]
+  }
+
+  async #consumers(): Promise<Family[]> {
+    const lags = await this.#ports.store.backlog.lags(mostConsumers)
+    return [
+      gauge(
+        'svc_consumer_lag_messages',
+        `Received messages that a consumer has not been given; of the ${mostConsumers} that read last.`,
+        lags.map(({ consumer, messages }) => [{ consumer }, messages]),
+      ),
+    ]
+  }
+}

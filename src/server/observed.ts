@@ -1,0 +1,39 @@
+/** What every HTTP door tells of a call once it is answered: a line in the log, and how long it took. */
+import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
+import { pathOf } from './paths.ts'
+
+export type Answering = (request: Request, peer?: Peer) => Response | Promise<Response>
+
+/** Methods that are told apart; a caller can invent others. */
+const known = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const longestPath = 200
+
+/** @param routeOf the template of the route that a path belongs to, if there is one */
+export function observed(
+  fetch: Answering,
+  { gateway, log }: { gateway: Pick<Gateway, 'metrics'>; log: Log },
+  routeOf: (path: string) => string | undefined,
+): Answering {
+  return (request, peer) => {
+    const began = performance.now()
+    const { method, url } = request
+    const told = (answer: Response): Response => {
+      const path = pathOf(url)
+      const route = routeOf(path)
+      const { status } = answer
+      const ms = performance.now() - began
+      gateway.metrics.answered({
+        ...{ method: known.has(method) ? method : 'other', route: route ?? 'none', status, ms },
+      })
+      // No query, and of a known route no ids: they say who talks to whom.
+      log.info('answered', {
+        ...{ method, path: route ?? path.slice(0, longestPath), status, ms: Math.round(ms * 10) / 10 },
+      })
+      return answer
+    }
+    const answer = fetch(request, peer)
+    return answer instanceof Promise ? answer.then(told) : told(answer)
+  }
+}
