@@ -11,6 +11,7 @@ const meant: ReadonlyMap<string, string> = new Map(
     ...{ 'sessions list': 'sessions', 'sessions rm': 'logout', 'sessions remove': 'logout' },
     ...{ 'outbox list': 'outbox', 'outbox rm': 'outbox cancel', 'outbox remove': 'outbox cancel' },
     ...{ 'approvals list': 'approvals', approve: 'approvals yes', decline: 'approvals no' },
+    ...{ webhooks: 'webhook', 'webhook rm': 'webhook remove', 'webhook delete': 'webhook remove' },
   }),
 )
 

@@ -11,6 +11,7 @@ const toolWords = ['recv', 'send', 'download', 'history', 'sessions', 'login', '
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
   'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox', 'approvals'],
   'Accounts:': ['sessions', 'login', 'logout', 'check'],
+  'Events:': ['webhook'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],
   'Look after it:': ['status', 'token', 'health', 'doctor', 'service', 'migrate', 'completion'],
   'Agents:': ['setup', 'hook-poll'],

@@ -73,7 +73,7 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'>
 
 /** Whether the request is for what stands beside MCP where REST is not served: uploads, media, the outbox, health. */
 export const isSidePath = (url: string): boolean =>
-  /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
+  /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
 
 /** The door of those, opened by its first request. */
 export function lazySideDoor(

@@ -129,7 +129,7 @@ const isLoggedIn = ({ bot_id }: Session) => bot_id !== undefined
 const checksAtOnce = 50
 
 /** @param nothing what there is to see where there is no data directory: then none is made */
-async function shown<T>(
+export async function shown<T>(
   line: CommandLine,
   command: Command,
   read: (gateway: Gateway) => Promise<T>,

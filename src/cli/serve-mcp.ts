@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import { workingFolders } from '../media/own-files.ts'
 import { keepStdoutClean } from '../platform/console.ts'
 import { createLog } from '../platform/log.ts'
+import { reachable } from '../platform/serve.ts'
 import { isSidePath, lazyMcpDoor, lazySideDoor, mcpShared } from './mcp-door.ts'
 import { openPanel } from './panel.ts'
 import { print } from './print.ts'
@@ -55,6 +56,7 @@ async function serveOverHttp(given: Config, transport: 'http' | 'sse'): Promise<
   const server = await listenMain(config, stack, (request, peer) =>
     isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
   )
+  if (config.socket === undefined) gateway.listensAt(reachable(server.url))
   const panel = await openPanel({ config, gateway, log, stack, links: linksOf(sandbox) })
   const metrics = await openMetrics(opened, log, stack)
   await gateway.start()

@@ -60,6 +60,7 @@ export async function serveOpenApi(
   const server = await listenMain(config, stack, (request, peer) =>
     isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
   )
+  if (config.socket === undefined) gateway.listensAt(reachable(server.url))
   const links = {
     ...(config.socket === undefined && { rest_url: reachable(server.url) }),
     ...linksOf(sandbox),

@@ -54,6 +54,10 @@ function statusText(seen: StatusReport): string {
         ({ name, failing_since, poll_error = '' }) =>
           `${red('polls')}      those of ${oneLine(name)} fail since ${localTime(failing_since)}: ${oneLine(poll_error)}; see ${advised('doctor')}`,
       ),
+    ...(seen.webhooks ?? []).map(
+      ({ id, status, why }) =>
+        `${red('webhook')}    ${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`,
+    ),
     ...seen.trouble.map(what => `${red('trouble')}    ${oneLine(what)}; see ${advised('doctor')}`),
   ]
   const rows = sessions.map(session => [

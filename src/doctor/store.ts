@@ -43,6 +43,16 @@ export function examineStore(context: DoctorContext, look: StoreLook): Found[] {
       ),
     )
   }
+  for (const { id, status, why, since } of sight.webhooks ?? [])
+    found.push(
+      warning(
+        'webhook',
+        `webhook ${id} ${status === 'disabled' ? 'was switched off' : 'has failed since'} ${localTime(since)}: ${why}`,
+        status === 'disabled'
+          ? `${command(`webhook resume ${id}`)} switches it on, ${command(`webhook test ${id}`)} tries it.`
+          : `${command(`webhook test ${id}`)} tries it.`,
+      ),
+    )
   if (sight.outbox.messages > 0) found.push(outboxOf(sight, command('outbox'), clock.now()))
   return found
 }

@@ -35,7 +35,7 @@ export interface Gateway {
   readonly logins: Pick<Logins, 'login'>
   readonly webhooks: Pick<
     Webhooks,
-    'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens'
+    'list' | 'get' | 'add' | 'pause' | 'rotate' | 'replay' | 'remove' | 'log' | 'test' | 'opens' | 'message'
   >
   readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow'>
   readonly changes: Pick<Changes, 'subscribe'>

@@ -204,5 +204,9 @@ export function openPush(
     },
     named(runtime, 'webhooks'),
   )
-  return { delivery, webhooks: new Webhooks({ webhooks, events, sessionNamed, clock }) }
+  const message = async (id: string) => {
+    const [row] = (await log.byMessageIds([id])).rows
+    return row && views.of(row)
+  }
+  return { delivery, webhooks: new Webhooks({ webhooks, events, sessionNamed, message, clock }) }
 }

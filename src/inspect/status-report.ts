@@ -8,7 +8,7 @@ import { lookAtDirectory } from './data-directory.ts'
 import { notedAddresses } from './healthz.ts'
 import { lookAtPolling, type Polling } from './polling.ts'
 import { lookAtSessions, type SessionFolder } from './sessions.ts'
-import { readStoreStats } from './store-stats.ts'
+import { readStoreStats, type WebhookTrouble } from './store-stats.ts'
 
 export interface SessionReport {
   name: string
@@ -56,6 +56,8 @@ export interface StatusReport {
   store?: { messages: number; size_bytes: number }
   /** As `svc outbox` lists them, each of one or more messages. */
   outbox: { sends: number; messages: number; users: number; oldest_at?: number }
+  /** Webhooks that do not work, where there are any. */
+  webhooks?: WebhookTrouble[]
   /** What could not be read. */
   trouble: string[]
 }
@@ -108,6 +110,7 @@ export async function readStatus(options: {
     ...{ session_count: sessions.length, connected_count: connected, sessions },
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { sends, messages, users, oldest_at: oldestAt },
+    ...(store?.webhooks && { webhooks: store.webhooks }),
     trouble,
   }
 }

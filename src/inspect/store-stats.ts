@@ -17,10 +17,22 @@ export interface StoreStats {
   outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
   /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
   suspects: ReadonlyMap<string, number>
+  /** Webhooks that do not work, where there are any. */
+  webhooks?: WebhookTrouble[]
   /** What the check of the whole file found wrong; absent when it was not asked for. */
   damage?: string[]
 }
 
+/** A webhook that svc switched off, or of which nothing has succeeded for a minute. */
+export interface WebhookTrouble {
+  id: string
+  status: 'disabled' | 'failing'
+  why: string
+  /** Unix ms. */
+  since: number
+}
+
+const failingMs = 60_000
 const busyMs = 2000
 const lines = 5
 
@@ -75,6 +87,7 @@ async function read(
       ...sight,
       messages: Number(db.get`SELECT count(*) AS count FROM message`?.count ?? 0),
       ...(form >= 2 && { outbox: outboxOf(db) }),
+      ...webhooksOf(db, Date.now()),
       ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
     }
   } finally {
@@ -111,6 +124,22 @@ function outboxOf(db: Database): StoreStats['outbox'] {
     oldestAt: oldest,
     firstExpiryAt: expiry,
   }
+}
+
+/** The paused ones are somebody's wish. */
+function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
+  if (!db.get`SELECT 1 FROM sqlite_schema WHERE name = 'webhook'`) return {}
+  const rows = db.all`SELECT id, disabled, disabled_at, failing_since, last_error FROM webhook
+    WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs}) ORDER BY created_at`
+  const webhooks = rows.map(
+    (row): WebhookTrouble => ({
+      id: String(row.id),
+      status: row.disabled === null ? 'failing' : 'disabled',
+      why: String(row.disabled ?? row.last_error ?? ''),
+      since: Number(row.disabled === null ? row.failing_since : row.disabled_at),
+    }),
+  )
+  return webhooks.length > 0 ? { webhooks } : {}
 }
 
 const numberOf = (row: Row | undefined, name: string): number | undefined =>

@@ -9,10 +9,18 @@ import { directCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
+import type {
+  AddedWebhook,
+  NewWebhookInput,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookLogQuery,
+} from '../model/webhook.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
 import { linked } from '../platform/signals.ts'
+import type { ReplayFrom, WebhookTest } from '../push/webhooks.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import { invoke } from '../tools/index.ts'
 import type { TypedTool } from '../tools/tool.ts'
@@ -63,6 +71,30 @@ export interface SvcOutbox {
   approve(outboxId: string | number): Promise<OutboxEntry>
 }
 
+/**
+ * Webhook endpoints. Whichever program or service of the data directory polls delivers to them: this one from
+ * `runBackground` on.
+ */
+export interface SvcWebhooks {
+  list(): Promise<WebhookEndpoint[]>
+  /** @throws SvcError `not_found`, as all below */
+  get(id: string): Promise<WebhookEndpoint>
+  /** The answer shows the secret this once. @throws SvcError `invalid_arguments`, `forbidden`, `session_not_found` */
+  add(webhook: NewWebhookInput): Promise<AddedWebhook>
+  /** Delivers an event of type `webhook.test` now. */
+  test(id: string): Promise<WebhookTest>
+  /** The newest tries, newest first. */
+  log(id: string, query?: WebhookLogQuery): Promise<WebhookDelivery[]>
+  pause(id: string): Promise<WebhookEndpoint>
+  /** Goes on from where it was; also with one that svc switched off. */
+  resume(id: string): Promise<WebhookEndpoint>
+  /** A new secret; for a day deliveries are signed with that of before too. */
+  rotate(id: string): Promise<AddedWebhook>
+  /** Delivers everything again from an event, or from a time (Unix ms), on. */
+  replay(id: string, from: ReplayFrom): Promise<WebhookEndpoint>
+  remove(id: string): Promise<{ success: true; id: string }>
+}
+
 /** close() waits this long for what is being done with messages. */
 const graceMs = 2000
 
@@ -79,6 +111,8 @@ const graceMs = 2000
 export class Svc implements AsyncDisposable, AsyncIterable<Message> {
   /** Sends that wait until their user writes; they are made with `when_closed: 'queue'`. */
   readonly outbox: SvcOutbox
+  /** Endpoints that events are delivered to, shared with every process of the data directory that has the store. */
+  readonly webhooks: SvcWebhooks
   /** Of the simulated phone, with the option `sandbox`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
@@ -105,6 +139,19 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
       get: async outboxId => this.#open.outbox.get(String(outboxId)),
       cancel: async outboxId => this.#open.outbox.cancel(String(outboxId)),
       approve: async outboxId => this.#open.outbox.approve(String(outboxId)),
+    }
+    const hooks = () => this.#open.webhooks
+    this.webhooks = {
+      list: async () => hooks().list(),
+      get: async id => hooks().get(id),
+      add: async webhook => hooks().add(webhook),
+      test: async id => hooks().test(id, this.#stop.signal),
+      log: async (id, query) => hooks().log(id, query),
+      pause: async id => hooks().pause(id, true),
+      resume: async id => hooks().pause(id, false),
+      rotate: async id => hooks().rotate(id),
+      replay: async (id, from) => hooks().replay(id, from),
+      remove: async id => hooks().remove(id),
     }
     this.#handlers = new Handlers({
       follow: (reading, signal) => gateway.follow(reading, signal),

@@ -10,6 +10,13 @@ export const WebhookEventType = oneOf([
   'endpoint.disabled',
 ])
 
+/** An object of texts, by whatever names. */
+const texts = (description: string, maxLength?: number) =>
+  Type.Unsafe<Record<string, string>>({
+    ...{ type: 'object', description },
+    additionalProperties: { type: 'string', ...(maxLength && { maxLength }) },
+  })
+
 export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
@@ -17,9 +24,7 @@ export const WebhookEndpoint = Type.Object(
     types: Type.Array(WebhookEventType, { description: 'Empty: all.' }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
-    headers: Type.Record(Type.String(), Type.String(), {
-      description: 'Sent along. The values are secret, and never shown.',
-    }),
+    headers: texts('Sent along. The values are secret, and never shown.'),
     allow_private: flag('Whether it may lie in a private network, or on the machine of svc.'),
     replies: flag('Whether a text that it answers with is sent to the user who wrote.'),
     status: oneOf(
@@ -76,11 +81,7 @@ export const NewWebhookInput = closed({
   ),
   session: optional(bounded(200, 'Only events of this session.')),
   user: optional(bounded(512, 'Only messages from and to this user, by id.')),
-  headers: optional(
-    Type.Record(Type.String({ maxLength: 200 }), Type.String({ maxLength: 4000 }), {
-      description: 'Headers to send along, such as Authorization.',
-    }),
-  ),
+  headers: optional(texts('Headers to send along, such as Authorization.', 4000)),
   allow_private: optional(
     flag('May lie in a private network. Refused over HTTP: it takes the command line or the library.'),
   ),
@@ -93,10 +94,3 @@ export const WebhookLogQuery = closed({
   outcome: optional(oneOf(['done', 'failed', 'gave_up'])),
 })
 export type WebhookLogQuery = Static<typeof WebhookLogQuery>
-
-export const WebhookReplayInput = closed({
-  from: Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Integer()], {
-    description: 'Id of the first event to send again, or a time: Unix milliseconds or ISO 8601.',
-  }),
-})
-export type WebhookReplayInput = Static<typeof WebhookReplayInput>

@@ -1,6 +1,7 @@
 /** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
 import { randomBytes } from 'node:crypto'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type { Message } from '../model/message.ts'
 import type {
   AddedWebhook,
   NewWebhookInput,
@@ -23,6 +24,7 @@ export interface WebhookPorts {
   events: Pick<Events, 'after' | 'head'>
   /** The name of a session as it is kept. @throws SvcError `session_not_found` */
   sessionNamed(name: string): Promise<string>
+  message(messageId: string): Promise<Message | undefined>
   clock: Clock
 }
 
@@ -158,6 +160,13 @@ export class Webhooks {
   async opens(to: Linked, expires: string, signature: string): Promise<boolean> {
     const webhook = (await this.#ports.webhooks.list()).find(({ id }) => id === to.webhook)
     return webhook !== undefined && opens(webhook.link_key, to, expires, signature, this.#ports.clock.now())
+  }
+
+  /** What a link to a whole message opens. @throws SvcError `message_not_found` */
+  async message(messageId: string): Promise<Message> {
+    const found = await this.#ports.message(messageId)
+    if (found) return found
+    throw new SvcError('message_not_found', 'the message is not kept any more')
   }
 
   async #webhook(id: string): Promise<Webhook> {

@@ -18,6 +18,7 @@ import {
   SendResult,
 } from '../model/message.ts'
 import { LoginStatus, Session } from '../model/session.ts'
+import { AddedWebhook, WebhookDelivery, WebhookEndpoint } from '../model/webhook.ts'
 import { HistoryPage } from '../tools/history.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import { problemOf, problemType } from './errors.ts'
@@ -40,6 +41,9 @@ const shared: readonly (readonly [string, TSchema])[] = [
   ['Downloaded', Downloaded],
   ['HistoryPage', HistoryPage],
   ['AcceptedUpload', AcceptedUpload],
+  ['WebhookEndpoint', WebhookEndpoint],
+  ['AddedWebhook', AddedWebhook],
+  ['WebhookDelivery', WebhookDelivery],
 ]
 
 const description = `Nine tools, each called by a POST of one JSON object.
@@ -76,6 +80,7 @@ const aboutTools: About = {
     { name: 'messages', description: 'Receive, send, download, search.' },
     { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
+    { name: 'webhooks', description: 'Events that leave by themselves.' },
     { name: 'service', description: 'About the service itself.' },
   ],
 }

@@ -35,7 +35,7 @@ export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSche
   operationId: string
   summary: string
   description: string
-  tag: 'accounts' | 'messages' | 'panel'
+  tag: 'accounts' | 'messages' | 'panel' | 'webhooks'
   params?: P
   query?: Q
   body?: B

@@ -76,7 +76,7 @@ const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]
  *
  * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error` …
  */
-async function sendMedia(
+export async function sendMedia(
   gateway: Gateway,
   params: Record<string, string>,
   signal: AbortSignal,

@@ -21,6 +21,7 @@ import { addHealthRoute, addMetricsRoute, addServiceRoutes, openPaths } from './
 import { addToolRoutes } from './tool-routes.ts'
 import { FailedTries } from './tries.ts'
 import { addUserRoutes } from './user-routes.ts'
+import { addSharedRoute, addWebhookRoutes, isShared } from './webhook-routes.ts'
 
 export interface OpenApiOptions {
   gateway: Gateway
@@ -66,6 +67,8 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   addApprovalRoute(app, context)
   addUserRoutes(app, context)
   addEventRoute(app, context)
+  addWebhookRoutes(app, context)
+  addSharedRoute(app, context)
   const document = addServiceRoutes(app, context, {
     version: options.version,
     tokenRequired: guard.tokenRequired,
@@ -84,6 +87,7 @@ export function createSideApp(
   const parts = emptyApp(options)
   addMediaRoutes(parts.app, parts.context, options.config.maxUploadBytes)
   addOutboxRoutes(parts.app, parts.context)
+  addSharedRoute(parts.app, parts.context)
   addHealthRoute(parts.app, parts.context)
   addMetricsRoute(parts.app, parts.context)
   return doorOf(parts)
@@ -113,7 +117,7 @@ function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const tries = new FailedTries({ log: context.log })
   const fetch: OpenApiApp['fetch'] = (request, peer) => {
     const path = pathOf(request.url)
-    const open = openPaths.has(path)
+    const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)
     if (!open) peer?.accept()

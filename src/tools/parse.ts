@@ -63,8 +63,10 @@ function checkedObject(schema: JsonSchema, value: unknown, field: string, proble
   }
   for (const key of Object.keys(input)) {
     if (Object.hasOwn(properties, key)) continue
-    if (schema.additionalProperties === false)
+    const others = schema.additionalProperties
+    if (others === false)
       problems.push({ field: at(shownKey(key)), problem: `unknown; ${allowed(properties)}` })
+    else if (typeof others === 'object') out[key] = checked(others, input[key], at(shownKey(key)), problems)
   }
   return out
 }

@@ -31,7 +31,7 @@ export type JsonSchema = {
   maxItems?: number
   properties?: Record<string, JsonSchema>
   required?: readonly string[]
-  additionalProperties?: boolean
+  additionalProperties?: boolean | JsonSchema
   anyOf?: readonly JsonSchema[]
   examples?: readonly unknown[]
   [other: string]: unknown

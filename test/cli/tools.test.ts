@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
+import { receiver, verify } from '../push/receiver.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -205,6 +206,36 @@ describe('beside a running service', () => {
     expect((await run(['history', '-s', '客服'])).stdout).toContain('to be kept')
     expect(await run(['history', 'something else', '-s', '客服'])).toEqual(noMatch)
     expect((await service.call('sessions')).body.map((one: Json) => one.name)).toEqual(['default'])
+  })
+
+  test('webhooks: added, tried, delivered to by the service, logged, paused, sent back, removed', async () => {
+    using r = receiver()
+    expect((await run(['webhook', 'add', r.url])).status).toBe(1)
+    const add = ['webhook', 'add', r.url, '--allow-private', '--types', 'message.received']
+    const { id, secret } = await json(...add, '--header', 'X-Key: hush')
+    expect(await json('webhook', 'test', id)).toMatchObject({ success: true, status: 200 })
+    expect(verify(r.got[0]!, secret)).toMatchObject({ type: 'webhook.test' })
+    await until('delivered', 30_000, async () => {
+      await said('to a webhook')
+      return r.got.length > 1
+    })
+    expect(r.got[1]?.headers.get('x-key')).toBe('hush')
+    expect(verify(r.got[1]!, secret)).toMatchObject({ data: { text: 'to a webhook' } })
+    await until('logged', 30_000, async () => (await json('webhook', 'log', id)).length > 0)
+    const shown = await run(['webhook', 'show', id])
+    expect(shown.stdout).toContain('X-Key')
+    expect(shown.stdout).not.toContain('hush')
+    expect((await json('webhook', 'pause', id)).status).toBe('paused')
+    expect((await run(['webhook', 'list'])).stdout).toContain('paused')
+    expect((await json('webhook', 'replay', id, '--from', '1h')).id).toBe(id)
+    const before = r.got.length
+    expect((await json('webhook', 'resume', id)).status).toBe('active')
+    await until('again', 30_000, () => r.got.length > before)
+    expect((await json('webhook', 'rotate', id)).secret).not.toBe(secret)
+    r.answer = () => 500
+    expect((await run(['webhook', 'test', id])).status).toBe(1)
+    expect(await json('webhook', 'remove', id)).toEqual({ success: true, id })
+    expect((await run(['webhook', 'show', id])).status).toBe(1)
   })
 
   test('users and the outbox: who may be answered, what waits, and taken back', async () => {

@@ -40,6 +40,19 @@ test('a whole one, with its messages and its size; no side files appear', async 
   expect(stateOf(ward.dir)).toEqual(before)
 })
 
+test('webhooks that were switched off, or fail for a while; not one that somebody paused', async () => {
+  const add = (id: string, more: string) =>
+    change(`INSERT INTO webhook (id, url, types, headers, secrets, link_key, allow_private, replies, created_at, position,
+      paused, disabled, disabled_at, failing_since, last_error) VALUES ('${id}', 'u', '[]', '{}', '[]', '', 0, 0, 1, '', ${more})`)
+  add('off', "0, 'it answered with 410', 5, NULL, NULL")
+  add('failing', "0, NULL, NULL, 5, 'HTTP 500'")
+  add('paused', "1, NULL, NULL, 5, 'HTTP 500'")
+  add('well', '0, NULL, NULL, NULL, NULL')
+  const found = (await ward.look()).of('store/webhook')
+  expect(found.map(({ severity }) => severity)).toEqual(['warning', 'warning'])
+  expect(found.map(({ fix }) => /webhook \w+ (\w+)/.exec(fix ?? '')?.[1])).toEqual(['off', 'failing'])
+})
+
 describe('damage', () => {
   const overwrite = (at: number, bytes: number) => {
     const file = openSync(path, 'r+')

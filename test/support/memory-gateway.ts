@@ -275,6 +275,7 @@ export class MemoryGateway implements Gateway {
       if (!session) throw new SvcError('session_not_found', `No session ${name}`)
       return session.name
     },
+    message: async id => this.log.find(one => one.message_id === id),
     clock: systemClock,
   })
 

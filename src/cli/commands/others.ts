@@ -10,8 +10,9 @@ import {
 import { conversation } from './conversation.ts'
 import { running } from './running.ts'
 import { surroundings } from './surroundings.ts'
+import { webhooks } from './webhooks.ts'
 
-const specs = [...conversation, ...running, ...surroundings]
+const specs = [...conversation, ...webhooks, ...running, ...surroundings]
 
 /** Adds the commands that begin with `word`, or all of them. */
 export function add(line: CommandLine, word?: string): void {

@@ -1,0 +1,213 @@
+/** Webhook endpoints over HTTP, and what links in their deliveries lead to. */
+import { Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { badArgument, SvcError } from '../model/error.ts'
+import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
+import {
+  AddedWebhook,
+  NewWebhookInput,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookLogQuery,
+} from '../model/webhook.ts'
+import { parse } from '../tools/parse.ts'
+import { parseTime } from '../tools/schema.ts'
+import { HttpCall } from './http-call.ts'
+import { addJsonRoute } from './json-route.ts'
+import { sendMedia } from './media-routes.ts'
+import { failed, jsonAnswer, type RouteContext } from './route.ts'
+
+const WebhookPath = closed({ id: bounded(64, 'The id of a webhook.', { examples: ['wh_3f1c9a0b2d4e6f80'] }) })
+const ReplayBody = closed({
+  from: Type.String({
+    ...{ minLength: 1, maxLength: 64 },
+    description:
+      'Where to begin: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
+    examples: ['2026-01-31T08:00:00Z'],
+  }),
+})
+const Removed = Type.Object({ success: flag('True.'), id: Type.String() })
+const Tested = Type.Object({
+  success: flag('Whether it was answered with 2xx.'),
+  status: optional(integer('HTTP status of the answer; absent without one.')),
+  took_ms: integer('Milliseconds.'),
+  detail: optional(text('What went wrong.')),
+})
+
+const exampleEndpoint = {
+  ...{ id: 'wh_3f1c9a0b2d4e6f80', url: 'https://example.com/hook', types: ['message.received' as const] },
+  ...{ headers: { Authorization: '***' }, allow_private: false, replies: false, status: 'active' as const },
+  ...{
+    created_at: 1767225600000,
+    last_success_at: 1767225660000,
+    tries: { done: 12, failed: 0, gave_up: 0 },
+  },
+}
+const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
+const example = (summary: string, output: unknown, input?: unknown) => [
+  { summary, output, ...(input !== undefined && { input }) },
+]
+
+/** Where a replay begins. @throws SvcError `invalid_arguments` */
+export function replayFrom(from: string, time = parseTime(from)) {
+  if (time !== undefined) return { since: time }
+  if (/^\w+-\d+$/.test(from)) return { event: from }
+  throw badArgument('from', 'expected the id of an event, or a time')
+}
+
+/** Adds /webhooks and what is below it, below `prefix`. */
+export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
+  const { webhooks } = context.gateway
+  const store = 'store_unavailable' as const
+  const of = { params: WebhookPath, tag: 'webhooks' as const, errors: ['not_found' as const, store] }
+  const at = (rest = '') => `${prefix}/webhooks/:id${rest}`
+  addJsonRoute(app, context, {
+    ...{ method: 'get', path: `${prefix}/webhooks`, operationId: 'list_webhooks', tag: 'webhooks' },
+    summary: 'List webhooks',
+    description:
+      'Endpoints that events are delivered to, oldest first, and how each does. Secrets are not shown.',
+    answer: Type.Array(WebhookEndpoint),
+    errors: [store],
+    examples: example('One endpoint', [exampleEndpoint]),
+    run: () => webhooks.list(),
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'post', path: `${prefix}/webhooks`, operationId: 'add_webhook', tag: 'webhooks' },
+    summary: 'Add a webhook',
+    description:
+      'Events from now on are POSTed to the address, signed by Standard Webhooks 1.0.0 with the secret of the answer, which is shown this once. Each is delivered at least once, in order per conversation; the receiver knows repeats by the header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
+    body: NewWebhookInput,
+    answer: AddedWebhook,
+    errors: ['session_not_found', store],
+    examples: example('Messages alone', exampleAdded, {
+      url: 'https://example.com/hook',
+      types: ['message.received'],
+      headers: { Authorization: 'Bearer abc' },
+    }),
+    async run({ body }) {
+      if (body.allow_private)
+        throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', {
+          hint: 'Add this endpoint on the command line: svc webhook add <url> --allow-private.',
+        })
+      return webhooks.add(body)
+    },
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'get', path: at(), operationId: 'get_webhook', ...of, answer: WebhookEndpoint },
+    summary: 'One webhook',
+    description: 'How an endpoint does: whether it works, since when not, and why.',
+    examples: example('One endpoint', exampleEndpoint),
+    run: ({ params }) => webhooks.get(params.id),
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'delete', path: at(), operationId: 'remove_webhook', ...of, answer: Removed },
+    summary: 'Remove a webhook',
+    description: 'Nothing is delivered to it any more; its log goes with it.',
+    examples: example('Removed', { success: true, id: exampleEndpoint.id }),
+    run: ({ params }) => webhooks.remove(params.id),
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'get', path: at('/log'), operationId: 'webhook_log', ...of, query: WebhookLogQuery },
+    answer: Type.Array(WebhookDelivery),
+    summary: 'Tries of a webhook',
+    description:
+      'The newest tries to deliver, newest first: 100 that succeeded, 200 that failed, 1000 that failed for the last time.',
+    examples: example('Two tries', [
+      {
+        at: 1767225660000,
+        event: '9f2c41d07a-43000000',
+        type: 'message.received',
+        outcome: 'done',
+        status: 200,
+        took_ms: 41,
+      },
+      {
+        ...{ at: 1767225600000, event: '9f2c41d07a-43000000', type: 'message.received', outcome: 'failed' },
+        ...{ status: 503, took_ms: 12, detail: 'HTTP 503' },
+      },
+    ]),
+    run: ({ params, query }) => webhooks.log(params.id, query),
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'post', path: at('/test'), operationId: 'test_webhook', ...of, answer: Tested },
+    summary: 'Try a webhook',
+    description:
+      'Delivers an event of type webhook.test now, and answers with what came of it within 20 seconds.',
+    examples: example('It works', { success: true, status: 200, took_ms: 41 }),
+    run: ({ params, signal }) => webhooks.test(params.id, signal),
+  })
+  for (const [word, summary, description] of [
+    ['pause', 'Pause a webhook', 'Nothing is delivered until it is resumed; what happens meanwhile waits.'],
+    [
+      'resume',
+      'Resume a webhook',
+      'Deliveries go on from where they were; also of one that svc switched off.',
+    ],
+  ] as const)
+    addJsonRoute(app, context, {
+      ...{
+        method: 'post',
+        path: at(`/${word}`),
+        operationId: `${word}_webhook`,
+        ...of,
+        answer: WebhookEndpoint,
+      },
+      ...{ summary, description, examples: example('As it is now', exampleEndpoint) },
+      run: ({ params }) => webhooks.pause(params.id, word === 'pause'),
+    })
+  addJsonRoute(app, context, {
+    ...{ method: 'post', path: at('/rotate'), operationId: 'rotate_webhook', ...of, answer: AddedWebhook },
+    summary: 'Give a webhook a new secret',
+    description:
+      'The answer shows it this once. For 24 hours deliveries are signed with the secret of before too.',
+    examples: example('The new secret', exampleAdded),
+    run: ({ params }) => webhooks.rotate(params.id),
+  })
+  addJsonRoute(app, context, {
+    ...{ method: 'post', path: at('/replay'), operationId: 'replay_webhook', ...of, answer: WebhookEndpoint },
+    body: ReplayBody,
+    summary: 'Deliver events again',
+    description: 'Everything from there on is delivered again, with the ids that it had.',
+    examples: example('From a time on', exampleEndpoint, { from: '2026-01-31T08:00:00Z' }),
+    run: ({ params, body }) => webhooks.replay(params.id, replayFrom(body.from)),
+  })
+}
+
+const SharedPath = closed({
+  webhook: bounded(64),
+  message_id: bounded(512),
+  item: Type.String({ pattern: '^(\\d{1,3}|message)$' }),
+})
+const SharedQuery = closed({ expires: Type.String({ pattern: '^\\d{1,12}$' }), signature: bounded(100) })
+
+/** Whether anybody may ask for this path: its own signature says who may. */
+export const isShared = (path: string): boolean => path.startsWith('/shared/')
+
+/** Adds GET /shared/{webhook}/{message_id}/{item}: what a delivery links to. */
+export function addSharedRoute(app: Elysia, context: RouteContext): void {
+  const { webhooks } = context.gateway
+  const serve = async (request: Request, given: Record<string, string>) => {
+    const call = new HttpCall(request, context.waiting)
+    try {
+      const decoded = Object.fromEntries(
+        Object.entries(given).map(([key, value]) => [key, decodeURIComponent(value)]),
+      )
+      const to = parse(SharedPath, decoded)
+      const { expires, signature } = parse(SharedQuery, Object.fromEntries(new URL(request.url).searchParams))
+      if (!(await webhooks.opens(to, expires, signature)))
+        throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
+          hint: 'Each delivery brings new links; replay the event for another one.',
+        })
+      if (to.item !== 'message') return await sendMedia(context.gateway, to, request.signal)
+      return new Response(JSON.stringify(await webhooks.message(to.message_id)), jsonAnswer)
+    } catch (error) {
+      const told = error instanceof URIError ? badArgument('path', 'is malformed') : error
+      return failed(told, context, undefined, call.signal)
+    } finally {
+      call.end()
+    }
+  }
+  app.get('/shared/:webhook/:message_id/:item', ({ request, params }) => serve(request, params), {
+    detail: { hide: true },
+  })
+}

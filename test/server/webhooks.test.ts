@@ -1,0 +1,113 @@
+/** Webhooks over HTTP, and the links in their deliveries. */
+import { expect, test } from 'bun:test'
+import { AddedWebhook, WebhookEndpoint } from '../../src/model/webhook.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { serve } from '../../src/platform/serve.ts'
+import { createOpenApiApp } from '../../src/server/openapi.ts'
+import { problemsOf } from '../../src/tools/parse.ts'
+import { receiver } from '../push/receiver.ts'
+import { withGateway } from '../support/gateway.ts'
+import { type Json, startRest } from '../support/rest.ts'
+
+const client =
+  (url: string) =>
+  async (method: string, path: string, body?: object): Promise<{ status: number; body: Json }> => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    })
+    return { status: response.status, body: await response.json() }
+  }
+
+test('an endpoint is added, looked at, paused, resumed, rotated, sent back and removed; its secrets are shown once', async () => {
+  await using rest = await startRest()
+  const at = client(rest.url)
+  // A public address: nothing is connected to before something is delivered.
+  const url = 'https://1.1.1.1/hook'
+  const added = await at('POST', '/webhooks', {
+    url,
+    types: ['message.received'],
+    headers: { 'X-Key': 'hush' },
+  })
+  expect(problemsOf(AddedWebhook, added.body)).toEqual([])
+  const { id, secret, ...shown } = added.body
+  expect(secret).toStartWith('whsec_')
+  expect(shown.headers).toEqual({ 'X-Key': '***' })
+  expect((await at('POST', '/webhooks', { url, headers: { 'X-Key': 7 } })).status).toBe(422)
+  expect((await at('GET', '/webhooks')).body).toEqual([{ id, ...shown }])
+  expect(JSON.stringify(shown)).not.toContain('hush')
+  expect(problemsOf(WebhookEndpoint, (await at('GET', `/webhooks/${id}`)).body)).toEqual([])
+  expect((await at('POST', `/webhooks/${id}/pause`)).body.status).toBe('paused')
+  expect((await at('POST', `/webhooks/${id}/resume`)).body.status).toBe('active')
+  const rotated = (await at('POST', `/webhooks/${id}/rotate`)).body
+  expect(rotated.secret).not.toBe(secret)
+  expect(rotated.rotating_until).toBeGreaterThan(Date.now())
+  expect((await at('POST', `/webhooks/${id}/replay`, { from: '2026-01-01' })).status).toBe(200)
+  expect((await at('POST', `/webhooks/${id}/replay`, { from: 'm-0' })).status).toBe(200)
+  expect((await at('POST', `/webhooks/${id}/replay`, { from: 'nonsense' })).status).toBe(422)
+  expect((await at('GET', `/webhooks/${id}/log?limit=5&outcome=failed`)).body).toEqual([])
+  expect(await at('DELETE', `/webhooks/${id}`)).toEqual({ status: 200, body: { success: true, id } })
+  for (const [method, path] of [
+    ['GET', ''],
+    ['DELETE', ''],
+    ['GET', '/log'],
+    ['POST', '/test'],
+    ['POST', '/pause'],
+    ['POST', '/rotate'],
+  ] as const)
+    expect((await at(method, `/webhooks/${id}${path}`)).body.code).toBe('not_found')
+})
+
+test('what lies in a private network is refused over HTTP, whatever is asked for', async () => {
+  await using rest = await startRest()
+  const at = client(rest.url)
+  for (const url of ['http://127.0.0.1:9/', 'http://10.0.0.1/', 'http://169.254.169.254/', 'http://[::1]/'])
+    for (const more of [{}, { allow_private: true }])
+      expect((await at('POST', '/webhooks', { url, ...more })).body.code).toBe('forbidden')
+  expect((await at('GET', '/webhooks')).body).toEqual([])
+})
+
+test('links in a delivery open the media and the whole message without a token, and nothing else does', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const token = 'a-token-that-nobody-guesses-0123456789'
+  const app = createOpenApiApp({
+    ...{ gateway: t.gateway, tools: [], log: silentLog, version: '1.2.3' },
+    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 1000, token },
+  })
+  const server = await serve({
+    ...{ hostname: '127.0.0.1', port: 0 },
+    fetch: (request, peer) => app.fetch(request, peer),
+  })
+  try {
+    t.gateway.listensAt(server.url)
+    await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+    const bytes = new TextEncoder().encode('the content of a file')
+    await t.sandbox.media('file', bytes, { name: 'a.txt' })
+    await t.sandbox.say('好'.repeat(10_000))
+    await t.until('both', () => r.got.length === 2)
+    const [file, long] = r.got.map(({ body }) => body.data as Json)
+    const found = await fetch(file.items[0].url)
+    expect(new Uint8Array(await found.arrayBuffer())).toEqual(bytes)
+    expect(found.headers.get('content-type')).toBe('application/octet-stream')
+    expect(long.truncated).toBe(true)
+    expect(((await (await fetch(long.whole_url)).json()) as Json).text).toBe('好'.repeat(10_000))
+    const wrong = (change: (url: URL) => void) => {
+      const url = new URL(file.items[0].url)
+      change(url)
+      return fetch(url).then(response => response.status)
+    }
+    expect(await wrong(url => url.searchParams.set('signature', 'x'.repeat(43)))).toBe(403)
+    expect(await wrong(url => url.searchParams.set('expires', '99999999999'))).toBe(403)
+    expect(
+      await wrong(url => {
+        url.pathname = url.pathname.replace(/0$/, '1')
+      }),
+    ).toBe(403)
+    expect(await wrong(url => url.searchParams.delete('signature'))).toBe(422)
+    expect((await fetch(`${server.url}/webhooks`)).status).toBe(401)
+  } finally {
+    app.beginShutdown()
+    await server.stop(0)
+  }
+})
