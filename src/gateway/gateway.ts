@@ -6,6 +6,7 @@ import { apiFetch } from '../platform/fetch.ts'
 import { named } from '../platform/runtime.ts'
 import type { Delivery } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
+import { SessionEvents } from '../push/sessions.ts'
 import type { Reading } from '../receive/inbox.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -65,7 +66,14 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const { conversations: threads, upkeep } = store
   const events = new EventReader({ events: store.events, log: store.log, views })
   const housekeeping = new Housekeeping({ sessions: state.sessions, upkeep, media, outbox }, runtime)
-  const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery }
+  const sessionEvents = new SessionEvents(
+    {
+      ...{ events: store.events, sessions: state.sessions, shown: () => accounts.list() },
+      polls: () => receive.dispatcher.role === 'poller',
+    },
+    named(runtime, 'sessions'),
+  )
+  const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
   let closing: Promise<void> | undefined
   const close = () => {
     stop.abort(new SvcError('shutting_down', 'the service is stopping'))
@@ -101,6 +109,7 @@ interface Rooms extends ReturnType<typeof open.openSend> {
   receive: open.Receive
   logins: { close(): void }
   housekeeping: Housekeeping
+  sessionEvents: SessionEvents
   delivery: Delivery
 }
 
@@ -126,6 +135,7 @@ async function start({
   housekeeping,
   outbox,
   delivery,
+  sessionEvents,
 }: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
@@ -137,10 +147,11 @@ async function start({
   housekeeping.start()
   outbox.start()
   delivery.start(dispatcher.role)
+  sessionEvents.start()
 }
 
 async function closed(
-  { directory, receive, logins, outbox, sender, housekeeping, delivery }: Rooms,
+  { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
   logins.close()
@@ -154,6 +165,7 @@ async function closed(
       sender.close(sendGraceMs),
       outbox.closed(),
       housekeeping.closed(),
+      sessionEvents.closed(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])

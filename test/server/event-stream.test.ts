@@ -11,7 +11,7 @@ import { cutAndResume, writer } from './cut-streams.ts'
 test('what happens comes as it happens: received, queued, sent; as recv and history give it', async () => {
   await using t = await withGateway()
   await using rest = await restOf(t.gateway)
-  await using stream = await eventSource(`${rest.url}/events`)
+  await using stream = await eventSource(`${rest.url}/events?types=message.received,message.status`)
   expect(stream.response.headers.get('content-type')).toBe('text/event-stream')
   await t.sandbox.say('hi')
   const [first] = await t.receive(1)
@@ -188,7 +188,7 @@ test('in a browser the page of the panel reads it under its cookie, and no longe
   expect((await fetch(`${admin.url}/api/log`)).status).toBe(401)
   const signedIn = await admin.call('POST', '/api/sign-in', { token: 'a-long-enough-token' })
   const cookie = signedIn.headers.get('set-cookie')!.split(';')[0]!
-  await using stream = await eventSource(`${admin.url}/api/log`, { cookie })
+  await using stream = await eventSource(`${admin.url}/api/log?types=message.received`, { cookie })
   await admin.test.sandbox.say('hi')
   expect((await stream.next())?.data).toMatchObject({ type: 'message.received', data: { text: 'hi' } })
   await admin.call('POST', '/api/sign-out', {}, { cookie })
