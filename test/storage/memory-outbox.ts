@@ -12,8 +12,7 @@ import { type Counter, countNow, sessionKey } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import type * as face from '../../src/storage/outbox.ts'
-import { searchable } from '../../src/storage/sqlite/bigram-index.ts'
-import type { Row, SessionName, Tables } from './memory-store.ts'
+import { type Row, type SessionName, type Tables, wellFormed } from './memory-store.ts'
 
 interface Lane extends Omit<face.Lane, 'session'> {
   session: SessionName
@@ -171,7 +170,7 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
       status,
       timestamp,
       raw,
-      text: searchable(text),
+      text: wellFormed(text),
     }
     const row = this.#row(part)
     if (row) {

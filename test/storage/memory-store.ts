@@ -14,14 +14,11 @@ import type {
   StoredMessage,
   Wanted,
 } from '../../src/storage/messages.ts'
-import { searchable } from '../../src/storage/sqlite/bigram-index.ts'
-import { ClockTrust } from '../../src/storage/sqlite/clock-trust.ts'
-import { within } from '../../src/storage/sqlite/messages.ts'
-import type { LogHalf } from '../../src/storage/sqlite/store.ts'
 import type * as face from '../../src/storage/store.ts'
 import { type Happened, MemoryEvents } from './memory-events.ts'
 import { MemoryOutbox, type OutboxTables } from './memory-outbox.ts'
 import { MemoryWebhooks, webhookTables } from './memory-webhooks.ts'
+import type { EngineStore } from './support.ts'
 
 /** A session by the name it has now; rows know theirs by this. */
 export interface SessionName {
@@ -134,6 +131,10 @@ export class Tables implements OutboxTables {
 }
 
 const leaseMs = 30_000
+const dayMs = 24 * 60 * 60_000
+
+/** Texts are kept as what can be searched. */
+export const wellFormed = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
 
 export class MemoryStore implements face.Store {
   readonly durable = false
@@ -143,7 +144,8 @@ export class MemoryStore implements face.Store {
   readonly #tables: Tables
   readonly #clock: Clock
   readonly #keep: { maxAgeDays: number; maxCount: number }
-  readonly #trust: ClockTrust
+  /** The clocks as they were looked at last, and until when (monotonic) a jump of them is held against them. */
+  readonly #seen = { now: 0, monotonic: 0, doubtedUntil: Number.NEGATIVE_INFINITY }
   #closed = false
 
   constructor(tables: Tables, clock: Clock, keep: { maxAgeDays: number; maxCount: number }) {
@@ -154,7 +156,8 @@ export class MemoryStore implements face.Store {
     this.webhooks = new MemoryWebhooks(() => this.#open())
     this.events = new MemoryEvents(clock, () => this.#open())
     const last = tables.rows.findLast(row => row.stored_at <= clock.now())
-    this.#trust = new ClockTrust(clock, last?.stored_at)
+    Object.assign(this.#seen, { now: clock.now(), monotonic: clock.monotonic() })
+    if (last && clock.now() - last.stored_at > 7 * dayMs) this.#seen.doubtedUntil = clock.monotonic() + dayMs
   }
 
   #open(): Tables {
@@ -168,6 +171,15 @@ export class MemoryStore implements face.Store {
     if (known) this.outbox.forget(known)
   }
 
+  #trusted(): boolean {
+    const before = { ...this.#seen }
+    const [now, monotonic] = [this.#clock.now(), this.#clock.monotonic()]
+    const jumpMs = Math.abs(now - before.now - (monotonic - before.monotonic))
+    const doubtedUntil = jumpMs > dayMs ? monotonic + dayMs : before.doubtedUntil
+    Object.assign(this.#seen, { now, monotonic, doubtedUntil })
+    return monotonic >= doubtedUntil
+  }
+
   #shown(row: Row): StoredMessage {
     const { session, peer, stored_at: _, hash: _hash, ...rest } = row
     const named = this.#tables.names.find(one => one.session === session && one.user === peer)
@@ -176,10 +188,12 @@ export class MemoryStore implements face.Store {
 
   /** The first of these that fit. */
   #page(rows: readonly Row[], { limit = rows.length, characters }: Partial<Wanted>): StoredMessage[] {
-    const fits = within(characters)
-    const shown = rows.slice(0, limit).map(row => this.#shown(row))
-    const cut = shown.findIndex(row => !fits(row))
-    return cut === -1 ? shown : shown.slice(0, cut)
+    let left = characters ?? Number.POSITIVE_INFINITY
+    const cut = rows.slice(0, limit).findIndex(({ raw }, nth) => {
+      left -= raw.length
+      return nth > 0 && left < 0
+    })
+    return rows.slice(0, cut === -1 ? limit : cut).map(row => this.#shown(row))
   }
 
   #rows({ direction, session }: Pick<Wanted, 'direction' | 'session'>, after = 0): Row[] {
@@ -241,11 +255,11 @@ export class MemoryStore implements face.Store {
     return this.#tables.insert({
       ...{ message_id: id, session: this.#tables.session(session), bot_id: botId, direction: 'received' },
       ...{ from_user, peer: from_user, msg_type, timestamp, raw, hash, stored_at: this.#clock.now() },
-      ...{ text: searchable(one.text), ...(past && { past }) },
+      ...{ text: wellFormed(one.text), ...(past && { past }) },
     })
   }
 
-  readonly intake: face.Intake & LogHalf['intake'] = {
+  readonly intake: EngineStore['intake'] = {
     insertReceived: async (session, botId, batch) => {
       const tables = this.#open()
       const ids = this.#judged(botId, batch)
@@ -593,14 +607,14 @@ export class MemoryStore implements face.Store {
     },
   }
 
-  readonly upkeep: face.Upkeep & LogHalf['upkeep'] = {
+  readonly upkeep: EngineStore['upkeep'] = {
     trouble: async () =>
       this.#closed ? new SvcError('shutting_down', 'the message store is closed') : undefined,
-    trustsClock: async () => this.#trust.trusted,
+    trustsClock: async () => this.#trusted(),
     prune: async () => {
       const { maxAgeDays, maxCount } = this.#keep
       const tables = this.#open()
-      const trusted = this.#trust.trusted
+      const trusted = this.#trusted()
       if (trusted) await this.outbox.prune()
       const oldest = this.#clock.now() - maxAgeDays * 24 * 60 * 60_000
       const stays = (row: Row) =>
@@ -620,7 +634,7 @@ export class MemoryStore implements face.Store {
   }
 }
 
-const lower = (text: string) => searchable(text).replace(/[A-Z]/g, letter => letter.toLowerCase())
+const lower = (text: string) => wellFormed(text).replace(/[A-Z]/g, letter => letter.toLowerCase())
 const texts = new WeakMap<Row, { text: string; lowered: string }>()
 
 function lowered(row: Row): string {
