@@ -52,7 +52,8 @@ export interface Sessions extends SessionSight {
   remove(name: string): Promise<void>
 
   /**
-   * The session's messages go with it: where they cannot, nothing is renamed.
+   * The session's messages go with it: where they cannot, nothing is renamed. An engine that keeps the two apart may leave the
+   * messages under the old name when its process is killed in between; the same rename back and forth joins them again.
    *
    * @throws SvcError `session_not_found`, `session_exists`
    */

@@ -260,6 +260,12 @@ test('where the rows of a session cannot be renamed its folder is not either', a
   expect(await state.sessions.defaultName()).toBe('s')
   db.exec('DROP TRIGGER no')
   await state.sessions.rename('s', 'x')
-  expect((await t.store.log.after(0, { limit: 1 }))[0]?.session).toBe('x')
+  const sessionOf = async () => (await t.store.log.after(0, { limit: 1 }))[0]?.session
+  expect(await sessionOf()).toBe('x')
   expect(await state.sessions.defaultName()).toBe('x')
+  // As a process leaves it that is killed in between: back and forth, and the two go together again.
+  await rename(join(state.dir, 'x'), join(state.dir, 'y'))
+  await state.sessions.rename('y', 'x')
+  await state.sessions.rename('x', 'y')
+  expect(await sessionOf()).toBe('y')
 })
