@@ -1,11 +1,13 @@
 /** What operators see in Prometheus: counted from what parts tell on the bus, or looked up when it is read. */
 import type { Accounts } from '../accounts/accounts.ts'
-import { Counter, Durations, type Family, gauge, metricsText, processFamilies } from '../platform/metrics.ts'
+import { Counter, Durations, type Family, family, metricsText, processFamilies } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
+import { placeOf } from '../storage/events.ts'
 import type { Store } from '../storage/store.ts'
+import { tryOutcomes } from '../storage/webhooks.ts'
 
 export interface MetricsPorts {
-  store: Pick<Store, 'backlog' | 'outbox'>
+  store: Pick<Store, 'backlog' | 'events' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
   version: string
 }
@@ -61,15 +63,14 @@ export class Metrics {
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
     const looked = await Promise.all(
-      // What another room adds (tries of endpoints, their lag) is looked up here too.
-      [this.#sessions(), this.#outbox(), this.#consumers()].map(found =>
+      [this.#sessions(), this.#outbox(), this.#consumers(), this.#webhooks()].map(found =>
         found.catch((error): Family[] => {
           this.#runtime.log.warn('metrics cannot be looked up', { error })
           return []
         }),
       ),
     )
-    const build = gauge('svc_build_info', 'The version that runs; always 1.', [
+    const build = family('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
     return metricsText([build, ...counted, ...looked.flat(), ...processFamilies()])
@@ -79,12 +80,12 @@ export class Metrics {
     const sessions = await this.#ports.accounts.list()
     const now = this.#runtime.clock.now()
     return [
-      gauge(
+      family(
         'svc_session_connected',
         'Whether a session is connected.',
         sessions.map(({ name, connected }) => [{ session: name }, connected ? 1 : 0]),
       ),
-      gauge(
+      family(
         'svc_session_last_poll_age_seconds',
         'Time since WeChat last answered a poll of a session.',
         sessions.flatMap(({ name, last_poll_at }) =>
@@ -98,17 +99,45 @@ export class Metrics {
     const { messages, oldest_at } = await this.#ports.store.outbox.depth()
     const ageMs = oldest_at === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldest_at)
     return [
-      gauge('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
-      gauge('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
+      family('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
+      family('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
         [{}, ageMs / 1000],
       ]),
+    ]
+  }
+
+  async #webhooks(): Promise<Family[]> {
+    const { events, webhooks } = this.#ports.store
+    const [head, all] = await Promise.all([events.head(), webhooks.list()])
+    return [
+      family(
+        'svc_webhook_tries_total',
+        'Tries to deliver events to an endpoint, by whatever process, by outcome.',
+        all.flatMap(({ id, tries }) =>
+          tryOutcomes.map(outcome => [{ endpoint: id, outcome }, tries[outcome]] as const),
+        ),
+        'counter',
+      ),
+      family(
+        'svc_webhook_lag_events',
+        'Events in the log that an endpoint has not looked at.',
+        all.map(({ id, position }) => [{ endpoint: id }, Math.max(0, placeOf(head) - placeOf(position))]),
+      ),
+      family(
+        'svc_webhook_failing_seconds',
+        'Time since nothing was delivered to an endpoint; 0 while it is well.',
+        all.map(({ id, failing_since: since }) => [
+          { endpoint: id },
+          since === undefined ? 0 : (this.#runtime.clock.now() - since) / 1000,
+        ]),
+      ),
     ]
   }
 
   async #consumers(): Promise<Family[]> {
     const lags = await this.#ports.store.backlog.lags(mostConsumers)
     return [
-      gauge(
+      family(
         'svc_consumer_lag_messages',
         `Received messages that a consumer has not been given; of the ${mostConsumers} that read last.`,
         lags.map(({ consumer, messages }) => [{ consumer }, messages]),

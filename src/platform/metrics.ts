@@ -97,7 +97,7 @@ export class Durations extends Series<Counts> {
 }
 
 /** Numbers that are looked up when they are read. */
-export const gauge = (
+export const family = (
   name: string,
   help: string,
   values: Iterable<readonly [Labels, number]>,
@@ -112,14 +112,14 @@ export function processFamilies(): Family[] {
   const { rss } = process.memoryUsage()
   const { system, user } = process.cpuUsage()
   return [
-    gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', [[{}, rss]]),
-    gauge(
+    family('process_resident_memory_bytes', 'Resident memory size in bytes.', [[{}, rss]]),
+    family(
       'process_cpu_seconds_total',
       'Total user and system CPU time spent in seconds.',
       [[{}, (system + user) / 1e6]],
       'counter',
     ),
-    gauge('process_start_time_seconds', 'Start time of the process since the Unix epoch in seconds.', [
+    family('process_start_time_seconds', 'Start time of the process since the Unix epoch in seconds.', [
       [{}, Math.round(performance.timeOrigin) / 1000],
     ]),
   ]

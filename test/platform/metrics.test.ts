@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Counter, Durations, gauge, metricsText } from '../../src/platform/metrics.ts'
+import { Counter, Durations, family, metricsText } from '../../src/platform/metrics.ts'
 
 test('a counter has a line for each set of labels, and what they hold is escaped', () => {
   const counter = new Counter('a_total', 'What is counted.', ['who', 'how'])
@@ -25,5 +25,5 @@ test('a duration counts in every bucket that is not below it', () => {
 })
 
 test('a gauge without labels has no braces', () => {
-  expect(metricsText([gauge('c', 'x', [[{}, 1.5]])])).toContain('\nc 1.5\n')
+  expect(metricsText([family('c', 'x', [[{}, 1.5]])])).toContain('\nc 1.5\n')
 })

@@ -55,6 +55,12 @@ test('a message reaches an endpoint, signed, and people see what became of it', 
   expect(shown).toMatchObject({ status: 'active', headers: { Authorization: '***' }, tries: { done: 1 } })
   expect(JSON.stringify(shown)).not.toContain(hook.secret)
   expect(t.lines.join('')).not.toContain('hush')
+  const endpoint = `{endpoint="${hook.id}"`
+  await t.until('its metrics', async () => {
+    const text = await t.gateway.metrics.text()
+    expect(text).toContain(`svc_webhook_tries_total${endpoint},outcome="done"} 1\n`)
+    return text.includes(`svc_webhook_lag_events${endpoint}} 0\n`)
+  })
 })
 
 test('what a receiver refuses comes again, in order per conversation, and the others go on', async () => {
