@@ -45,6 +45,12 @@ export async function startTexts(): Promise<void> {
   else await load(code)
 }
 
+/** The first ones read the language's data, 150 ms of a phone: not in a drawing, which takes its own time. */
+export function readLanguage(): void {
+  new Intl.NumberFormat(language.value).format(0)
+  new Intl.DateTimeFormat(language.value, { dateStyle: 'full', timeStyle: 'medium' }).format()
+}
+
 /** Switches, and keeps the choice. */
 export async function chooseLanguage(code: string): Promise<void> {
   localStorage.setItem(chosenAt, code)
@@ -56,9 +62,6 @@ async function load(code: string): Promise<void> {
 }
 
 function show(code: string, all: Texts): void {
-  // The first ones read the language's data, 150 ms of a phone: before the first drawing, not in the longest one.
-  new Intl.NumberFormat(code).format(0)
-  new Intl.DateTimeFormat(code, { dateStyle: 'full', timeStyle: 'medium' }).format()
   texts.value = all
   language.value = code
   document.documentElement.lang = code

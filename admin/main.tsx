@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { lookForUnsent } from './conversations/kept.ts'
-import { startTexts } from './i18n.ts'
+import { readLanguage, startTexts } from './i18n.ts'
 import { follow } from './live.ts'
 import { loadOthers, loadPage, pages } from './pages.ts'
 import { startTheme } from './theme.ts'
@@ -10,9 +10,17 @@ startTheme()
 follow()
 // Notifications come with the settings.
 const notifies = localStorage.getItem('svc.notify') === 'on'
+/** The browser paints, and hears who presses, between one step and the next: on a phone each takes its time. */
+const breath = () => new Promise(done => setTimeout(done))
+
 async function start() {
-  await Promise.all([startTexts(), loadPage(location.pathname), notifies && pages.settings.load()])
+  await startTexts()
+  await breath()
   render(<App />, document.getElementById('app')!)
+  await breath()
+  readLanguage()
+  await breath()
+  await Promise.all([loadPage(location.pathname), notifies && pages.settings.load()])
   setTimeout(later, 2000)
 }
 

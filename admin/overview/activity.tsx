@@ -145,6 +145,7 @@ function Chart({ hours }: { hours: readonly Hour[] }) {
                 top={top}
                 plotHeight={plotHeight}
                 labelled={isLabelled(hour.from, step / zoom.value)}
+                isLast={(hours.length - index - 0.5) * step < 20 * zoom.value}
               />
             ))}
           </svg>
@@ -176,9 +177,11 @@ interface BarsProps {
   top: number
   plotHeight: number
   labelled: boolean
+  /** At the edge, beyond which nothing is seen. */
+  isLast: boolean
 }
 
-function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled }: BarsProps) {
+function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled, isLast }: BarsProps) {
   // A gap between hours and none between the two of one hour: pairs are seen as such.
   const breadth = Math.max(2, Math.floor((step - Math.max(2, step * 0.25)) / 2))
   const from = Math.round(x + (step - breadth * 2) / 2)
@@ -203,7 +206,12 @@ function Bars({ hour, x, step, y, isChosen, top, plotHeight, labelled }: BarsPro
       {bar(hour.received, 0, 'received')}
       {bar(hour.sent, breadth, 'sent')}
       {labelled && (
-        <text class="hour" x={x + step / 2} y={height - 6} text-anchor="middle">
+        <text
+          class="hour"
+          x={isLast ? x + step : x + step / 2}
+          y={height - 6}
+          text-anchor={isLast ? 'end' : 'middle'}
+        >
           {hourOf(hour.from)}
         </text>
       )}

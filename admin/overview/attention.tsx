@@ -15,6 +15,8 @@ import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { quoted } from './words.ts'
 
+const minuteMs = 60_000
+
 /** More of them stay folded. */
 const shownAtFirst = 5
 
@@ -147,9 +149,11 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           }
         >
           <p class="soft">
-            {since !== undefined
-              ? t('overview.silent_since', { when: ago(since) })
-              : error === undefined && t('overview.silent_always')}
+            {since === undefined && error === undefined && t('overview.silent_always')}
+            {/* "Just now" beside "does not answer" would be a riddle. */}
+            {since !== undefined &&
+              now.value - since >= minuteMs &&
+              t('overview.silent_since', { when: ago(since) })}
             {error !== undefined && ` ${t('overview.silent_error', { error: isolated(error) })}`}
           </p>
           <p class="soft">{t('overview.silent_about')}</p>

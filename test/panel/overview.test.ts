@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { SvcError } from '../../src/model/error.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
@@ -106,8 +106,15 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     for (const text of ['one', 'two', 'three']) await write(panel, text)
     const { user_id: to } = panel.bots.get('default')!
     await panel.send({ to, text: 'an answer' })
-    const page = await panel.open()
+    // Where it is 0, 6, 12 or 18 h now: the last hour has its name below it, too.
+    const hour = Math.floor((Date.now() + aheadMs) / hourMs)
+    const page = await panel.open({ timezoneId: `Etc/GMT-${(6 - (hour % 6)) % 6}` })
     const chart = page.getByRole('slider')
+    const named = chart.locator('.hour').last()
+    await named.waitFor()
+    const edgeOf = async (one: Locator) => one.evaluate(element => element.getBoundingClientRect().right)
+    expect(await edgeOf(named)).toBeGreaterThan((await edgeOf(chart)) - 40)
+    expect(await edgeOf(named)).toBeLessThanOrEqual(await edgeOf(chart))
     await chart.focus()
     await page.keyboard.press('End')
     expect(await chart.getAttribute('aria-valuetext')).toEndWith(': 3 received, 1 sent')

@@ -121,6 +121,9 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
       .getByText(/last poll failed.*500/i)
       .first()
       .waitFor()
+    expect(await page.locator('section', { has: page.locator('#attention') }).innerText()).not.toMatch(
+      /just now/,
+    )
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.goto(new URL('/sessions', page.url()).href)
     await page
