@@ -1,0 +1,79 @@
+/** What src/push/README.md tells is run. */
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { eventLadderMs, probeLadderMs } from '../../src/push/schedule.ts'
+import { withGateway } from '../support/gateway.ts'
+import { freePort } from '../support/port.ts'
+import { receiver } from './receiver.ts'
+
+const page = readFileSync(join(import.meta.dir, '../../src/push/README.md'), 'utf8')
+const block = (language: string, nth = 0) =>
+  [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].filter(found => found[1] === language)[nth]![2]!
+
+test('the receiver in Python takes what svc signed, and nothing else', async () => {
+  await using t = await withGateway()
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}/`
+  const { id, secret } = await t.gateway.webhooks.add({
+    url,
+    types: ['message.received'],
+    allow_private: true,
+  })
+  const python = Bun.spawn(['python3', '-c', block('python')], {
+    env: { ...process.env, SECRET: secret, PORT: String(port) },
+    ...{ stdout: 'pipe', stderr: 'ignore' },
+  })
+  try {
+    const never = new AbortController().signal
+    await t.until('it answers', async () => (await t.gateway.webhooks.test(id, never)).success)
+    await t.sandbox.say('hello Python')
+    let printed = ''
+    for await (const chunk of python.stdout) {
+      printed += new TextDecoder().decode(chunk)
+      if (printed.includes('hello Python')) break
+    }
+    expect(printed).not.toContain('not from svc')
+    const forged = { 'webhook-id': 'a', 'webhook-timestamp': String(Math.floor(Date.now() / 1000)) }
+    const headers = { ...forged, 'webhook-signature': 'v1,AAAA' }
+    expect((await fetch(url, { method: 'POST', body: '{}', headers })).status).toBe(401)
+  } finally {
+    python.kill()
+    await python.exited
+  }
+}, 60_000)
+
+test('the waits that it tells of are those of the code', () => {
+  const told = (ms: number) =>
+    ms < 60_000 ? `${ms / 1000} s` : ms < 3_600_000 ? `${ms / 60_000} min` : `${ms / 3_600_000} h`
+  expect(page).toContain(
+    `after ${probeLadderMs.slice(0, -1).map(told).join(', ')}, then every ${told(probeLadderMs.at(-1)!)}`,
+  )
+  expect(page).toContain(`after ${eventLadderMs.map(told).join(', ')}`)
+})
+
+test('the workflow for n8n answers a delivery as its nodes are documented', async () => {
+  await using t = await withGateway()
+  using r = receiver()
+  const { nodes, connections } = JSON.parse(block('json', 1)) as {
+    nodes: { name: string; parameters: Record<string, string> }[]
+    connections: Record<string, { main: { node: string }[][] }>
+  }
+  const [hook, send] = nodes
+  expect(connections[hook!.name]?.main[0]?.[0]?.node).toBe(send!.name)
+  expect(new URL(/svc webhook add (\S+)/.exec(page.slice(page.indexOf('## n8n')))![1]!).pathname).toBe(
+    `/webhook/${hook!.parameters.path}`,
+  )
+  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  await t.sandbox.say('good "day"')
+  await t.until('delivered', () => r.got.length > 0)
+  // The Webhook node gives what came as {headers, params, query, body}; an expression is JavaScript with it as $json.
+  const [, expression] = /^=\{\{(.*)\}\}$/.exec(send!.parameters.jsonBody!)!
+  const body = new Function('$json', `return ${expression}`)({ body: r.got[0]!.body }) as string
+  const { to, text, idempotency_key } = JSON.parse(body) as Record<string, string>
+  expect(idempotency_key).toBe(r.got[0]!.id)
+  await t.until('it may be answered', async () => (await t.right()) !== undefined)
+  await t.send({ to: to!, text: text!, idempotency_key: idempotency_key! })
+  const seen = await t.sandbox.seen(messages => messages.length > 0)
+  expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"').slice(1, -1))
+})
