@@ -4,7 +4,13 @@ export type { NameRequest, UserFilter } from './accounts/users.ts'
 export type { Health } from './gateway/health.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
-export { type CallOptions, type MessagesOptions, Svc, type SvcOutbox } from './library/svc.ts'
+export {
+  type CallOptions,
+  type EventsOptions,
+  type MessagesOptions,
+  Svc,
+  type SvcOutbox,
+} from './library/svc.ts'
 export type {
   DefaultSet,
   Downloaded,
@@ -21,6 +27,7 @@ export type {
   SetDefaultInput,
 } from './library/verbs.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
+export type { Event, SessionChange } from './model/event.ts'
 export type {
   MediaContent,
   Message,

@@ -9,7 +9,7 @@ const toolWords = ['recv', 'send', 'download', 'history', 'sessions', 'login', '
 
 /** Where the help of svc shows a command. */
 export const helpGroups: Readonly<Record<string, readonly string[]>> = {
-  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox', 'approvals'],
+  'Talk:': ['recv', 'send', 'download', 'history', 'users', 'typing', 'outbox', 'approvals', 'events'],
   'Accounts:': ['sessions', 'login', 'logout', 'check'],
   'Events:': ['webhook'],
   'Serve:': ['openapi', 'mcp', 'admin', 'sandbox'],

@@ -7,6 +7,7 @@ import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
 import { directCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type { Event } from '../model/event.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
 import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
 import type {
@@ -52,6 +53,21 @@ export interface CallOptions {
 export interface MessagesOptions extends HandlerOptions {
   /** Ends the iteration. */
   signal?: AbortSignal
+}
+
+export interface EventsOptions {
+  /** Id of an event: what came after it. */
+  after?: string
+  /** All by default. */
+  types?: readonly Event['type'][]
+  /** Only events of this session. */
+  session?: string
+  /** Only messages from and to this user, by id. */
+  user?: string
+  /** Ends the iteration. */
+  signal?: AbortSignal
+  /** Called when retention took events before they were read. */
+  onGone?: () => void
 }
 
 /** What waits in the outbox, shared with every process of the data directory that has the store. */
@@ -328,6 +344,19 @@ export class Svc implements AsyncDisposable, AsyncIterable<Message> {
       over.resolve()
       this.#iterating.delete(over.promise)
     }
+  }
+
+  /**
+   * Everything that happens, in one order: messages, the status of sent ones, sessions; running in the background for it.
+   * Begins with what comes from now on, or `after` an event's id. At least once: a program that keeps the id of what it has
+   * dealt with misses nothing. Ends with `close` and with the signal.
+   */
+  async *events({ after, signal, onGone, ...wanted }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
+    const { events } = this.#open
+    const from = after ?? (await events.head())
+    await this.runBackground()
+    using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
+    yield* events.follow(from, wanted, ended.signal, onGone)
   }
 
   /** The same as `messages()`. */

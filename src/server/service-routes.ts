@@ -2,6 +2,7 @@
 import type { Elysia } from 'elysia'
 import { Health } from '../gateway/health.ts'
 import { metricsType } from '../platform/metrics.ts'
+import { asyncApiDocument } from './asyncapi.ts'
 import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 import { declared, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -12,6 +13,7 @@ export const openPaths: ReadonlySet<string> = new Set([
   '/docs/',
   '/healthz',
   '/openapi.json',
+  '/asyncapi.json',
   ...docsPaths,
 ])
 
@@ -50,6 +52,15 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
+  let asyncApi: Promise<Prepared> | undefined
+  app.get(
+    '/asyncapi.json',
+    async ({ request }) => {
+      asyncApi ??= prepare(encoded(JSON.stringify(asyncApiDocument(options.version))), 'application/json')
+      return respond(request, await asyncApi, "default-src 'none'")
+    },
+    { detail: { hide: true } },
+  )
   for (const path of ['/', '/docs/'])
     app.get(path, () => new Response(null, { status: 302, headers: { location: '/docs' } }), {
       detail: { hide: true },

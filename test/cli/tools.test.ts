@@ -283,6 +283,20 @@ describe('beside a running service', () => {
     expect((await run(['users'])).stdout).not.toContain('Mum')
   })
 
+  test('what happened is listed, as text and as JSON lines', async () => {
+    const lines = (await run(['events', '--json', '--types', 'message.received,message.status'])).stdout
+    const events = lines
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    expect(events[0]).toMatchObject({ type: 'message.received', data: { direction: 'received' } })
+    expect(events.some(({ type }) => type === 'message.status')).toBe(true)
+    const text = await run(['events', '--after', events[0].id])
+    expect([text.status, text.stdout.includes(`(${events[0].id})`)]).toEqual([0, false])
+    expect(text.stdout).toContain(events.at(-1).id)
+    expect((await run(['events', '--types', 'what'])).status).toBe(2)
+  })
+
   test('typing is shown, and nothing is sent', async () => {
     await said('are you there?')
     const [{ remaining }] = await json('users')

@@ -1,8 +1,10 @@
 /** `GET /events`: what a reader sees, over any number of connections. */
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import { eventTypes } from '../../src/model/event.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { parse } from '../../src/tools/parse.ts'
 import { startAdmin } from '../support/admin.ts'
 import { eventSource, restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -181,6 +183,30 @@ test('a reader that stops reading is cut off while others go on, and reads on wh
 
 test('cut at any moment and resumed, a stream has no gap and no repeat', async () => {
   expect(await cutAndResume(40)).toMatchObject({ cuts: 40, missing: 0, repeated: 0 })
+})
+
+test('what is told is as /asyncapi.json describes it, which anybody may read', async () => {
+  await using t = await withGateway()
+  await using rest = await restOf(t.gateway, { token: 'a-long-enough-token' })
+  const response = await fetch(`${rest.url}/asyncapi.json`)
+  const { asyncapi, channels, components } = await response.json()
+  expect([response.status, asyncapi]).toEqual([200, '3.1.0'])
+  expect(Object.keys(channels.events.messages)).toEqual([...eventTypes])
+  const from = await t.gateway.events.head()
+  await using stream = await eventSource(`${rest.url}/events?after=${from}`, {
+    authorization: 'Bearer a-long-enough-token',
+  })
+  await t.sandbox.say('hi')
+  await t.receive(1)
+  await t.send({ text: 'hello' })
+  await t.gateway.accounts.rename('default', 'work')
+  const seen = new Set<string>()
+  while (seen.size < 3) {
+    const { data } = (await stream.next())!
+    // Throws where it does not fit.
+    expect(parse(components.messages[data.type].payload, data)).toEqual(data)
+    seen.add(data.type)
+  }
 })
 
 test('in a browser the page of the panel reads it under its cookie, and no longer once it has signed out', async () => {

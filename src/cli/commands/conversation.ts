@@ -48,6 +48,26 @@ export const conversation: readonly CommandSpec[] = [
     run: async command => (await import('../run-reads.ts')).showTyping(command),
   },
   {
+    words: 'events',
+    summary: 'show what happened, and with --follow what happens',
+    about:
+      'Shows the events of the last 24 hours, or those after an id: messages, the status of sent ones, what became of sessions. With --follow those that come from now on, until Ctrl-C. Follows the store, beside any service, and receives nothing from WeChat itself.',
+    config: 'tool',
+    takes: command =>
+      command
+        .option('-f, --follow', 'Go on with what comes.')
+        .option('--after <id>', 'Begin after the event of this id.')
+        .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
+        .option('-s, --session <session>', 'Only events of this session.')
+        .option('-u, --user <user>', 'Only messages from and to this user, by id.'),
+    json: 'Print a JSON object per line: {id, type, timestamp, data}.',
+    examples: [
+      ['svc events', 'What happened since yesterday'],
+      ['svc events --follow --json | jq -r .type', 'For programs'],
+    ],
+    run: async command => (await import('../events.ts')).showEvents(command),
+  },
+  {
     words: 'outbox',
     summary: 'list messages that wait until they may go',
     about:

@@ -1,0 +1,60 @@
+/** `svc events`: what happened, and what happens, a line each. */
+import type { Command } from 'commander'
+import type { Event } from '../model/event.ts'
+import { systemClock } from '../platform/clock.ts'
+import { createLog } from '../platform/log.ts'
+import { typesOf } from '../push/events.ts'
+import { commandCall } from './call.ts'
+import { isAbsent, openForCommand } from './open.ts'
+import { jsonLine } from './print.ts'
+import { toolConfig } from './run-tool.ts'
+import { writeErr, writeOut } from './terminal.ts'
+import { oneLine } from './text.ts'
+
+interface Flags {
+  follow?: boolean
+  after?: string
+  types?: string
+  session?: string
+  user?: string
+  json?: boolean
+}
+
+const dayMs = 24 * 60 * 60_000
+const pageEvents = 100
+
+export async function showEvents(command: Command): Promise<void> {
+  const { follow, after, types, json, session, user } = command.opts<Flags>()
+  const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
+  const config = toolConfig(command)
+  if (!follow && (await isAbsent(config))) return
+  using call = commandCall()
+  await using stack = new AsyncDisposableStack()
+  const { gateway } = await openForCommand(config, createLog(config.logLevel), stack)
+  const { events } = gateway
+  const show = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
+  const onGone = () => void writeErr('Some events were removed before they were read.\n')
+  if (follow) {
+    const from = after ?? (await events.head())
+    for await (const event of events.follow(from, wanted, call.signal, onGone)) await show(event)
+    return
+  }
+  let cursor = after ?? (await events.head(systemClock.now() - dayMs))
+  for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
+    const page = await events.page(cursor, { ...wanted, limit: pageEvents })
+    if (page.gone) onGone()
+    for (const { event } of page.events) await show(event)
+    isEnd = page.cursor === cursor
+    cursor = page.cursor
+  }
+}
+
+function lineOf({ id, type, timestamp, data }: Event): string {
+  const what =
+    'items' in data
+      ? [data.session, data.status, data.direction === 'sent' ? data.to_user : data.from_user, data.text]
+      : 'change' in data
+        ? [data.name, data.change]
+        : [data.url, data.reason]
+  return `${oneLine([timestamp, type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
+}

@@ -1,0 +1,43 @@
+/** The AsyncAPI document: what `GET /events` tells, from the schemas that tools and OpenAPI are made of. */
+import { Events } from '../model/event.ts'
+import { toJsonSchema } from '../tools/schema.ts'
+
+export function asyncApiDocument(version: string): object {
+  const types = Object.keys(Events) as (keyof typeof Events)[]
+  const ref = (path: string, type: string) => ({ $ref: `#/${path}/${type}` })
+  return {
+    asyncapi: '3.1.0',
+    info: {
+      title: 'svc',
+      version,
+      description:
+        'Everything that happens to the WeChat bot accounts of svc, in one order, as server-sent events.',
+    },
+    defaultContentType: 'application/json',
+    channels: {
+      events: {
+        address: '/events',
+        title: 'Event stream',
+        description:
+          'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. Last-Event-ID or ?after= reads on.',
+        messages: Object.fromEntries(types.map(type => [type, ref('components/messages', type)])),
+      },
+    },
+    operations: {
+      follow_events: {
+        action: 'send',
+        title: 'Follow everything that happens',
+        channel: { $ref: '#/channels/events' },
+        messages: types.map(type => ref('channels/events/messages', type)),
+      },
+    },
+    components: {
+      messages: Object.fromEntries(
+        types.map(type => [
+          type,
+          { name: type, title: type, summary: Events[type].description, payload: toJsonSchema(Events[type]) },
+        ]),
+      ),
+    },
+  }
+}
