@@ -10,15 +10,14 @@ startTheme()
 follow()
 // Notifications come with the settings.
 const notifies = localStorage.getItem('svc.notify') === 'on'
-/** The browser paints, and hears who presses, between one step and the next: on a phone each takes its time. */
+/** The browser paints the frame, and hears who presses, before the page is drawn. */
 const breath = () => new Promise(done => setTimeout(done))
 
 async function start() {
   await startTexts()
-  await breath()
-  render(<App />, document.getElementById('app')!)
-  await breath()
+  // Before anything is seen nobody presses.
   readLanguage()
+  render(<App />, document.getElementById('app')!)
   await breath()
   await Promise.all([loadPage(location.pathname), notifies && pages.settings.load()])
   setTimeout(later, 2000)
