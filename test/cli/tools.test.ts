@@ -284,6 +284,8 @@ describe('beside a running service', () => {
   })
 
   test('what happened is listed, as text and as JSON lines', async () => {
+    await said('what happens?')
+    await json('send', user, 'this')
     const lines = (await run(['events', '--json', '--types', 'message.received,message.status'])).stdout
     const events = lines
       .trim()
