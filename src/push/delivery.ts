@@ -23,7 +23,7 @@ export class Delivery {
   readonly #runtime: Runtime
   readonly #runs = new Map<string, EndpointRun>()
   #working: { stop: AbortController; done: Promise<void> } | undefined
-  #ended = false
+  #polls = false
   /** Aborts when the endpoints are to be looked at before their time. */
   #nudge = new AbortController()
 
@@ -34,19 +34,22 @@ export class Delivery {
 
   /** Delivers while this process polls. */
   start(role: 'poller' | 'watcher'): void {
-    const become = (now: typeof role) => void (now === 'poller' ? this.#begin() : this.#end())
+    const become = (now: typeof role) => {
+      this.#polls = now === 'poller'
+      void (this.#polls ? this.#begin() : this.#end())
+    }
     this.#runtime.bus.on('roleChanged', become)
     become(role)
   }
 
   /** Ends what is under way, and keeps how far each endpoint is. Safe to call twice. */
   async stop(): Promise<void> {
-    this.#ended = true
+    this.#polls = false
     await this.#end()
   }
 
   #begin(): void {
-    if (this.#working || this.#ended) return
+    if (this.#working || !this.#polls) return
     const stop = new AbortController()
     this.#working = { stop, done: this.#deliver(stop.signal) }
   }
@@ -55,7 +58,10 @@ export class Delivery {
     const working = this.#working
     working?.stop.abort()
     await working?.done
-    if (this.#working === working) this.#working = undefined
+    if (this.#working !== working) return
+    this.#working = undefined
+    // The right to poll came back meanwhile.
+    this.#begin()
   }
 
   async #deliver(stop: AbortSignal): Promise<void> {

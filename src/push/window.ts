@@ -186,7 +186,8 @@ export class Window {
     }))
     for (const lane of this.#dirty) Object.assign(lane, { kept: true, dirty: false })
     this.#dirty.clear()
-    const ended = this.#ended
+    // One that has begun anew since then has a lane again.
+    const ended = this.#ended.filter(one => !this.#lanes.has(keyOf(one)))
     this.#ended = []
     this.#moved = false
     return { position: this.#settled, lanes, ended }

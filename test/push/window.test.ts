@@ -158,3 +158,16 @@ test('while an endpoint fails, what did not fail is tried first, and what did ta
   expect(window.next(0, false)).toBeUndefined()
   expect(window.dueInMs(0)).toBe(5000)
 })
+
+test('a conversation that ended and began anew between two keeps is kept', () => {
+  const log = logOf([0, 0])
+  const kept = new Kept()
+  const window = kept.open()
+  window.take(pageOf(log.slice(0, 1), window.readFrom, 10))
+  kept.keep(window.progress())
+  const lane = window.next(0, false)!
+  window.done(lane, window.begin(lane)!)
+  window.take(pageOf(log, window.readFrom, 10))
+  kept.keep(window.progress())
+  expect([...kept.lanes.values()]).toMatchObject([{ user: 'u0', position: 's-1' }])
+})
