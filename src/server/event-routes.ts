@@ -9,7 +9,7 @@ import { sessionKey } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
-import { compareCursors, type WantedEvents } from '../storage/events.ts'
+import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
 import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 
@@ -149,7 +149,7 @@ export class EventStreams {
       reader.cursor = page.cursor
       await this.#ready.promise
       // From here to the next event nothing is awaited.
-      if (this.#reached === undefined || compareCursors(reader.cursor, this.#reached) < 0) continue
+      if (this.#reached === undefined || placeOf(reader.cursor) < placeOf(this.#reached)) continue
       reader.live = true
       return
     }
@@ -191,7 +191,7 @@ export class EventStreams {
     for (const reader of [...this.#readers]) {
       if (!reader.live || !fits(told, reader.wanted)) continue
       // It caught up while this one was on its way.
-      if (compareCursors(told.event.id, reader.cursor) <= 0) continue
+      if (placeOf(told.event.id) <= placeOf(reader.cursor)) continue
       bytes ??= encode(told.event)
       reader.cursor = told.event.id
       this.#give(reader, bytes)

@@ -89,10 +89,6 @@ export interface Events {
   move(reader: string, cursor: string): Promise<void>
 }
 
-/** Which of two cursors of one store stands later: negative, 0 or positive, as a comparison for `sort`. */
-export const compareCursors = (a: string, b: string): number =>
-  Number(a.slice(a.indexOf('-') + 1)) - Number(b.slice(b.indexOf('-') + 1))
-
 /** The order of cursors: those of one store end in a number that grows along the log. Otherwise they are not taken apart. */
 export const placeOf = (cursor: string): number => Number(cursor.slice(cursor.lastIndexOf('-') + 1))
 

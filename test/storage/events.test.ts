@@ -2,12 +2,7 @@
 import { expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import {
-  compareCursors,
-  type LoggedEvent,
-  type NewEvent,
-  type WantedEvents,
-} from '../../src/storage/events.ts'
+import { type LoggedEvent, type NewEvent, placeOf, type WantedEvents } from '../../src/storage/events.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import type { Store } from '../../src/storage/store.ts'
@@ -67,7 +62,7 @@ onEach((openStore, share) => {
     ])
     const cursors = ['', ...found.map(({ cursor }) => cursor)]
     for (const [nth, cursor] of cursors.entries())
-      expect(cursors.map(other => Math.sign(compareCursors(other, cursor)))).toEqual(
+      expect(cursors.map(other => Math.sign(placeOf(other) - placeOf(cursor)))).toEqual(
         cursors.map((_, other) => Math.sign(other - nth)),
       )
     for (const { cursor } of found) expect(cursor).toMatch(/^[\w-]{1,40}$/)
