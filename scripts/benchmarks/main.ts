@@ -13,6 +13,7 @@ import { ingestLarge } from './ingest-large.ts'
 import { many } from './many.ts'
 import { media } from './media.ts'
 import { panel } from './panel.ts'
+import { push } from './push.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 import { send } from './send.ts'
@@ -23,6 +24,7 @@ const all: readonly Benchmark[] = [
   many,
   ingest,
   delivery,
+  push,
   media,
   history,
   ingestLarge,
