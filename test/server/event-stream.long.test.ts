@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { connect } from 'node:net'
 import { eventSource, restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
@@ -21,4 +22,41 @@ test('without anything new a comment comes, and the place of what was filtered a
   expect(stream.comments).toBeGreaterThan(1)
   await log.store.events.append([{ type: 'session.status', session: 's', data: { name: 's' } }])
   expect((await reading)?.data.type).toBe('session.status')
+})
+
+test('a reader that stops reading is cut off while others go on, and reads on when it comes again', async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  await using log = await writer(t)
+  const after = await t.gateway.events.head()
+  const { hostname, port } = new URL(rest.url)
+  const stuck = connect(Number(port), hostname)
+  let cut = false
+  stuck.on('close', () => {
+    cut = true
+  })
+  stuck.on('error', () => {})
+  stuck.write(`GET /events HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
+  // Its first bytes: from here on it does not read.
+  await new Promise<void>(resolve => stuck.once('data', () => resolve(void stuck.pause())))
+  await using other = await eventSource(`${rest.url}/events?after=${after}`)
+  const long = 'x'.repeat(15_000)
+  let told = 0
+  const counting = (async () => {
+    while (await other.next()) told++
+  })()
+  let said = 0
+  await t.until('its connection ends', async () => {
+    for (let nth = 0; nth < 20; nth++) await log.say(`${said++} ${long}`)
+    // A paused socket hears of nothing: what the kernel says counts.
+    stuck.resume()
+    stuck.pause()
+    return cut
+  })
+  await t.until('the other one has all', () => told === said)
+  other.cut()
+  await counting
+  await using again = await eventSource(`${rest.url}/events?after=${after}`)
+  for (let nth = 0; nth < said; nth++)
+    expect((await again.next())?.data.data.text.split(' ')[0]).toBe(String(nth))
 })

@@ -1,6 +1,5 @@
 /** `GET /events`: what a reader sees, over any number of connections. */
 import { expect, test } from 'bun:test'
-import { connect } from 'node:net'
 import { eventTypes } from '../../src/model/event.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
@@ -142,43 +141,6 @@ test('streams end with the service, and a token is wanted where one is set', asy
   })
   await rest[Symbol.asyncDispose]()
   expect(await stream.next()).toBeUndefined()
-})
-
-test('a reader that stops reading is cut off while others go on, and reads on when it comes again', async () => {
-  await using t = await withGateway({ start: false })
-  await using rest = await restOf(t.gateway)
-  await using log = await writer(t)
-  const after = await t.gateway.events.head()
-  const { hostname, port } = new URL(rest.url)
-  const stuck = connect(Number(port), hostname)
-  let cut = false
-  stuck.on('close', () => {
-    cut = true
-  })
-  stuck.on('error', () => {})
-  stuck.write(`GET /events HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
-  // Its first bytes: from here on it does not read.
-  await new Promise<void>(resolve => stuck.once('data', () => resolve(void stuck.pause())))
-  await using other = await eventSource(`${rest.url}/events?after=${after}`)
-  const long = 'x'.repeat(15_000)
-  let told = 0
-  const counting = (async () => {
-    while (await other.next()) told++
-  })()
-  let said = 0
-  await t.until('its connection ends', async () => {
-    for (let nth = 0; nth < 20; nth++) await log.say(`${said++} ${long}`)
-    // A paused socket hears of nothing: what the kernel says counts.
-    stuck.resume()
-    stuck.pause()
-    return cut
-  })
-  await t.until('the other one has all', () => told === said)
-  other.cut()
-  await counting
-  await using again = await eventSource(`${rest.url}/events?after=${after}`)
-  for (let nth = 0; nth < said; nth++)
-    expect((await again.next())?.data.data.text.split(' ')[0]).toBe(String(nth))
 })
 
 test('cut at any moment and resumed, a stream has no gap and no repeat', async () => {
