@@ -28,3 +28,14 @@ export const AcceptedUpload = Type.Object({
   expires_at: integer('Unix milliseconds, 24 hours from now.'),
 })
 export type AcceptedUpload = Static<typeof AcceptedUpload>
+
+/** A file that lies here now, of known size. */
+export interface SteadyFile {
+  size: number
+  /** The bytes from the beginning. A block is valid until the next one is asked for. */
+  read(): AsyncGenerator<Uint8Array>
+  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was opened */
+  unchanged(): Promise<void>
+  /** Closes the file; one that was made for this use alone is removed. */
+  release(): Promise<void>
+}

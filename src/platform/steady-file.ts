@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { SteadyFile } from '../model/media.ts'
 import { empty, tooLarge } from './file-stream.ts'
 import { changedAt, settledAfterMs } from './json-file.ts'
 import { reasonOf } from './system-error.ts'
@@ -74,17 +75,6 @@ export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal):
     hash.update(block)
   }
   return hash.digest('hex')
-}
-
-/** A file that lies here now, of known size. */
-export interface SteadyFile {
-  size: number
-  /** The bytes from the beginning. A block is valid until the next one is asked for. */
-  read(): AsyncGenerator<Uint8Array>
-  /** @throws SvcError `invalid_arguments` when the file is not what it was when it was opened */
-  unchanged(): Promise<void>
-  /** Closes the file; one that was made for this use alone is removed. */
-  release(): Promise<void>
 }
 
 /**

@@ -5,7 +5,7 @@
  *
  * A verb rejects with SvcError `store_unavailable` where the place does not work, or has no room for the file.
  */
-import type { SteadyFile } from '../platform/steady-file.ts'
+import type { SteadyFile } from '../model/media.ts'
 
 export interface MediaPlace {
   /**

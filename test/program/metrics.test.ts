@@ -88,7 +88,7 @@ test('each call is a line of the log with method, path, status and time, and not
 })
 
 test('every metric that the dashboard names exists', async () => {
-  const path = join(import.meta.dir, '../../src/server/grafana-dashboard.json')
+  const path = join(import.meta.dir, '../../scripts/grafana-dashboard.json')
   const dashboard: Json = JSON.parse(await readFile(path, 'utf8'))
   const queries: string[] = dashboard.panels.flatMap((panel: Json) =>
     panel.targets.map(({ expr }: Json) => expr),
