@@ -26,6 +26,7 @@ import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { FailedTries } from './tries.ts'
+import { addWebhookRoutes } from './webhook-routes.ts'
 
 export interface AdminOptions {
   gateway: PanelGateway
@@ -71,6 +72,7 @@ const about = {
     { name: 'accounts', description: 'Accounts: log in and out, name, choose.' },
     { name: 'messages', description: 'Conversations, messages, media.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
+    { name: 'webhooks', description: 'Endpoints that events are delivered to.' },
     { name: 'panel', description: 'The panel itself.' },
     { name: 'service', description: 'How the program behind it is.' },
   ],
@@ -141,6 +143,7 @@ function addRoutes(
     ...{ maxUploadBytes: config.maxUploadBytes, log: context.log },
     onRead: mark => events.tell('read', mark),
   })
+  addWebhookRoutes(app, context, '/api')
   app.get('/api/events', ({ request }) => events.open(async () => !(await access.refusal(request, false))), {
     response: { 200: declared(eventStream) },
     detail: liveDetail,

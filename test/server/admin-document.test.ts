@@ -20,6 +20,7 @@ test('the document has every path of the specification’s table and of the pane
   expect(operations.sort()).toEqual(
     [
       'DELETE /api/outbox/{id}',
+      'DELETE /api/webhooks/{id}',
       'GET /api/conversations',
       'GET /api/events',
       'GET /api/log',
@@ -32,6 +33,9 @@ test('the document has every path of the specification’s table and of the pane
       'GET /api/stats',
       'GET /api/status',
       'GET /api/users',
+      'GET /api/webhooks',
+      'GET /api/webhooks/{id}',
+      'GET /api/webhooks/{id}/log',
       'GET /healthz',
       'POST /api/conversations/read',
       'POST /api/media',
@@ -46,6 +50,12 @@ test('the document has every path of the specification’s table and of the pane
       'POST /api/sessions/{name}/rename',
       'POST /api/sign-in',
       'POST /api/sign-out',
+      'POST /api/webhooks',
+      'POST /api/webhooks/{id}/pause',
+      'POST /api/webhooks/{id}/replay',
+      'POST /api/webhooks/{id}/resume',
+      'POST /api/webhooks/{id}/rotate',
+      'POST /api/webhooks/{id}/test',
       'PUT /api/users/{user_id}/name',
     ].sort(),
   )
