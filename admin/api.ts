@@ -108,8 +108,13 @@ export class ApiError extends Error {
 /** Called when a call is refused for want of a sign-in. */
 export const onSignedOut: { call: () => void } = { call: () => {} }
 
-const request = async <T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> =>
-  (await (await answerOf(method, path, body, signal)).json()) as T
+/** One call. @throws ApiError */
+export const request = async <T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> => (await (await answerOf(method, path, body, signal)).json()) as T
 
 async function answerOf(
   method: string,
@@ -139,7 +144,7 @@ async function answerOf(
   throw new ApiError(response.status, problem)
 }
 
-const part = encodeURIComponent
+export const part = encodeURIComponent
 
 const query = (values: object): string => {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '')

@@ -41,7 +41,7 @@ export function App() {
 function Shell() {
   const [path] = useLocation()
   const place = places.find(one => path === one.path || path.startsWith(`${one.path}/`))
-  const name = t(place?.text ?? 'missing.title')
+  const name = t(path === '/settings/webhooks' ? 'webhooks.title' : (place?.text ?? 'missing.title'))
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
@@ -89,6 +89,7 @@ function Shell() {
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
+              <Route path="/settings/webhooks" component={pages.webhooks} />
               <Route component={Missing} />
             </Switch>
           </Boundary>

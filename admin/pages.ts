@@ -30,6 +30,7 @@ export const pages = {
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
+  webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
 }
 
 /** All that is not there yet. */
@@ -40,11 +41,12 @@ export function loadOthers(): void {
 
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {
-  const [, first = '', , user = ''] = path.split('/')
+  const [, first = '', second, user = ''] = path.split('/')
   const page = first === '' ? pages.overview : Object.entries(pages).find(([name]) => name === first)?.[1]
   await Promise.all([
     page?.load(),
     first === 'conversations' && user !== '' && ChatPage.load(),
     first === 'sessions' && loadLayers(),
+    first === 'settings' && second === 'webhooks' && pages.webhooks.load(),
   ])
 }

@@ -8,6 +8,7 @@ import { elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
+import { Link } from '../ui/link.tsx'
 import { SignOut } from '../ui/sign-out.tsx'
 import { tellError } from '../ui/toasts.tsx'
 
@@ -195,6 +196,10 @@ function Links() {
         <li>
           <Away to="/docs">{t('settings.panel_docs')}</Away>
           <p class="soft small">{t('settings.panel_docs_about')}</p>
+        </li>
+        <li>
+          <Link href="/settings/webhooks">{t('webhooks.title')}</Link>
+          <p class="soft small">{t('webhooks.about')}</p>
         </li>
         {sandbox_phone && (
           <li>

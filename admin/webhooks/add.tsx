@@ -1,0 +1,195 @@
+/** Adds a webhook; its secret comes after it. */
+import { useSignal } from '@preact/signals'
+import { useId } from 'preact/hooks'
+import { ApiError } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { t } from '../i18n.ts'
+import { sessions } from '../live.ts'
+import { Copyable } from '../ui/copy.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { type AddedWebhook, type NewWebhookInput, webhooks } from './endpoints.ts'
+import { typeTexts } from './words.ts'
+
+interface AddProps {
+  onClose(): void
+  onAdded(added: AddedWebhook): void
+}
+
+/** Why it was not added; of an address in a private network, the command that adds it. */
+interface Problem {
+  title: string
+  hint?: string
+  command?: string
+}
+
+const exampleUrl = 'https://example.com/hook'
+const exampleHeader = 'Authorization: Bearer …'
+
+export function AddWebhook({ onClose, onAdded }: AddProps) {
+  const form = useId()
+  const busy = useSignal(false)
+  const problem = useSignal<Problem | undefined>(undefined)
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault()
+    if (busy.value) return
+    const typed = typedIn(event.currentTarget as HTMLFormElement)
+    if (!typed) {
+      problem.value = { title: t('webhooks.headers_bad') }
+      return
+    }
+    busy.value = true
+    problem.value = undefined
+    try {
+      onAdded(await webhooks.add(typed))
+    } catch (error) {
+      problem.value =
+        error instanceof ApiError && error.code === 'forbidden'
+          ? { title: t('webhooks.private_refused'), command: commandFor(typed) }
+          : errorText(error)
+    } finally {
+      busy.value = false
+    }
+  }
+  return (
+    <Dialog
+      title={t('webhooks.add')}
+      onClose={onClose}
+      footer={
+        <>
+          <button class="button" type="button" onClick={onClose}>
+            {t('action.cancel')}
+          </button>
+          <button class="button primary" type="submit" form={form} aria-disabled={busy.value}>
+            {t('webhooks.add')}
+          </button>
+        </>
+      }
+    >
+      <form class="webhook-form" id={form} onSubmit={submit} noValidate>
+        <Fields problem={problem.value} id={form} />
+      </form>
+    </Dialog>
+  )
+}
+
+function Fields({ problem, id }: { problem: Problem | undefined; id: string }) {
+  return (
+    <>
+      <UrlField problem={problem} id={id} />
+      <fieldset class="field choice">
+        <legend class="label">{t('webhooks.types')}</legend>
+        <div>
+          {Object.entries(typeTexts).map(([type, key]) => (
+            <label key={type}>
+              <input type="checkbox" name="types" value={type} />
+              <span>{t(key)}</span>
+            </label>
+          ))}
+        </div>
+        <p class="soft small">{t('webhooks.types_about')}</p>
+      </fieldset>
+      <SessionField id={`${id}-session`} />
+      <div class="field">
+        <label for={`${id}-headers`}>{t('webhooks.headers_optional')}</label>
+        <textarea
+          class="input mono"
+          id={`${id}-headers`}
+          name="headers"
+          rows={2}
+          dir="ltr"
+          placeholder={exampleHeader}
+          autocomplete="off"
+          spellcheck={false}
+          aria-describedby={`${id}-masked`}
+        />
+        <p class="soft small" id={`${id}-masked`}>
+          {t('webhooks.headers_about')}
+        </p>
+      </div>
+      <div class="choice">
+        <label>
+          <input type="checkbox" name="replies" />
+          <span>{t('webhooks.replies_about')}</span>
+        </label>
+      </div>
+    </>
+  )
+}
+
+/** With all that may speak against the address. */
+const UrlField = ({ problem, id }: { problem: Problem | undefined; id: string }) => (
+  <div class="field">
+    <label for={`${id}-url`}>{t('webhooks.url')}</label>
+    <input
+      class="input"
+      id={`${id}-url`}
+      name="url"
+      type="url"
+      dir="ltr"
+      placeholder={exampleUrl}
+      autocomplete="off"
+      data-autofocus
+      aria-invalid={problem !== undefined}
+      aria-describedby={`${id}-private ${id}-problem`}
+    />
+    <p class="soft small" id={`${id}-private`}>
+      {t('webhooks.private_about')}
+    </p>
+    <div id={`${id}-problem`} role="alert">
+      {problem && (
+        <p class="problem">
+          {problem.title} <span class="foreign">{problem.hint}</span>
+        </p>
+      )}
+      {problem?.command && <Copyable text={problem.command} what={t('overview.command')} />}
+    </div>
+  </div>
+)
+
+/** Nothing to choose where there is one account. */
+function SessionField({ id }: { id: string }) {
+  const all = sessions.value ?? []
+  if (all.length < 2) return null
+  return (
+    <div class="field">
+      <label for={id}>{t('search.account')}</label>
+      <select class="input" id={id} name="session">
+        <option value="">{t('search.account_any')}</option>
+        {all.map(({ name }) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
+/** Undefined where a line of the headers is none. */
+function typedIn(form: HTMLFormElement): NewWebhookInput | undefined {
+  const data = new FormData(form)
+  const session = String(data.get('session') ?? '')
+  const lines = String(data.get('headers')).split('\n')
+  const headers = lines.map(line => line.trim()).filter(line => line !== '')
+  const pairs = headers.map(line => [line.split(':', 1)[0]!.trim(), line.slice(line.indexOf(':') + 1).trim()])
+  if (headers.some(line => line.indexOf(':') < 1)) return undefined
+  return {
+    url: String(data.get('url')).trim(),
+    types: data.getAll('types').map(String) as NonNullable<NewWebhookInput['types']>,
+    ...(session !== '' && { session }),
+    ...(pairs.length > 0 && { headers: Object.fromEntries(pairs) }),
+    ...(data.has('replies') && { replies: true }),
+  }
+}
+
+/** The same on the command line, where addresses of one's own network may be reached. Values of headers are not repeated. */
+function commandFor({ url, types = [], session, headers = {}, replies }: NewWebhookInput): string {
+  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
+  return [
+    `svc webhook add ${quoted(url)} --allow-private`,
+    ...(types.length > 0 ? [`--types ${types.join(',')}`] : []),
+    ...(session === undefined ? [] : [`--session ${quoted(session)}`]),
+    ...Object.keys(headers).map(name => `--header ${quoted(`${name}: …`)}`),
+    ...(replies ? ['--replies'] : []),
+  ].join(' ')
+}

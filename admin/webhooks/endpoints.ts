@@ -1,0 +1,47 @@
+/** Webhooks as their page calls them; apart from the other calls, since the first view needs none of these. */
+import { signal } from '@preact/signals'
+import type {
+  AddedWebhook,
+  NewWebhookInput,
+  WebhookDelivery,
+  WebhookEndpoint,
+} from '../../src/model/webhook.ts'
+import { part, request } from '../api.ts'
+
+export type { AddedWebhook, NewWebhookInput, WebhookDelivery, WebhookEndpoint }
+
+/** All of them, oldest first; undefined until they have been asked for. */
+export const endpoints = signal<readonly WebhookEndpoint[] | undefined>(undefined)
+
+/** @throws ApiError */
+export async function loadEndpoints(): Promise<void> {
+  endpoints.value = await request<WebhookEndpoint[]>('GET', '/api/webhooks')
+}
+
+const at = (id: string, verb = '') => `/api/webhooks/${part(id)}${verb}`
+/** The list is asked for anew: what one call changes is seen wherever it shows. */
+async function changed<T>(call: Promise<T>): Promise<T> {
+  const answer = await call
+  await loadEndpoints()
+  return answer
+}
+
+/** Each throws `ApiError`. */
+export const webhooks = {
+  add: (given: NewWebhookInput) => changed(request<AddedWebhook>('POST', '/api/webhooks', given)),
+  log: (id: string) => request<WebhookDelivery[]>('GET', at(id, '/log?limit=50')),
+  test: (id: string) =>
+    changed(
+      request<{ success: boolean; status?: number; took_ms: number; detail?: string }>(
+        'POST',
+        at(id, '/test'),
+      ),
+    ),
+  pause: (id: string) => changed(request<WebhookEndpoint>('POST', at(id, '/pause'))),
+  resume: (id: string) => changed(request<WebhookEndpoint>('POST', at(id, '/resume'))),
+  rotate: (id: string) => changed(request<AddedWebhook>('POST', at(id, '/rotate'))),
+  /** @param from id of an event, or an ISO time */
+  replay: (id: string, from: string) =>
+    changed(request<WebhookEndpoint>('POST', at(id, '/replay'), { from })),
+  remove: (id: string) => changed(request<{ success: boolean }>('DELETE', at(id))),
+}

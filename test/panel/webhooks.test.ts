@@ -1,0 +1,140 @@
+/** The page of webhooks, by keyboard on a phone. */
+import { describe, expect, test } from 'bun:test'
+import { type Delivered, receiver, verify } from '../push/receiver.ts'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel } from '../support/panel.ts'
+import { keyboard, wordsOf } from '../support/panel-hand.ts'
+
+const t = wordsOf('en')
+
+async function openPage(panel: TestPanel, path: string) {
+  const page = await panel.open({
+    ...{ path, viewport: { width: 390, height: 844 } },
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  const hand = keyboard(page)
+  const dialog = page.getByRole('dialog').or(page.getByRole('alertdialog'))
+  const button = (name: string, inside = dialog) => inside.getByRole('button', { name, exact: true })
+  const card = page.getByRole('listitem').filter({ has: page.getByRole('heading', { level: 2 }) })
+  return {
+    ...{ page, hand, dialog, button, card },
+    menu: card.locator('[aria-haspopup=menu]'),
+    async isForAll(what: string) {
+      const [all, seen] = await page.evaluate(() => {
+        const { scrollWidth, clientWidth } = document.getElementById('main')!
+        return [scrollWidth, clientWidth]
+      })
+      expect([what, all, await violationsInBothThemes(page)]).toEqual([what, seen, []])
+    },
+    /** The secret in the dialog, as its button copies it; nowhere once that is closed. */
+    async copiedSecret() {
+      await hand.press(button(t('action.copy_what', { what: t('webhooks.secret') })))
+      const shown = await dialog.locator('code').innerText()
+      const read = () => page.evaluate(() => navigator.clipboard.readText())
+      await panel.until('it is copied', async () => (await read()) === shown)
+      expect(shown).toMatch(/^whsec_[\w+/]{43}=$/)
+      await hand.press(button(t('webhooks.secret_kept')))
+      await dialog.waitFor({ state: 'detached' })
+      expect(await page.content()).not.toContain(shown)
+      return shown
+    },
+  }
+}
+
+describe.skipIf(!hasBrowser)('webhooks', () => {
+  test('one is added and removed; one of this machine is for the command line', async () => {
+    await using panel = await withPanel()
+    const { webhooks } = panel.gateway
+    const own = await openPage(panel, '/settings')
+    const { page, hand, dialog, button, card } = own
+    await hand.press(page.getByRole('link', { name: t('webhooks.title') }))
+    await page.getByText(t('webhooks.none'), { exact: true }).waitFor()
+
+    await hand.press(page.getByRole('main').getByRole('button', { name: t('webhooks.add') }))
+    const url = dialog.getByRole('textbox', { name: t('webhooks.url') })
+    await hand.write(url, 'http://127.0.0.1:9/hook')
+    await hand.enter()
+    await dialog
+      .getByText(`svc webhook add 'http://127.0.0.1:9/hook' --allow-private`, { exact: true })
+      .waitFor()
+    expect(await webhooks.list()).toEqual([])
+    await own.isForAll('refused')
+
+    // A public one, of a kind of event that does not happen here: nothing is sent there.
+    await hand.write(url, 'https://1.1.1.1/hook')
+    await dialog.getByRole('checkbox', { name: t('webhooks.type_disabled') }).check()
+    await hand.write(dialog.getByRole('textbox', { name: t('webhooks.headers_optional') }), 'X-Key: hush')
+    await hand.press(button(t('webhooks.add')))
+    await button(t('webhooks.secret_kept')).waitFor()
+    await own.isForAll('a secret')
+    await own.copiedSecret()
+    expect((await webhooks.list()).map(one => [one.url, one.types, one.headers])).toEqual([
+      ['https://1.1.1.1/hook', ['endpoint.disabled'], { 'X-Key': '***' }],
+    ])
+    await card.getByText('X-Key: ***').waitFor()
+    expect(await page.content()).not.toContain('hush')
+
+    await hand.choose(own.menu, t('webhooks.remove'))
+    await hand.press(button(t('webhooks.remove')))
+    await card.waitFor({ state: 'detached' })
+    expect(await webhooks.list()).toEqual([])
+    // The browser notes the refusal of before.
+    expect(panel.complaints.filter(line => !line.includes('403'))).toEqual([])
+  })
+
+  test('one is tried, followed in the log, sent events again, paused, and given a new secret', async () => {
+    await using panel = await withPanel()
+    using r = receiver()
+    const { webhooks } = panel.gateway
+    // As the command line adds it.
+    const { id, secret } = await webhooks.add({
+      ...{ url: r.url, types: ['message.received'], allow_private: true },
+    })
+    const own = await openPage(panel, '/settings/webhooks')
+    const { hand, dialog, button, card } = own
+    await hand.press(card.getByRole('button', { name: t('webhooks.test') }))
+    await card.getByRole('status').locator('.may').waitFor()
+    expect(r.got[0]!.body.type).toBe('webhook.test')
+    verify(r.got[0]!, secret)
+
+    const came = (text: string, times = 1) =>
+      panel.until(`${text}, ${times} times`, (): Delivered | undefined => {
+        const found = r.got.filter(({ body }) => body.data.text === text)
+        return found.length >= times ? found.at(-1) : undefined
+      })
+    await panel.sandbox.say('hello')
+    const first = await came('hello')
+    await panel.until('it is in the log', async () => (await webhooks.log(id)).length > 0)
+    await hand.press(card.locator('summary'))
+    // It may have been read before the message came.
+    await hand.press(button(t('webhooks.log_reload'), card))
+    await card.getByText(first.id, { exact: true }).waitFor()
+    await own.isForAll('the log')
+    await hand.press(button(t('webhooks.replay_here', { event: first.id }), card))
+    await hand.press(button(t('webhooks.replay')))
+    expect((await came('hello', 2)).id).toBe(first.id)
+    await dialog.waitFor({ state: 'detached' })
+    await hand.choose(own.menu, t('webhooks.replay_menu'))
+    await dialog.getByLabel(t('webhooks.replay_from'), { exact: true }).waitFor()
+    await hand.press(button(t('webhooks.replay')))
+    expect((await came('hello', 3)).id).toBe(first.id)
+    await dialog.waitFor({ state: 'detached' })
+
+    await hand.choose(own.menu, t('webhooks.pause'))
+    await card.getByText(t('webhooks.is_paused')).waitFor()
+    expect((await webhooks.get(id)).status).toBe('paused')
+    await own.isForAll('paused')
+    await hand.press(card.getByRole('button', { name: t('webhooks.resume') }))
+    await card.getByText(t('webhooks.status_active'), { exact: true }).waitFor()
+
+    await hand.choose(own.menu, t('webhooks.rotate'))
+    await hand.press(button(t('webhooks.rotate')))
+    const renewed = await own.copiedSecret()
+    expect(renewed).not.toBe(secret)
+    await panel.sandbox.say('again')
+    const second = await came('again')
+    for (const one of [secret, renewed]) verify(second, one)
+    expect(panel.complaints).toEqual([])
+  })
+})
