@@ -3,7 +3,7 @@ import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { Views } from '../receive/view.ts'
-import type { Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
+import type { EventPage, Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'
 
@@ -71,21 +71,14 @@ export class EventReader {
 
   /** Events after a cursor, oldest first; those whose message is gone are passed over. */
   async page(after: string, wanted: WantedEvents): Promise<ToldPage> {
-    const { cursor, events, gone } = await this.#ports.events.after(after, wanted)
-    const ids = [...new Set(events.flatMap(({ message }) => message ?? []))]
-    const found = await this.#ports.log.byIds(ids, pageCharacters)
-    const rows = new Map(found.map(row => [row.id, row]))
-    // What had no room is read the next time. What is gone is passed over, and may be asked for once more for that.
-    const last = found.length < ids.length ? found.at(-1)?.id : undefined
-    const unread = new Set(last === undefined ? [] : ids.slice(ids.indexOf(last) + 1))
-    const first = events.findIndex(({ message }) => message !== undefined && unread.has(message))
-    const taken = first === -1 ? events : events.slice(0, first)
+    const page = await this.#ports.events.after(after, wanted)
+    const { rows, events, cursor } = await withRows(page, this.#ports.log)
     const told: ToldEvent[] = []
-    for (const event of taken) {
+    for (const event of events) {
       const one = await this.#told(event, rows)
       if (one) told.push(one)
     }
-    return { events: told, cursor: first === -1 ? cursor : taken.at(-1)!.cursor, ...(gone && { gone }) }
+    return { events: told, cursor, ...(page.gone && { gone: page.gone }) }
   }
 
   /** Events as they come, until the signal; `onGone` is called where retention took some before they were read. */
@@ -126,6 +119,21 @@ export class EventReader {
       inside: status === 'sending' || imported === true,
     }
   }
+}
+
+/**
+ * The rows of a page's messages, and the page as far as there is room for them: the rest is read the next time. What is gone
+ * has no row, and may be asked for once more for that.
+ */
+export async function withRows({ events, cursor }: EventPage, log: Pick<MessageLog, 'byIds'>) {
+  const ids = [...new Set(events.flatMap(({ message }) => message ?? []))]
+  const found = await log.byIds(ids, pageCharacters)
+  const rows = new Map(found.map(row => [row.id, row]))
+  const last = found.length < ids.length ? found.at(-1)?.id : undefined
+  const unread = new Set(last === undefined ? [] : ids.slice(ids.indexOf(last) + 1))
+  const first = events.findIndex(({ message }) => message !== undefined && unread.has(message))
+  if (first === -1) return { rows, events, cursor }
+  return { rows, events: events.slice(0, first), cursor: events[first - 1]!.cursor }
 }
 
 /** A row as it was: the reason is that of the newest status alone. */

@@ -5,6 +5,7 @@ import type { Events, EventType, LoggedEvent, WantedEvents } from '../storage/ev
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { Conversation, Webhook } from '../storage/webhooks.ts'
+import { withRows } from './events.ts'
 import type { LaneEvent, LanePage } from './window.ts'
 
 export interface FeedPorts {
@@ -22,8 +23,6 @@ type Wants = Pick<Webhook, 'types' | 'session' | 'user'>
 
 /** Pages that others may read too. */
 const sharedPages = 8
-/** Characters of messages in a page. */
-const pageCharacters = 512 * 1024
 /** Events that a conversation reads for itself at a time. */
 const laneEvents = 32
 
@@ -59,29 +58,23 @@ export class Feed {
 
   async #read(from: string, wanted: WantedEvents): Promise<FeedPage> {
     const page = await this.#ports.events.after(from, wanted)
-    const ids = [...new Set(page.events.flatMap(({ message }) => message ?? []))]
-    const found = await this.#ports.log.byIds(ids, pageCharacters)
-    const rows = new Map(found.map(row => [row.id, row]))
-    // What had no room is read the next time; what retention took says nothing any more.
-    const isWhole = found.length === 0 || found.length === ids.length
-    const count = isWhole
-      ? ids.length
-      : page.events.findLastIndex(event => event.message === found.at(-1)?.id) + 1
-    const taken = isWhole ? page.events : page.events.slice(0, count)
+    const { rows, events: taken, cursor } = await withRows(page, this.#ports.log)
     const events: LaneEvent[] = []
     for (const event of taken) {
       if (event.message === undefined) events.push(ofOthers(event))
       const row = event.message === undefined ? undefined : rows.get(event.message)
       if (row) events.push(await this.#ofMessage(event, row))
     }
-    const cursor = isWhole ? page.cursor : taken.at(-1)!.cursor
     return { events, cursor, ...(page.gone && { gone: page.gone }) }
   }
 
   async #ofMessage({ cursor: id, type, at, status }: LoggedEvent, row: StoredMessage): Promise<LaneEvent> {
     let made: Promise<Message> | undefined
     const data = () => {
-      made ??= this.#ports.views.of(status ? { ...row, status } : row)
+      made ??= this.#ports.views.of(status ? { ...row, status } : row).catch(error => {
+        made = undefined
+        throw error
+      })
       return made
     }
     // The row of a sent one does not name the user.
