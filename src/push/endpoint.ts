@@ -109,6 +109,8 @@ export class EndpointRun {
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
   #underWay = 0
+  /** Why an event could not be read. */
+  #fault: { error: unknown } | undefined
   /** The log was read to its end. */
   #atEnd = false
   #tries: WebhookTry[] = []
@@ -157,19 +159,25 @@ export class EndpointRun {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop
-    for (let failures = 0; !signal.aborted && !this.#over; ) {
+    const idle = async () => {
+      while (this.#underWay > 0) await this.#woken(longestWaitMs)
+    }
+    while (!signal.aborted && !this.#over) {
       try {
-        if (failures >= 0) this.#window = new Window(this.#webhook.position, await this.#kept())
-        failures = -1
+        this.#window = new Window(this.#webhook.position, await this.#kept())
+        this.#atEnd = false
         await this.#go(signal)
       } catch (error) {
-        if (signal.aborted) break
-        failures = Math.max(1, failures + 1)
-        this.#log.warn('webhook stands still', { webhook: this.#webhook.id, error })
+        if (!signal.aborted) this.#log.warn('webhook stands still', { webhook: this.#webhook.id, error })
         await this.#clock.sleep(5000, signal)
+        await idle()
+        // It may lack what was to be kept: what is in the store comes again, rather than being passed over.
+        this.#window = new Window(this.#webhook.position, [])
+        this.#tries = []
+        this.#fault = undefined
       }
     }
-    while (this.#underWay > 0) await this.#woken(longestWaitMs)
+    await idle()
     if (!this.#over) await this.#keep().catch(error => this.#log.warn('webhook progress not kept', { error }))
     this.#poster.close()
   }
@@ -181,6 +189,7 @@ export class EndpointRun {
   /** Until it is stopped. @throws what the store throws */
   async #go(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#over) {
+      if (this.#fault) throw this.#fault.error
       this.#start()
       if (this.#window.changed || this.#tries.length > 0) await this.#keepWhenDue()
       if (await this.#fill()) continue
@@ -218,7 +227,7 @@ export class EndpointRun {
       void work
         .catch(error => {
           this.#window.back(lane, event)
-          if (!this.#stop.signal.aborted) this.#log.warn('webhook event not tried', { error })
+          this.#fault ??= { error }
         })
         .finally(() => {
           this.#underWay -= 1

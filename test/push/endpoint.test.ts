@@ -1,0 +1,86 @@
+/** Delivery to one endpoint while its store fails: the receiver is real, the log is a list. */
+import { expect, test } from 'bun:test'
+import { silentLog } from '../../src/platform/log.ts'
+import { type EndpointPorts, EndpointRun } from '../../src/push/endpoint.ts'
+import type { LaneEvent } from '../../src/push/window.ts'
+import { placeOf } from '../../src/storage/events.ts'
+import { MemoryWebhooks, webhookTables } from '../storage/memory-webhooks.ts'
+import { testClock } from '../support/clock.ts'
+import { until } from '../support/until.ts'
+import { receiver } from './receiver.ts'
+
+const withinMs = 60_000
+
+/** An endpoint at the beginning of a log that holds one event of each of these users. */
+async function withEndpoint(url: string, users: readonly string[], data = async (_user: string) => ({})) {
+  const tables = webhookTables()
+  const { progress, ...webhooks } = new MemoryWebhooks(() => ({ webhooks: tables, wake: () => {} }))
+  const clock = testClock()
+  const log = users.map(
+    (user, nth): LaneEvent => ({
+      ...{ id: `s-${nth + 1}`, type: 'session.status', at: nth, session: 's', user },
+      data: () => data(user),
+    }),
+  )
+  const read = (cursor: string, of?: string) => ({
+    events: log.filter(({ id, user }) => placeOf(id) > placeOf(cursor) && (of ?? user) === user),
+    cursor: `s-${log.length}`,
+  })
+  const given = { id: 'w', url, types: [], headers: {}, secrets: [{ secret: 'whsec_AAAA' }], link_key: '' }
+  await webhooks.add({ ...given, allow_private: true, replies: false, created_at: 0, position: 's-0' })
+  const ports: EndpointPorts = {
+    feed: {
+      after: async (cursor: string) => read(cursor),
+      ofConversation: async (cursor: string, _wants: object, { user }: LaneEvent) => read(cursor, user),
+    } as never,
+    progress,
+    links: () => undefined,
+    reply: async () => {},
+    disable: async () => {},
+    trustsClock: async () => true,
+  }
+  const open = async () => new EndpointRun((await webhooks.list())[0]!, ports, { clock, log: silentLog })
+  return { clock, ports, open }
+}
+
+test('an event that cannot be read for now is tried after a rest', async () => {
+  using r = receiver()
+  let isBroken = true
+  const { clock, open } = await withEndpoint(r.url, ['a', 'b'], async user => {
+    if (isBroken && user === 'a') throw new Error('busy')
+    return {}
+  })
+  const run = await open()
+  await until('it rests', withinMs, () => clock.sleeps(4000, 5000))
+  isBroken = false
+  clock.advance(5000)
+  const ids = () => new Set(r.got.map(({ id }) => id))
+  await until('all', withinMs, () => ids().size === 2)
+  await run.stop()
+  expect([...ids()].sort()).toEqual(['s-1', 's-2'])
+})
+
+test('when progress could not be kept, no later part of it is kept without it', async () => {
+  let hangs = 0
+  using r = receiver(({ id }) => (id === 's-2' ? 500 : hangs++ === 0 ? new Promise(() => {}) : 200))
+  const { ports, open } = await withEndpoint(r.url, ['a', 'b'])
+  let isFailureKnown = false
+  let isKeepRefused = false
+  const { keep } = ports.progress
+  ports.trustsClock = async () => {
+    isFailureKnown = true
+    return true
+  }
+  ports.progress.keep = async () => {
+    isKeepRefused = true
+    throw new Error('busy')
+  }
+  const first = await open()
+  await until('one hangs, one failed', withinMs, () => hangs > 0 && isFailureKnown && isKeepRefused)
+  ports.progress.keep = keep
+  await first.stop()
+  const second = await open()
+  const again = await until('the one that hung', withinMs, () => r.got.find(({ id }) => id === 's-1'))
+  await second.stop()
+  expect(again.status).toBe(200)
+})
