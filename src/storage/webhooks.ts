@@ -117,7 +117,10 @@ export interface Webhooks {
   /** @returns whether there is one of that id */
   change(id: string, change: WebhookChange): Promise<boolean>
 
-  /** Everything after that cursor comes again, as a replay up to `replayed`, in a new epoch and without lanes. @returns as `change` */
+  /**
+   * Everything after that cursor comes again, as a replay up to `replayed`, in a new epoch. Of the lanes those are kept that
+   * are not done up to there. @returns as `change`
+   */
   rewind(id: string, position: string, replayed: string): Promise<boolean>
 
   /** With all that is kept of it. @returns whether there was one */

@@ -256,6 +256,23 @@ test('a replay sends events again under their ids, also from a time', async () =
   expect(r.got.slice(8).map(({ body }) => body.data.text)).toEqual(texts)
 })
 
+test('a replay from a later time passes over nothing that waits for its next try', async () => {
+  await using t = await withUsers(2)
+  using r = receiver()
+  let isBad = true
+  r.answer = ({ body }) => (isBad && body.data.from_user === t.users[1] ? 500 : 200)
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  await sayAll(t, 6, t.users)
+  await t.until('some failed', async () => {
+    const { tries } = await t.gateway.webhooks.get(hook.id)
+    return tries.done === 3 && tries.failed > 0
+  })
+  isBad = false
+  await t.gateway.webhooks.replay(hook.id, { event: r.got.find(({ body }) => body.data.text === '4')!.id })
+  await later(t, 'all', 500, () => r.texts().length === 6)
+  expect(r.texts().filter(text => Number(text) % 2 === 1)).toEqual(['1', '3', '5'])
+})
+
 test('an answer may be a reply to the user: once, of an endpoint added for it, and never of a replay', async () => {
   await using t = await withGateway()
   using r = receiver(({ body }) => Response.json({ reply: { text: `you said ${body.data.text}` } }))

@@ -1,5 +1,6 @@
 /** Webhook endpoints of the engine in memory. */
 import { sessionKey } from '../../src/model/session.ts'
+import { placeOf } from '../../src/storage/events.ts'
 import {
   type Conversation,
   triesKept,
@@ -53,7 +54,7 @@ export class MemoryWebhooks implements Webhooks {
 
   rewind: Webhooks['rewind'] = async (id, position, replayed) =>
     this.#change(id, ({ webhook, lanes }) => {
-      lanes.clear()
+      for (const [key, lane] of lanes) if (placeOf(lane.position) >= placeOf(position)) lanes.delete(key)
       Object.assign(webhook, { replayed, position, epoch: webhook.epoch + 1 })
     })
 

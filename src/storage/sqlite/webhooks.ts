@@ -1,6 +1,7 @@
 /** Webhook endpoints in SQLite. */
 import { sessionKey } from '../../model/session.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
+import { placeOf } from '../events.ts'
 import {
   type Conversation,
   type NewWebhook,
@@ -51,7 +52,8 @@ export class Webhooks {
 
   rewind(id: string, position: string, replayed: string): boolean {
     return this.#db.transaction(() => {
-      this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id}`
+      for (const lane of this.lanes(id))
+        if (placeOf(lane.position) >= placeOf(position)) this.#dropLane(id, lane)
       const { changes } = this.#db.run`UPDATE webhook
         SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1 WHERE id = ${id}`
       return changes > 0
