@@ -21,6 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there',
   ECONNRESET: 'the connection broke',
   ENOTFOUND: 'its host name is not found',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
 }
 
 /** Why the system refused. */

@@ -1,8 +1,11 @@
 /** POST to addresses that somebody gave: what hostile and broken receivers can do. */
 import { describe, expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 import { isReachableAddress } from '../../src/platform/address.ts'
 import { Poster, type PosterOptions } from '../../src/platform/post.ts'
+import { reasonOf } from '../../src/platform/system-error.ts'
+import { expiredCertificate, privateKey } from './certificate.ts'
 
 const never = new AbortController().signal
 const body = '{"a":"好"}'
@@ -138,6 +141,18 @@ test('what answers nothing, or nonsense, is a failure', async () => {
   expect(await own.post({}, body, never).catch(() => 'failed')).toBe('failed')
   using nobody = poster('http://127.0.0.1:1/')
   expect(await nobody.post({}, body, never).catch(() => 'failed')).toBe('failed')
+})
+
+test('an expired certificate is a failure, and told as one', async () => {
+  const server = createTlsServer({ cert: expiredCertificate, key: privateKey }, () => {})
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const here = { ca: expiredCertificate, resolve: async () => [{ address: '127.0.0.1', family: 4 }] }
+  using own = poster(`https://example.test:${port}/`, here)
+  const failed = await own.post({}, body, never).catch((error: Error) => error)
+  server.close()
+  expect(failed).toMatchObject({ code: 'CERT_HAS_EXPIRED' })
+  expect(reasonOf(failed)).toContain('certificate')
 })
 
 test('the address that was checked is the one connected to, by name and by number', async () => {
