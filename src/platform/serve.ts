@@ -80,7 +80,7 @@ export const reachable = (url: string): string =>
 /** Of what a stream of Deno's gives, this much may be held by the server while the next is asked for. */
 const pieceBytes = 64 * 1024
 
-/** Of an accepted request, where connections tell how far an answer is: over TCP on Bun. A weak map costs 1 µs a call. */
+/** Of an accepted request, where connections tell how far an answer is: over TCP on Bun. At the request, since a weak map is dearer. */
 const peerOf = Symbol('peer')
 interface Accepted extends Request {
   [peerOf]?: BunPeer
@@ -177,18 +177,18 @@ function serveOnBun(options: ServeOptions): RunningServer {
     for (const peer of door.working) peer.lift()
   }, door.answerSeconds * 250)
   lifting.unref()
+  const stop = stopOnce(
+    async () => {
+      await server.stop(false)
+      await Promise.all(door.watched ?? [])
+    },
+    () => server.stop(true),
+  )
   const port = server.port ?? options.port
   return {
     url: shownUrl(hostname, port),
     ...{ hostname, port },
-    stop: stopOnce(
-      async () => {
-        await server.stop(false)
-        clearInterval(lifting)
-        await Promise.all(door.watched ?? [])
-      },
-      () => server.stop(true),
-    ),
+    stop: graceMs => stop(graceMs).finally(() => clearInterval(lifting)),
   }
 }
 
