@@ -85,8 +85,12 @@ export function spelledOut(
     if (!option.flag) variables[option.env] = found.text.trim()
     else if (option.placeholder === undefined) {
       if (value === !option.flag.startsWith('--no-')) args.push(option.flag)
-    } else if (option.repeatable) for (const one of [value].flat()) args.push(option.flag, String(one))
-    else args.push(option.flag, option.expected === 'a path' ? String(value) : found.text.trim())
+    } else {
+      // A number or a pace goes along as it was written.
+      const isAsRead = typeof value === 'string' || Array.isArray(value)
+      const words = option.repeatable ? [value].flat() : [isAsRead ? value : found.text.trim()]
+      for (const word of words) args.push(option.flag, String(word))
+    }
   }
   return { args, variables }
 }
@@ -142,9 +146,6 @@ export interface UserFolders {
 export function userFolders(env: Environment = process.env): UserFolders {
   const home = homedir()
   const told = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
-  const claudeCode = told('CLAUDE_CONFIG_DIR')
-  const codex = told('CODEX_HOME')
-  const geminiHome = told('GEMINI_CLI_HOME')
   return {
     home,
     platform: process.platform,
@@ -152,9 +153,9 @@ export function userFolders(env: Environment = process.env): UserFolders {
     appData: told('APPDATA') ?? join(home, 'AppData', 'Roaming'),
     localAppData: told('LOCALAPPDATA') ?? join(home, 'AppData', 'Local'),
     xdgConfig: told('XDG_CONFIG_HOME') ?? join(home, '.config'),
-    ...(claudeCode && { claudeCode }),
-    ...(codex && { codex }),
-    ...(geminiHome && { geminiHome }),
+    claudeCode: told('CLAUDE_CONFIG_DIR'),
+    codex: told('CODEX_HOME'),
+    geminiHome: told('GEMINI_CLI_HOME'),
     path: (env.PATH ?? '').split(delimiter).filter(isAbsolute),
   }
 }

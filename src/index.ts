@@ -28,6 +28,7 @@ export type {
 } from './library/verbs.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
 export type { Event, SessionChange } from './model/event.ts'
+export type { LoginStatus } from './model/login.ts'
 export type {
   MediaContent,
   Message,
@@ -38,6 +39,6 @@ export type {
   SendPart,
   SendResult,
 } from './model/message.ts'
-export type { KnownUser, LoginStatus, Session, SessionUser } from './model/session.ts'
+export type { KnownUser, Session, SessionUser } from './model/session.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'
 export type { Cancelled } from './send/outbox.ts'

@@ -20,6 +20,7 @@ import type { Poller } from '../receive/poller.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
 import type { Conversations } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
+import { oneAtATime } from './one-at-a-time.ts'
 import { type UserStore, usersOf } from './users.ts'
 
 /** A session that can be polled and sent from. */
@@ -32,16 +33,18 @@ export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
   store: UserStore & {
     durable: boolean
-    conversations: Pick<Conversations, 'suspects' | 'writtenTo'>
+    conversations: Pick<Conversations, 'suspects'>
   }
   poller: Pick<Poller, 'lastPolls'>
-  logins: Pick<Logins, 'alone' | 'cancel' | 'pending'>
+  logins: Pick<Logins, 'cancel' | 'pending'>
   judge: Judge
 }
 
 export class Accounts {
   readonly #ports: AccountPorts
   readonly #runtime: Runtime
+  /** The steps of logouts and renames never mix. */
+  readonly #alone = oneAtATime()
   #silent: { of: readonly SessionRecord[]; silent: readonly SilentSession[] } | undefined
   #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
 
@@ -54,9 +57,9 @@ export class Accounts {
   async list(): Promise<Session[]> {
     const { sessions } = this.#ports.state
     const { logins } = this.#ports
-    const pending = logins.pending()
     // The files' state is one promise for all who look in the same turn of the event loop, and so is what it shows.
     const of = sessions.list()
+    const [pending] = await Promise.all([logins.pending(), of])
     if (this.#listed?.of === of && pending.size === 0) return [...(await this.#listed.sessions)]
     const described = this.#describe(new Set(pending))
     this.#listed = pending.size === 0 ? { of, sessions: described } : undefined
@@ -202,26 +205,29 @@ export class Accounts {
    * is only being logged in, that is all there is to do.
    */
   logout(name: string): Promise<{ success: true; session: string }> {
-    return this.#ports.logins.alone(() => this.#logout(name))
+    return this.#alone(() => this.#logout(name))
   }
 
   async #logout(name: string): Promise<{ success: true; session: string }> {
-    let record: SessionRecord
-    try {
-      record = await this.named(name)
-    } catch (error) {
-      const pending = name === '' ? defaultSessionName : name
-      if (!isSvcError(error, 'session_not_found') || !this.#ports.logins.cancel(pending)) throw error
-      return { success: true, session: sessionName(pending) }
-    }
-    this.#ports.logins.cancel(record.name)
-    await this.#ports.state.sessions.remove(record.name)
+    const { logins, state } = this.#ports
+    const find = () =>
+      this.named(name).catch(error => {
+        if (isSvcError(error, 'session_not_found')) return undefined
+        throw error
+      })
+    const wanted = (await find())?.name ?? sessionName(name === '' ? defaultSessionName : name)
+    // Before the last look: a login that was faster has stored its session by then.
+    const wasPending = await logins.cancel(wanted)
+    const record = await find()
+    if (!record && wasPending) return { success: true, session: wanted }
+    const session = (record ?? (await this.named(name))).name
+    await state.sessions.remove(session)
     this.#runtime.bus.tell('sessionsChanged')
-    return { success: true, session: record.name }
+    return { success: true, session }
   }
 
   rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
-    return this.#ports.logins.alone(() => this.#rename(oldName, newName))
+    return this.#alone(() => this.#rename(oldName, newName))
   }
 
   async #rename(
@@ -236,11 +242,14 @@ export class Accounts {
     const { sessions } = this.#ports.state
     const { logins } = this.#ports
     const key = sessionKey(target)
-    if (key !== sessionKey(record.name) && [...logins.pending()].some(name => sessionKey(name) === key)) {
+    if (
+      key !== sessionKey(record.name) &&
+      [...(await logins.pending())].some(name => sessionKey(name) === key)
+    ) {
       // That login would put its own credentials over these.
       throw new SvcError('session_exists', `a login of "${target}" is under way`)
     }
-    logins.cancel(record.name)
+    await logins.cancel(record.name)
     try {
       await sessions.rename(record.name, target)
     } finally {
@@ -250,7 +259,7 @@ export class Accounts {
   }
 
   setDefault(name: string): Promise<{ success: true; default_session: string }> {
-    return this.#ports.logins.alone(async () => {
+    return this.#alone(async () => {
       const record = await this.named(name)
       await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }

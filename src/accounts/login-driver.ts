@@ -1,276 +1,236 @@
-/** One QR login under way: polls upstream by itself until it ends, and tells whoever waits of each change. */
-import { randomUUID } from 'node:crypto'
+/**
+ * Asks upstream about a login until it is over. Each step begins with the login as it is kept and ends with keeping it, so
+ * another process can go on at any point; one at a time asks.
+ */
 import type { Upstream } from '../ilink/api.ts'
-import { type Credentials, type LoginFlow, newLogin, stepLogin } from '../ilink/login.ts'
-import type { LoginNotice, LoginState, LoginStatus } from '../model/session.ts'
+import { type Credentials, type LoginStep, newLogin, stepLogin } from '../ilink/login.ts'
+import { isSvcError } from '../model/error.ts'
+import type { LoginState, QrLogin } from '../model/login.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
+import { following } from '../platform/signals.ts'
+import type { LoginFlows, StoredLogin } from '../storage/logins.ts'
+import type { Sessions } from '../storage/state.ts'
+import { keptMs, type LoginRecords } from './login-records.ts'
+import { tokensOf } from './login-room.ts'
 
 export interface DriverPorts {
-  upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
-  /** Bot tokens we hold, newest first: upstream then tells when the scanned bot is one of them. */
-  known: readonly string[]
-  /** Stores what a confirmed login brought. @returns false when nobody wants it any more */
-  save(credentials: Credentials): Promise<boolean>
+  upstream: Pick<Upstream, 'api' | 'loginUrl'>
+  sessions: Pick<Sessions, 'list'>
+  flows: LoginFlows
+  records: LoginRecords
 }
 
 /** A QR code that upstream forgets to expire is given up after this (official client: 5 minutes). */
 const qrLifeMs = 5 * 60_000
 /** Upstream holds a status poll up to 30 s; a server that answers at once is asked this often. */
 const pollEveryMs = 2000
+/** A login that another process has is asked for this often: that process may have died. */
+const claimEveryMs = 1000
 const renewTries = 5
 /** Credentials that cannot be stored at once: the old bot is dead already, so they are worth some patience. */
 const saveTries = 12
 
 export class LoginDriver {
-  /** Of this flow: another one of the same session has another. */
-  readonly id = randomUUID()
-  /** The session that is logged in. */
-  readonly name: string
   readonly #ports: DriverPorts
   readonly #runtime: Runtime
-  readonly #stop = new AbortController()
-  #status: LoginState = 'waiting'
-  #qrUrl: string | undefined
-  #botId: string | undefined
-  #note: string | undefined
-  #notice: LoginNotice | undefined
-  #revision = 0
-  #confirmed = false
-  #code: string | undefined
-  #codeGiven: AbortController | undefined
-  #change = Promise.withResolvers<void>()
-  #finishedAt: number | undefined
 
-  constructor(name: string, ports: DriverPorts, runtime: Runtime) {
-    this.name = name
+  constructor(ports: DriverPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
   }
 
-  /** Whether somebody called it off. */
-  get stopped(): boolean {
-    return this.#stop.signal.aborted
-  }
-
-  /** Whether upstream has issued credentials: then it is too late to call it off. */
-  get confirmed(): boolean {
-    return this.#confirmed
-  }
-
-  /** Counts the changes. */
-  get revision(): number {
-    return this.#revision
-  }
-
-  /** Monotonic ms since when this login is over; undefined while it is under way. */
-  get finishedAt(): number | undefined {
-    return this.#finishedAt
-  }
-
   /**
-   * Fetches the first QR code; polling then goes on by itself.
+   * Resolves when the login is over, or this process stops: then another one may go on with it.
    *
-   * @throws ILinkError when there is none to be had; an AbortError when it is called off
+   * @throws ILinkError when there is no first QR code to be had
    */
-  async start(): Promise<void> {
-    const { log } = this.#runtime
-    const { known, upstream } = this.#ports
-    const { api, loginUrl } = upstream
-    const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
-    this.#qrUrl = qr.qrcode_img_content
-    this.#run(newLogin(qr)).catch(error => {
-      if (this.#stop.signal.aborted) return
-      log.error('login failed', { session: this.name, error })
-      this.#finish(
-        'expired',
-        'The login could not be finished; the log has the details. Call login to start again.',
-        'failed',
-      )
-    })
-  }
-
-  /** The digits that the phone shows. */
-  giveCode(code: string): void {
-    this.#code = code
-    this.#codeGiven?.abort()
-  }
-
-  /** Resolves at the next change, after `timeoutMs`, or when the signal aborts. */
-  async waitForChange(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    if (timeoutMs <= 0 || this.#finishedAt !== undefined) return
+  async drive(login: StoredLogin): Promise<void> {
+    const { clock, closing, log } = this.#runtime
+    const { flows } = this.#ports
+    const { session } = login
     const over = new AbortController()
-    const ended = AbortSignal.any([signal, over.signal])
-    await Promise.race([this.#change.promise, this.#runtime.clock.sleep(timeoutMs, ended)])
-    over.abort()
-  }
-
-  /** Calls it off; whoever waits is told so, be it for the first QR code. */
-  stop(): void {
-    if (this.#stop.signal.aborted) return
-    this.#stop.abort()
-    if (this.#finishedAt === undefined)
-      this.#finish('expired', 'The login was called off. Call login to start again.', 'called_off')
-  }
-
-  async status(): Promise<LoginStatus> {
-    const shown = this.#finishedAt === undefined ? this.#qrUrl : undefined
-    // Asked for anew they would seem to be wrong, which nobody knows before upstream has spoken.
-    const digitsSent = this.#status === 'need_verifycode' && this.#code !== undefined
-    const status = digitsSent ? 'scaned' : this.#status
-    const message = digitsSent ? sentAdvice : (this.#note ?? this.#advice())
-    return {
-      ...{ status, session: this.name },
-      ...(shown !== undefined && { qr_url: shown, qr_text: await qrText(shown) }),
-      ...(this.#botId !== undefined && { bot_id: this.#botId }),
-      ...(this.#notice && { notice: this.#notice }),
-      message,
+    const leave = following(closing, over)
+    const watched = this.#watch(login, over)
+    try {
+      while (!over.signal.aborted) {
+        try {
+          if (await flows.claim(login)) await this.#step(login, over)
+          else await clock.sleep(claimEveryMs, over.signal)
+        } catch (error) {
+          if (!isSvcError(error, 'store_unavailable')) throw error
+          log.warn('the login cannot be kept; trying again', { session, error })
+          await clock.sleep(pollEveryMs, over.signal)
+        }
+      }
+    } catch (error) {
+      if (!over.signal.aborted) await this.#failed(login, error)
+    } finally {
+      over.abort()
+      leave()
+      await watched
+      await flows.release(login).catch(() => {})
     }
   }
 
-  #advice(): string {
-    const said = advice[this.#status]
-    return this.#status === 'already_bound' && this.#ports.upstream.sandboxed
-      ? `${said} ${anotherPerson}`
-      : said
-  }
-
-  async #run(first: LoginFlow): Promise<void> {
-    const { clock, log } = this.#runtime
-    const { api, loginUrl } = this.#ports.upstream
-    const { signal } = this.#stop
-    let flow = first
-    let shownAt = clock.monotonic()
+  /** Ends the work once the login is over, whoever ended it. */
+  async #watch(login: StoredLogin, over: AbortController): Promise<void> {
+    const { signal } = over
     while (!signal.aborted) {
-      // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
-      if (flow.needsCode) await this.#waitForCode(shownAt + qrLifeMs)
-      if (signal.aborted) return
-      const askedAt = clock.monotonic()
-      const codeSent = flow.needsCode ? this.#code : undefined
-      const reply =
-        askedAt - shownAt >= qrLifeMs
-          ? { status: 'expired' }
-          : await api.getQrcodeStatus(flow.host ?? loginUrl, flow.qrcode, codeSent, signal)
-      if (signal.aborted) return
-      const step = stepLogin(flow, reply, { loginHost: loginUrl, codeSent })
-      flow = step.flow
-      if (step.dropCode) this.#code = undefined
-      if (step.next === 'done') {
-        this.#confirmed = true
-        log.debug('confirmed on the phone; storing the credentials', { session: this.name })
-        if (!(await this.#saved(step.credentials))) return
-        this.#botId = step.credentials.bot_id
-        log.info('logged in', { session: this.name, bot: step.credentials.bot_id })
-        return this.#finish('confirmed')
-      }
-      if (step.next === 'end')
-        return this.#finish(step.state, step.problem, step.problem === undefined ? undefined : 'failed')
-      this.#note = step.wrongCode
-        ? 'The number was wrong. Call login again with the one the phone shows now.'
-        : undefined
-      this.#notice = step.wrongCode ? 'wrong_code' : undefined
-      this.#become(step.state, step.wrongCode)
-      if (step.next === 'renew') {
-        flow = await this.#renewed(flow, step.state)
-        shownAt = clock.monotonic()
-        continue
-      }
-      // A code that was neither taken nor refused is asked about again, but not in a circle.
-      const undecided = flow.needsCode && codeSent !== undefined && !step.dropCode
-      const tookMs = clock.monotonic() - askedAt
-      if ((!flow.needsCode || undecided) && tookMs < pollEveryMs)
-        await clock.sleep(pollEveryMs - tookMs, signal)
-    }
-  }
-
-  /** Resolves when there is a code to send, at the deadline (monotonic ms), or when the login is called off. */
-  async #waitForCode(deadline: number): Promise<void> {
-    const { clock } = this.#runtime
-    const { signal } = this.#stop
-    while (this.#code === undefined && !signal.aborted && clock.monotonic() < deadline) {
-      this.#codeGiven = new AbortController()
-      using woken = linked(this.#codeGiven.signal, signal)
-      await clock.sleep(deadline - clock.monotonic(), woken.signal)
-    }
-  }
-
-  async #saved(credentials: Credentials): Promise<boolean> {
-    const { clock, log } = this.#runtime
-    const { save } = this.#ports
-    for (let tries = 1; ; tries++) {
       try {
-        return await save(credentials)
-      } catch (error) {
-        if (tries >= saveTries || this.#stop.signal.aborted) throw error
-        log.error('credentials not stored; trying again', { session: this.name, error, tries })
-        await clock.sleep(backoffMs(tries, 250, 10_000), this.#stop.signal)
+        await this.#ports.records.while(login, ({ ended }) => !ended, signal)
+        over.abort()
+      } catch {
+        await this.#runtime.clock.sleep(pollEveryMs, signal)
       }
     }
+  }
+
+  async #failed(login: StoredLogin, error: unknown): Promise<void> {
+    const { log } = this.#runtime
+    const { records } = this.#ports
+    const { session } = login
+    let started = true
+    await records.change(login, login => {
+      started = login.qr !== undefined
+      const over = records.over(login, { status: 'expired', notice: 'failed' })
+      // Who waits for the first code is told by the error.
+      return started ? over : { ...over, told: over.revision }
+    })
+    if (started) return log.error('login failed', { session, error })
+    // Whoever asked for it is told; here it is for whoever looks back.
+    log.info('no QR code could be had', { session, error })
+    throw error
+  }
+
+  async #step(key: StoredLogin, over: AbortController): Promise<void> {
+    const { signal } = over
+    const { clock } = this.#runtime
+    const { api, loginUrl } = this.#ports.upstream
+    const { records } = this.#ports
+    const login = await records.find(key)
+    if (!login || login.ended) return over.abort()
+    const { code, qr } = login
+    if (!qr) return this.#show(login, await this.#newCode(login, signal))
+    const isOld = clock.now() - qr.shown_at >= qrLifeMs
+    // As the official client does, nothing is asked until the human has typed: a poll might count as a wrong code.
+    if (qr.needsCode && code === undefined && !isOld)
+      return this.#waitForCode(login, qr.shown_at + qrLifeMs, signal)
+    const askedAt = clock.monotonic()
+    const codeSent = qr.needsCode ? code : undefined
+    const reply = isOld
+      ? { status: 'expired' }
+      : await api.getQrcodeStatus(qr.host ?? loginUrl, qr.qrcode, codeSent, signal)
+    if (signal.aborted) return
+    const step = stepLogin(qr, reply, { loginHost: loginUrl, codeSent })
+    if (step.next === 'done') return this.#store(login, step.credentials, signal)
+    if (!(await this.#keep(login, step))) return
+    if (step.next === 'renew') return this.#renew(login, step.state, signal)
+    // A code that was neither taken nor refused is asked about again, but not in a circle.
+    const undecided = codeSent !== undefined && !step.dropCode
+    const tookMs = clock.monotonic() - askedAt
+    if ((!step.flow.needsCode || undecided) && tookMs < pollEveryMs)
+      await clock.sleep(pollEveryMs - tookMs, signal)
+  }
+
+  /** Until the human has typed, or the time (Unix ms) is over. */
+  async #waitForCode(login: StoredLogin, deadline: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime
+    const over = new AbortController()
+    const leave = following(signal, over)
+    const typed = this.#ports.records.while(login, ({ code }) => code === undefined, over.signal)
+    await Promise.race([typed, clock.sleep(deadline - clock.now(), over.signal)])
+    over.abort()
+    leave()
+    await typed
+  }
+
+  /** What upstream said, as far as it was asked about the code that is still shown. @returns whether it was */
+  async #keep(asked: StoredLogin, step: LoginStep): Promise<boolean> {
+    const { flows, records } = this.#ports
+    const kept = await records.change(asked, login => {
+      if (login.qr?.qrcode !== asked.qr?.qrcode || login.ended) return login
+      if (step.next === 'end') {
+        const { problem } = step
+        return records.over(login, { status: step.state, ...(problem && { problem, notice: 'failed' }) })
+      }
+      const changed = step.wrongCode || login.status !== step.state
+      return same(login, {
+        ...login,
+        ...{ status: step.state, notice: step.wrongCode ? 'wrong_code' : undefined },
+        ...(step.dropCode && { code: undefined }),
+        revision: login.revision + Number(changed),
+        qr: { ...login.qr!, ...step.flow },
+      })
+    })
+    return kept !== undefined && !kept.ended && (await flows.claim(kept))
   }
 
   /** A new QR code for one that is used up. @throws ILinkError when none could be had in several tries */
-  async #renewed(flow: LoginFlow, ended: LoginState): Promise<LoginFlow> {
+  async #renew(login: StoredLogin, ended: LoginState, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
-    const { known, upstream } = this.#ports
-    const { api, loginUrl } = upstream
     for (let tries = 1; ; tries++) {
       try {
-        const qr = await api.getBotQrcode(loginUrl, known, this.#stop.signal)
-        this.#qrUrl = qr.qrcode_img_content
-        this.#note = 'The QR code was renewed. Scan this one with WeChat on the phone, then call login again.'
-        this.#notice = ended === 'verify_code_blocked' ? 'renewed_after_wrong_codes' : 'renewed'
-        this.#become('waiting', true)
-        return newLogin(qr, flow.renewals)
+        const notice = ended === 'verify_code_blocked' ? 'renewed_after_wrong_codes' : 'renewed'
+        return await this.#show(login, await this.#newCode(login, signal), notice)
       } catch (error) {
-        if (tries >= renewTries || this.#stop.signal.aborted) throw error
-        log.warn('no new QR code', { session: this.name, error, tries })
-        await clock.sleep(backoffMs(tries), this.#stop.signal)
+        if (tries >= renewTries || signal.aborted) throw error
+        log.warn('no new QR code', { session: login.session, error, tries })
+        await clock.sleep(backoffMs(tries), signal)
       }
     }
   }
 
-  #become(status: LoginState, always = false): void {
-    if (this.#status === status && !always) return
-    this.#status = status
-    this.#announce()
+  async #newCode({ force, session }: StoredLogin, signal: AbortSignal): Promise<QrLogin> {
+    const { sessions, upstream } = this.#ports
+    const known = tokensOf(await sessions.list(), force ? session : undefined)
+    return newLogin(await upstream.api.getBotQrcode(upstream.loginUrl, known, signal))
   }
 
-  #finish(status: LoginState, note?: string, notice?: LoginNotice): void {
-    if (this.#finishedAt !== undefined) return
-    this.#status = status
-    this.#note = note
-    this.#notice = notice
-    this.#finishedAt = this.#runtime.clock.monotonic()
-    this.#announce()
+  async #show(shown: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
+    const now = this.#runtime.clock.now()
+    await this.#ports.records.change(shown, login => {
+      if (login.ended) return login
+      return {
+        ...login,
+        ...{ status: 'waiting', notice, until: now + qrLifeMs + keptMs },
+        revision: login.revision + Number(notice !== undefined),
+        qr: { ...qr, renewals: login.qr?.renewals ?? 0, shown_at: now },
+      }
+    })
   }
 
-  #announce(): void {
-    this.#revision += 1
-    const { resolve } = this.#change
-    this.#change = Promise.withResolvers()
-    resolve()
+  async #store(
+    confirmed: StoredLogin,
+    { bot_id, token, base_url, user_id }: Credentials,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { bus, clock, log } = this.#runtime
+    const { flows, records } = this.#ports
+    const { session } = confirmed
+    const bot = { bot_id, token, base_url, ...(user_id && { user_id }), cursor: '', created_at: clock.now() }
+    log.debug('confirmed on the phone; storing the credentials', { session })
+    for (let tries = 1; ; ) {
+      try {
+        const login = await records.find(confirmed)
+        if (!login || login.ended) return
+        const over = records.over(login, { status: 'confirmed', bot_id })
+        // Otherwise somebody changed something meanwhile.
+        if (!(await flows.finish(over, bot, clock.now()))) continue
+        bus.tell('sessionsChanged')
+        return log.info('logged in', { session, bot: bot_id })
+      } catch (error) {
+        if (tries >= saveTries || signal.aborted) throw new Error('credentials not stored', { cause: error })
+        log.error('credentials not stored; trying again', { session, error, tries })
+        await records
+          .change(confirmed, login => (login.ended ? login : { ...login, confirmed: true }))
+          .catch(() => {})
+        await clock.sleep(backoffMs(tries++, 250, 10_000), signal)
+      }
+    }
   }
 }
 
-const advice: Record<LoginState, string> = {
-  waiting: 'Scan the QR code with WeChat on the phone, then call login again with the same session_name.',
-  scaned: 'Scanned. Confirm on the phone, then call login again with the same session_name.',
-  need_verifycode: 'The phone shows a number. Call login again with it as verify_code.',
-  verify_code_blocked: 'Too many wrong numbers. Call login to start again with a new QR code.',
-  expired: 'The QR code expired. Call login to start again with a new one.',
-  already_bound: 'The scanned account is connected here already, under another session; nothing was changed.',
-  confirmed: 'Connected. Let the user write to the bot first, then call recv to read it.',
-}
-
-const sentAdvice =
-  'The number was sent. Call login again with the same session_name, to hear whether it was right.'
-
-const anotherPerson =
-  'In the sandbox: press Add under People on the phone, call login again, and scan as that person.'
-
-/** Loaded on use: drawing codes is rare, starting is not. */
-async function qrText(content: string): Promise<string> {
-  const { toString: draw } = await import('qrcode')
-  return draw(content, { type: 'utf8', errorCorrectionLevel: 'L' })
-}
+/** `before` where nothing changed: then nothing is to be written. */
+const same = (before: StoredLogin, after: StoredLogin): StoredLogin =>
+  JSON.stringify(before) === JSON.stringify(after) ? before : after

@@ -1,75 +1,59 @@
 /**
- * QR logins: one driver per session name. Every surface (tool, panel, command line) only starts one and reads its
- * state, so logins of different sessions run side by side and can never complete each other's.
+ * QR logins, one at a time of each session. Every surface (tool, panel, command line) only starts one and reads its state,
+ * so logins of different sessions run side by side and can never complete each other's. A process that is asked about a login
+ * takes part in asking upstream: whichever began it may be gone.
  */
+import { randomUUID } from 'node:crypto'
 import type { Upstream } from '../ilink/api.ts'
-import type { Credentials } from '../ilink/login.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import {
-  defaultSessionName,
-  type LoginFlow,
-  type LoginRequest,
-  type LoginStatus,
-  sessionKey,
-  sessionName,
-} from '../model/session.ts'
+import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
+import { defaultSessionName, sessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
+import { linked } from '../platform/signals.ts'
+import type { LoginFlows, StoredLogin } from '../storage/logins.ts'
 import type { Sessions } from '../storage/state.ts'
 import { LoginDriver } from './login-driver.ts'
-import { checkRoom, type Room, tokensOf } from './login-room.ts'
+import { keptMs, LoginRecords } from './login-records.ts'
+import { checkRoom, type Room } from './login-room.ts'
+import { alreadyConnected, loginStatus } from './login-status.ts'
 import { oneAtATime } from './one-at-a-time.ts'
 
-/** The last state of a login stays readable this long, and until somebody looks for old ones. */
-const keptMs = 10 * 60_000
-const forgetEveryMs = 30_000
 /** Upstream is given this long to say what it makes of the digits. */
 const codeMs = 5000
+/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there asks again within 25 s. */
+const leftMs = 40_000
 
 export interface LoginPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
-  sessions: Pick<Sessions, 'get' | 'list' | 'save'>
+  sessions: Pick<Sessions, 'get' | 'list'>
+  flows: LoginFlows
   /** What this process has room for: logins under way, and sessions with one. */
   most(): Room
+  /** Logins that were begun here end with this process: nobody comes back for them. */
+  oneShot: boolean
 }
-
-interface Entry {
-  driver: LoginDriver
-  /** Resolves with the first QR code; rejects when there is none to be had. See `#begun`. */
-  started: Promise<void>
-  /** Begun to log a connected session in again. */
-  force: boolean
-  /** A caller has seen how it ended: the next call starts anew. */
-  read: boolean
-  /** Revision that the last call of `login` was told. */
-  told: number
-  /** How often somebody asked how it goes. */
-  asked: number
-}
-
-/** A page that was left may be loaded anew, or be open elsewhere: whoever follows there asks again within 25 s. */
-const leftMs = 40_000
 
 export class Logins {
   readonly #ports: LoginPorts
   readonly #runtime: Runtime
-  readonly #entries = new Map<string, Entry>()
-  /** The one lock of login confirmations, logouts and renames: their steps never mix. */
-  readonly alone = oneAtATime()
-  #closed = false
-  /** Monotonic: when old ones were looked for. */
-  #forgotAt = 0
+  readonly #records: LoginRecords
+  readonly #driver: LoginDriver
+  /** By id: logins that this process asks upstream about, or would if no other one did. */
+  readonly #drives = new Map<string, Promise<void>>()
+  readonly #starting = oneAtATime()
+  /** Ids of those that were begun here. */
+  readonly #own = new Set<string>()
 
   constructor(ports: LoginPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
+    this.#records = new LoginRecords(ports.flows, runtime.clock)
+    this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
 
   /** Names with a login under way. */
-  pending(): ReadonlySet<string> {
-    const names = new Set<string>()
-    for (const { driver } of this.#entries.values())
-      if (driver.finishedAt === undefined) names.add(driver.name)
-    return names
+  async pending(): Promise<ReadonlySet<string>> {
+    return namesOf(await this.#records.underWay())
   }
 
   /**
@@ -81,44 +65,40 @@ export class Logins {
    *   room for another login, for another session
    */
   async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
-    return (await this.#go(request, signal)).status
+    const login = await this.#go(request, signal)
+    return 'version' in login ? this.#shown(login) : login
   }
 
-  /** The same, with the flow that it is the status of; undefined where the session is connected and nothing started. */
-  async #go(request: LoginRequest, signal: AbortSignal): Promise<{ status: LoginStatus; entry?: Entry }> {
-    if (this.#closed) throw stopping()
-    this.#forgetOld()
-    const name = this.#nameOf(request.session_name)
-    const entry = this.#entries.get(sessionKey(name))
-    if (entry && entry.driver.finishedAt === undefined) {
-      await this.#begun(entry)
-      const { verify_code } = request
-      if (verify_code !== undefined) entry.driver.giveCode(verify_code)
-      const news = verify_code === undefined && entry.told !== entry.driver.revision
-      if (!news) await entry.driver.waitForChange(request.timeout * 1000, signal)
-      return this.#tell(entry)
+  /** The same, with the login that it is the status of; the status alone where nothing was started. */
+  async #go(request: LoginRequest, signal: AbortSignal): Promise<StoredLogin | LoginStatus> {
+    this.#checkOpen()
+    const name = await this.#nameOf(request.session_name)
+    const login = await this.#records.of(name)
+    if (login && !login.ended) {
+      let now = await this.#begun(login)
+      const { verify_code: code } = request
+      if (code !== undefined)
+        now = await this.#change(now, login => (login.ended ? login : { ...login, code }))
+      const seen = code === undefined ? now.told : now.revision
+      return this.#tell(await this.#news(now, seen, request.timeout * 1000, signal))
     }
-    // The end of a flow is told once before a new one starts, also to a caller who goes on asking with force.
-    if (entry && !entry.read && (entry.force || !request.force)) return this.#tell(entry)
+    // The end of a login is told once before a new one starts, also to a caller who goes on asking with force.
+    if (login && login.told !== login.revision && (login.force || !request.force)) return this.#tell(login)
 
     const record = await this.#ports.sessions.get(name)
-    if (record?.bot && record.bot.expired_at === undefined && !request.force) {
-      const message = 'This session is connected. Pass force to log it in again with a new QR code.'
-      const { bot_id } = record.bot
-      const notice = 'already_connected'
-      return { status: { status: 'confirmed', session: record.name, bot_id, notice, message } }
-    }
+    if (record?.bot && record.bot.expired_at === undefined && !request.force)
+      return alreadyConnected(record.name, record.bot.bot_id)
     return this.#tell(await this.#start(record?.name ?? name, request.force))
   }
 
   /** Starts a login, or joins the one of that session; '' as login_id: it is connected, and nothing was started. */
   async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
-    const named = sessionName(name)
-    const over = this.#entries.get(sessionKey(named))
+    const session_name = sessionName(name)
+    const over = await this.#records.of(session_name)
     // Who begins does not want to hear how an earlier one ended.
-    if (over && over.driver.finishedAt !== undefined) over.read = true
-    const { status, entry } = await this.#go({ session_name: named, timeout: 0, force }, signal)
-    return { ...status, ...(entry ? marksOf(entry) : { login_id: '', revision: 0 }) }
+    if (over?.ended) await this.#tell(over)
+    const login = await this.#go({ session_name, timeout: 0, force }, signal)
+    return 'version' in login ? this.#flow(login) : { ...login, login_id: '', revision: 0 }
   }
 
   /**
@@ -132,186 +112,186 @@ export class Logins {
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<LoginFlow> {
-    this.#forgetOld()
-    const entry =
-      login_id === undefined
-        ? this.#entries.get(sessionKey(sessionName(session ?? '')))
-        : this.#byId(login_id)
-    if (!entry) throw noLogin()
-    entry.asked++
-    await this.#begun(entry)
-    const news = seen !== undefined && seen !== entry.driver.revision
-    if (!news) await entry.driver.waitForChange(timeoutMs, signal)
-    const marks = marksOf(entry)
-    return { ...(await this.#status(entry)), ...marks }
+    const found =
+      login_id === undefined ? await this.#records.of(sessionName(session ?? '')) : await this.#byId(login_id)
+    if (!found || isCalledOff(found)) throw noLogin()
+    const asked = await this.#change(found, ({ left_at: _left, ...login }) => login)
+    const begun = asked.ended ? asked : await this.#begun(asked)
+    const now = await this.#news(begun, seen ?? begun.revision, timeoutMs, signal)
+    return this.#flow(now.ended ? await this.#tell(now) : now)
   }
 
   /** Gives the digits that the phone shows. @throws SvcError `not_found` */
   async giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
-    const entry = this.#byId(loginId)
-    if (!entry) throw noLogin()
-    entry.driver.giveCode(code)
-    return this.follow({ login_id: loginId }, codeMs, signal)
+    const found = await this.#byId(loginId)
+    const login =
+      found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
+    if (!login) throw noLogin()
+    return this.follow({ login_id: loginId, seen: login.revision }, codeMs, signal)
   }
 
   /**
    * Calls a login off. One that was confirmed on the phone this moment goes on: upstream has ended the old credentials,
    * and nobody else has the new ones. @returns whether it was under way
    */
-  callOff(loginId: string): boolean {
-    const entry = this.#byId(loginId)
-    return entry !== undefined && !entry.driver.confirmed && this.cancel(entry.driver.name)
+  async callOff(loginId: string): Promise<boolean> {
+    return this.#end(await this.#byId(loginId), ({ confirmed }) => confirmed !== true)
   }
 
   /** The page that followed it was left: it is called off soon, unless somebody asks for it or has scanned the code. */
   async leave(loginId: string): Promise<void> {
-    const entry = this.#byId(loginId)
-    if (!entry) return
-    const { asked, driver } = entry
     const { clock, closing } = this.#runtime
+    const left_at = clock.now()
+    const found = await this.#byId(loginId)
+    if (!found) return
+    await this.#records.change(found, login => ({ ...login, left_at }))
     await clock.sleep(leftMs, closing)
-    if (entry.asked === asked && (await driver.status()).status === 'waiting') this.callOff(loginId)
-  }
-
-  #byId(loginId: string): Entry | undefined {
-    return [...this.#entries.values()].find(({ driver }) => driver.id === loginId)
+    const isLeft = (login: StoredLogin) => login.left_at === left_at && login.status === 'waiting'
+    if (!closing.aborted) await this.#end(found, isLeft)
   }
 
   /** Ends the login of a session that is logged out or renamed meanwhile. @returns whether one was under way */
-  cancel(name: string): boolean {
-    const entry = this.#entries.get(sessionKey(name))
-    this.#entries.delete(sessionKey(name))
-    if (!entry) return false
-    const pending = entry.driver.finishedAt === undefined
-    entry.driver.stop()
-    return pending
+  async cancel(name: string): Promise<boolean> {
+    return this.#end(await this.#records.of(name), () => true)
   }
 
-  close(): void {
-    this.#closed = true
-    for (const { driver } of this.#entries.values()) driver.stop()
+  /** Of whichever session: for who knows no more. */
+  async #byId(id: string): Promise<StoredLogin | undefined> {
+    return (await this.#records.list()).find(login => login.id === id)
   }
 
   /**
-   * The session that a call means. Without a name: the one whose flow the caller may be following, also when that flow
-   * has just ended and nobody was told yet, else `default`.
+   * The session that a call means. Without a name: the one whose login the caller may be following, also when that has just
+   * ended and nobody was told yet, else `default`.
    */
-  #nameOf(given: string): string {
-    if (given !== '') return sessionName(given)
-    const pending = [...this.pending()]
-    if (pending.length <= 1) {
-      const untold = [...this.#entries.values()].filter(
-        ({ driver, read }) => driver.finishedAt !== undefined && !read,
-      )
-      const byDefault = untold.find(({ driver }) => driver.name === defaultSessionName)
-      return byDefault?.driver.name ?? pending[0] ?? untold.at(-1)?.driver.name ?? defaultSessionName
-    }
-    throw badArgument('session_name', 'expected the name of one of the logins under way', {
-      hint: `Name one of them: ${pending.join(', ')}.`,
+  async #nameOf(given: string): Promise<string> {
+    return given === '' ? followed(await this.#records.list()) : sessionName(given)
+  }
+
+  async #end(found: StoredLogin | undefined, may: (login: StoredLogin) => boolean): Promise<boolean> {
+    if (!found) return false
+    let ended = false
+    await this.#records.change(found, login => {
+      ended = !login.ended && may(login)
+      const over = ended ? this.#records.over(login, { status: 'expired', notice: 'called_off' }) : login
+      // How it ended is for those who wait for it, and for nobody who comes later.
+      return over.ended && over.told !== over.revision ? { ...over, told: over.revision } : login
     })
+    return ended
   }
 
-  /** The state, for a caller of `login`. */
-  async #tell(entry: Entry): Promise<{ status: LoginStatus; entry: Entry }> {
-    entry.told = entry.driver.revision
-    entry.asked++
-    return { status: await this.#status(entry), entry }
+  /** Resolves when nothing is asked any more; `closing` has to be aborted. */
+  async closed(): Promise<void> {
+    await Promise.allSettled(this.#drives.values())
+    if (this.#ports.oneShot) await Promise.allSettled([...this.#own].map(id => this.callOff(id)))
   }
 
-  /**
-   * Resolves when a flow has its first QR code, and when somebody called it off before: its state says so then.
-   *
-   * @throws what `LoginDriver.start` throws; SvcError `shutting_down`
-   */
-  async #begun({ driver, started }: Entry): Promise<void> {
+  /** Waits for another revision than the one that was seen, up to `ms`. */
+  async #news(login: StoredLogin, seen: number, ms: number, signal: AbortSignal): Promise<StoredLogin> {
+    const over = new AbortController()
+    using left = linked(signal, this.#runtime.closing)
+    using ended = linked(left.signal, over.signal)
+    void this.#runtime.clock.sleep(Math.max(0, ms), ended.signal).then(() => over.abort())
     try {
-      await started
-    } catch (error) {
-      if (this.#closed) throw stopping()
-      if (!driver.stopped) throw error
+      return await this.#records.while(login, now => !now.ended && now.revision === seen, ended.signal)
+    } finally {
+      over.abort()
     }
   }
 
-  #status(entry: Entry): Promise<LoginStatus> {
-    if (entry.driver.finishedAt !== undefined) entry.read = true
-    return entry.driver.status()
+  /** A login once it has its first QR code, or has ended. @throws what `LoginDriver.drive` throws; SvcError `shutting_down` */
+  async #begun(login: StoredLogin): Promise<StoredLogin> {
+    const { closing } = this.#runtime
+    const driving = this.#drive(login)
+    const begun = this.#records.while(login, ({ ended, qr }) => !ended && qr === undefined, closing)
+    const now = await Promise.race([begun, driving.then(() => begun)])
+    if (now.ended) await driving
+    if (now.qr === undefined) this.#checkOpen()
+    return now
   }
 
-  async #start(name: string, force: boolean): Promise<Entry> {
-    const { sessions, upstream, most } = this.#ports
+  #drive(login: StoredLogin): Promise<void> {
+    const running = this.#drives.get(login.id)
+    if (running) return running
+    const drive = this.#driver.drive(login).finally(() => this.#drives.delete(login.id))
+    drive.catch(() => {})
+    this.#drives.set(login.id, drive)
+    return drive
+  }
+
+  async #start(session: string, force: boolean): Promise<StoredLogin> {
+    // One at a time, so that each sees the room that those before have taken.
+    return this.#begun(await this.#starting(() => this.#started(session, force)))
+  }
+
+  /** A new login, or the one that somebody has started meanwhile. */
+  async #started(session: string, force: boolean): Promise<StoredLogin> {
+    const { most, sessions } = this.#ports
     const records = await sessions.list()
-    if (this.#closed) throw stopping()
-    const key = sessionKey(name)
-    const known = tokensOf(records, force ? name : undefined)
-    const driver: LoginDriver = new LoginDriver(
-      name,
-      {
-        ...{ upstream, known },
-        save: credentials => this.#saved(name, credentials, () => this.#entries.get(key)?.driver === driver),
-      },
-      this.#runtime,
-    )
-    // Another call may have started one while the tokens were read: then this one joins it.
-    const other = this.#entries.get(key)
-    if (other && other.driver.finishedAt === undefined) {
-      await this.#begun(other)
-      return other
-    }
-    checkRoom(this.pending().size, name, records, most())
-    const entry: Entry = {
-      driver,
-      started: driver.start(),
-      force,
-      read: false,
-      told: driver.revision,
-      asked: 0,
-    }
-    this.#entries.set(key, entry)
-    try {
-      await this.#begun(entry)
-      return entry
-    } catch (error) {
-      if (this.#entries.get(key) === entry) this.#entries.delete(key)
-      const cancelled = driver.stopped
-      driver.stop()
-      // Whoever asked for it is told; here it is for whoever looks back.
-      if (!cancelled) this.#runtime.log.info('no QR code could be had', { session: name, error })
-      throw error
-    }
-  }
-
-  /**
-   * Stores credentials. `wanted` is asked when it is this one's turn: the session may have been logged out or renamed
-   * meanwhile. @returns false when they were not wanted any more
-   */
-  #saved(
-    name: string,
-    { bot_id, token, base_url, user_id }: Credentials,
-    wanted: () => boolean,
-  ): Promise<boolean> {
-    const { bus, clock } = this.#runtime
-    return this.alone(async () => {
-      if (!wanted()) return false
-      const bot = { bot_id, token, base_url, ...(user_id && { user_id }) }
-      await this.#ports.sessions.save(name, { ...bot, cursor: '', created_at: clock.now() })
-      bus.tell('sessionsChanged')
-      return true
+    const before = await this.#records.of(session)
+    const logins = await this.#records.underWay()
+    this.#checkOpen()
+    if (before && !before.ended) return before
+    checkRoom(logins.length, session, records, most())
+    const login = await this.#records.put({
+      ...{ id: randomUUID(), session, force, version: before?.version ?? '' },
+      ...{ until: this.#runtime.clock.now() + keptMs, ended: false, status: 'waiting', revision: 0, told: 0 },
     })
+    // Another process was faster.
+    if (!login) return this.#started(session, force)
+    this.#own.add(login.id)
+    return login
   }
 
-  #forgetOld(): void {
-    const now = this.#runtime.clock.monotonic()
-    if (now - this.#forgotAt < forgetEveryMs) return
-    this.#forgotAt = now
-    for (const [key, { driver }] of this.#entries) {
-      if (driver.finishedAt !== undefined && now - driver.finishedAt > keptMs) this.#entries.delete(key)
+  /** What a caller is shown. */
+  #shown(login: StoredLogin): Promise<LoginStatus> {
+    return loginStatus(login, this.#ports.upstream.sandboxed)
+  }
+
+  async #flow(login: StoredLogin): Promise<LoginFlow> {
+    return { ...(await this.#shown(login)), login_id: login.id, revision: login.revision }
+  }
+
+  /** A caller of `login` is told it: the next call waits for what comes then. */
+  async #tell(login: StoredLogin): Promise<StoredLogin> {
+    const { revision: told } = login
+    await this.#change(login, ({ left_at: _left, ...now }) => ({ ...now, told }))
+    return login
+  }
+
+  /** As of `LoginRecords.change`; where it is not kept any more it is as it was. */
+  async #change(login: StoredLogin, to: (login: StoredLogin) => StoredLogin): Promise<StoredLogin> {
+    const changed = (now: StoredLogin) => {
+      const next = to(now)
+      return next.told === now.told && next.left_at === now.left_at && next.code === now.code ? now : next
     }
+    return (await this.#records.change(login, changed)) ?? login
+  }
+
+  #checkOpen(): void {
+    if (this.#runtime.closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
   }
 }
 
-const marksOf = ({ driver: { id, revision } }: Entry) => ({ login_id: id, revision })
+/** How it ended is for those who waited for it. */
+const isCalledOff = ({ ended, notice }: StoredLogin) => ended && notice === 'called_off'
 
-const stopping = () => new SvcError('shutting_down', 'the service is stopping')
+/** Names with a login under way. */
+const namesOf = (logins: readonly StoredLogin[]): ReadonlySet<string> =>
+  new Set(logins.filter(({ ended }) => !ended).map(({ session }) => session))
+
+/** @throws SvcError `invalid_arguments` for several */
+function followed(logins: readonly StoredLogin[]): string {
+  const pending = [...namesOf(logins)]
+  if (pending.length <= 1) {
+    const untold = logins.filter(({ ended, revision, told }) => ended && told !== revision)
+    const byDefault = untold.find(({ session }) => session === defaultSessionName)
+    return byDefault?.session ?? pending[0] ?? untold.at(-1)?.session ?? defaultSessionName
+  }
+  throw badArgument('session_name', 'expected the name of one of the logins under way', {
+    hint: `Name one of them: ${pending.join(', ')}.`,
+  })
+}
 
 const noLogin = () =>
   new SvcError('not_found', 'there is no such login any more', { hint: 'Start a new one.' })

@@ -48,7 +48,7 @@ export interface UserStore {
 
 export interface UserPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: UserStore & { conversations: Pick<Conversations, 'writtenTo'> }
+  store: UserStore & { conversations: Pick<Conversations, 'sessionsOf'> }
 }
 
 export class Users {
@@ -99,8 +99,7 @@ export class Users {
     const user = await this.#meant(user_id, session)
     const known = [
       ...newestFirst(await this.#accounts.knowing(user)).map(one => one.name),
-      ...(await store.conversations.writtenTo(user)),
-      ...(await store.names.naming(user)),
+      ...(await store.conversations.sessionsOf(user)),
     ]
     const key = session === undefined ? undefined : sessionKey(sessionName(session))
     const where = known.find(one => key === undefined || sessionKey(one) === key)

@@ -31,7 +31,8 @@ function head(message: Message): string {
     message.status === undefined || message.status === 'accepted'
       ? ''
       : yellow(`  (${message.status}${reason})`)
-  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${fate}`
+  const joined = message.sent_with === undefined ? '' : dim('  (sent together with another message)')
+  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${fate}${joined}`
 }
 
 function quoteLines({ ref_msg }: Message): string[] {

@@ -44,6 +44,10 @@ export interface CommandSpec {
   run(command: Command, line: CommandLine): Promise<unknown>
 }
 
+/** Commands on a data directory that print one result, also as JSON. */
+export const resultCommands = (specs: readonly CommandSpec[]): readonly CommandSpec[] =>
+  specs.map(spec => ({ config: 'tool', json: 'Print the result as one JSON value.', ...spec }))
+
 /** Defaults of a command that does one thing: its output is not to drown in log lines. */
 export const toolUsual: Usual = { logLevel: 'WARNING' }
 

@@ -4,8 +4,7 @@
  */
 import { Command, type Option } from 'commander'
 import { optionTable, readConfig } from '../config.ts'
-import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { lookAtSessions } from '../inspect/sessions.ts'
+import { sightOf } from '../inspect/data-directory.ts'
 import { addConfigOptions, type CommandLine, quiet } from './command.ts'
 import { writeOut } from './terminal.ts'
 
@@ -148,7 +147,7 @@ async function named(what: string | undefined, before: readonly string[]): Promi
       ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
       ...(before.includes('--sandbox') && { sandbox: true }),
     })
-    const { sessions } = await lookAtSessions(await lookAtDirectory(basePath))
+    const { sessions } = await sightOf(basePath).sessions()
     return what === 'session'
       ? sessions.map(session => [session.name, 'session'] as const)
       : sessions.flatMap(session => [...session.users.keys()].map(user => [user, session.name] as const))

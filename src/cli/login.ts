@@ -1,7 +1,7 @@
 /** A login as one sits before it: the code to scan, what becomes of it, and how it ended. */
 
 import { SvcError } from '../model/error.ts'
-import type { LoginNotice, LoginStatus } from '../model/session.ts'
+import type { LoginNotice, LoginStatus } from '../model/login.ts'
 import { type Colours, columns, terminal } from './terminal.ts'
 import { oneLine } from './text.ts'
 

@@ -1,8 +1,9 @@
 /** `svc login`: follows the login to its end, with the code and the status on the screen. */
 
 import { SvcError } from '../model/error.ts'
+import type { LoginStatus } from '../model/login.ts'
 import { adviceOf } from '../model/next-step.ts'
-import type { LoginStatus } from '../model/session.ts'
+import { defaultSessionName } from '../model/session.ts'
 import { createLog } from '../platform/log.ts'
 import { invoke, verbs } from '../tools/index.ts'
 import { againFlags, wordingOf } from './advice.ts'
@@ -38,7 +39,8 @@ export async function runLogin(run: ToolRun): Promise<void> {
         signal: call.signal,
         call: next => invoke(verbs.login, gateway, next, call, log),
       },
-      input,
+      // Without a name this is not the login that somebody else has under way.
+      { session_name: defaultSessionName, ...input },
       async status => {
         if (json) await writeOut(`${jsonLine(status)}\n`)
         else await print(status)

@@ -62,12 +62,9 @@ export function add(line: CommandLine, command: Command): Promise<void> {
   }>()
   const given = parse(NewWebhookInput, {
     url: command.args[0],
-    ...(types !== undefined && { types: types.split(',').map(type => type.trim()) }),
-    ...(session !== undefined && { session }),
-    ...(user !== undefined && { user }),
-    ...(header && { headers: headersOf(header) }),
-    ...(allowPrivate && { allow_private: true }),
-    ...(replies && { replies: true }),
+    ...{ session, user, replies, allow_private: allowPrivate },
+    types: types?.split(',').map(type => type.trim()),
+    headers: header && headersOf(header),
   })
   return withHooks(line, command, webhooks => webhooks.add(given), secretText)
 }

@@ -10,7 +10,7 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { errorCodeOf, removeQuietly, writeDurably } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
-import { onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
+import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
@@ -29,6 +29,9 @@ export interface Opened {
   readonly generated: EnsuredToken | undefined
   /** The configuration with the token that callers must send, if they must. */
   readonly config: Config
+  readonly log: Log
+  /** Closes what is opened. */
+  readonly stack: AsyncDisposableStack
 }
 
 /**
@@ -56,14 +59,11 @@ export async function openService(
   }
   const config = Object.freeze({ ...given, token: required })
   const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
-  return { gateway, sandbox, generated, config }
+  return { gateway, sandbox, generated, config, log, stack }
 }
 
 /** Loaded on use: a service on the real WeChat starts without it. */
 export const sandboxRoom = () => import('../sandbox/sandbox.ts')
-
-/** Resolves with the first signal to stop. */
-export const stopSignal = () => new Promise<string>(resolve => onStopSignals(resolve))
 
 /** How the sandbox of this directory is started. */
 export const sandboxOptions = (config: Config, log: Log, host: string) => ({
@@ -137,17 +137,12 @@ export function announce(
   if (generated) print(tokenLine(generated))
 }
 
-/** Where the panel leads besides. */
-export const linksOf = (sandbox: { url: string } | undefined): { sandbox_phone?: string } =>
-  sandbox ? { sandbox_phone: `${sandbox.url}/phone` } : {}
-
 /**
  * The server of the service itself, on its socket, else on its port; noted in the data directory for those who look for
  * it, until `stack` ends.
  */
 export async function listenMain(
-  config: Config,
-  stack: AsyncDisposableStack,
+  { config, gateway, stack }: Opened,
   fetch: ServeOptions['fetch'],
 ): Promise<RunningServer> {
   const server = await listenWhere(config, fetch).catch(async error => {
@@ -157,6 +152,7 @@ export async function listenMain(
   const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
   await noteAddress(config.basePath, { url })
   stack.defer(() => noteAddress(config.basePath))
+  if (config.socket === undefined) gateway.listensAt(url)
   return server
 }
 
@@ -238,11 +234,7 @@ export async function listen(
 }
 
 /** The port of `/metrics` alone, if one is wanted. @returns the line that says where it is */
-export async function openMetrics(
-  { config, gateway }: Opened,
-  log: Log,
-  stack: AsyncDisposableStack,
-): Promise<string[]> {
+export async function openMetrics({ config, gateway, log, stack }: Opened): Promise<string[]> {
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')
   const app = createMetricsApp({ gateway, config, log })

@@ -1,6 +1,6 @@
 /** `svc setup`: from what was typed to what is written, and what to do next. */
 
-import { readConfig, userFolders } from '../config.ts'
+import { type Config, readConfig, spelledOut, userFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { isCompiled, ownCommand } from '../platform/process.ts'
 import { isLoopback } from '../server/auth.ts'
@@ -69,46 +69,29 @@ export async function runSetup(clientName: string, flags: SetupFlags): Promise<v
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
+/** How svc serves the client, which is nothing to the hook. */
+const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'sandboxPort'] as const
+
 function requestOf(client: Client, flags: SetupFlags): SetupRequest {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
     throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
   const folders = userFolders()
   const own = isCompiled ? lastingCommand(ownCommand(), folders.path) : ownCommand()
-  const { where, how } = goingAlong(flags)
+  // What was set here goes along: the client has neither this folder nor this environment.
+  const given = { ...flags }
+  const config = readConfig(given)
+  offeredTools(config.tools)
+  const spelled = (without: readonly (keyof Config)[] = []) =>
+    spelledOut('setup', given, config, { without }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
   return {
     client,
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
-    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], [...where, ...how]),
-    ...(isHookWanted && { hook: [...own, 'hook-poll', ...where] }),
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled()),
+    ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(howServed)] }),
     force: flags.force ?? false,
     folders,
-  }
-}
-
-/**
- * What was set here, where it is not as usual: the client has neither this folder nor this environment. `where` the data
- * directory is, and `how` svc serves the client.
- */
-function goingAlong(flags: SetupFlags): { where: string[]; how: string[] } {
-  const { anyFile, basePath, confirmSend, sandbox, sandboxPort, structured, tools } = flags
-  const config = readConfig({ anyFile, basePath, confirmSend, sandbox, sandboxPort, structured, tools })
-  offeredTools(config.tools)
-  const usual = readConfig({ sandbox: config.sandbox }, {})
-  const isPort = sandboxPort !== undefined || config.sandboxPort !== usual.sandboxPort
-  return {
-    where: [
-      ...(config.sandbox ? ['--sandbox'] : []),
-      ...(config.basePath === usual.basePath ? [] : ['-d', config.basePath]),
-    ],
-    how: [
-      ...(config.sandbox && isPort ? ['--sandbox-port', String(config.sandboxPort)] : []),
-      ...(config.confirmSend ? ['--confirm-send'] : []),
-      ...(config.anyFile ? ['--any-file'] : []),
-      ...(config.structured ? ['--structured'] : []),
-      ...(config.tools === undefined ? [] : ['--tools', String(config.tools)]),
-    ],
   }
 }
 

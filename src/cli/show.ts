@@ -37,9 +37,11 @@ type Show = (result: never, again: string, input: Readonly<Record<string, unknow
 const note = (text: string) => `${errColours.dim(text)}\n`
 
 const shows: Readonly<Record<string, Show>> = {
-  recv: (messages: Message[], again) => ({
+  recv: (messages: Message[], again, { ack }) => ({
     text: messages.map(message => chatLines(message, again)).join(''),
     ...(messages.length === 0 && { note: note('no new messages') }),
+    ...(messages.length > 0 &&
+      ack !== undefined && { note: note(`after all of these: --ack ${messages.at(-1)!.id}`) }),
   }),
   send: (result: SendResult, again, input) => ({
     text: sendText(result, String(input.to), again),
@@ -107,7 +109,10 @@ function sendText(result: SendResult, to: string, again: string): string {
     )
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Look before sending it again.')
-  const until = result.window_expires_at === undefined ? '' : ` until ${localTime(result.window_expires_at)}`
+  const until =
+    result.window_expires_at === undefined || result.remaining === 0
+      ? ''
+      : ` until ${localTime(result.window_expires_at)}`
   lines.push(colours.dim(`${counted(result.remaining, 'answer')} left${until}`))
   return `${lines.join('\n')}\n`
 }
@@ -214,21 +219,29 @@ const waits = {
 const waitOf = ({ waits_for, not_before }: Waiting): string =>
   `${waits_for === undefined ? 'somebody who polls' : waits[waits_for]}${not_before === undefined ? '' : `, until ${localTime(not_before)}`}`
 
+type WaitingPart = OutboxEntry['parts'][number]
+
+/** A table of what waits: `parts` tell what each part holds, `waiting` is a column before them. */
+function waitingTable(
+  entries: readonly OutboxEntry[],
+  partText: (part: WaitingPart) => string,
+  [head, waiting]: readonly [] | readonly [string, (entry: OutboxEntry) => string] = [],
+): string {
+  const rows = entries.map(entry => [
+    ...[entry.outbox_id, entry.session, entry.user_name ?? entry.to_user].map(oneLine),
+    ...[entry.created_at, entry.expires_at].map(localTime),
+    ...(waiting ? [waiting(entry)] : []),
+    entry.parts.map(partText).join(' | '),
+  ])
+  const heads = ['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', ...(head ? [head] : []), 'CONTENT']
+  return table(heads, rows, colours.bold)
+}
+
 /** The table of what waits. */
 export function outboxText(entries: readonly OutboxEntry[]): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits') }
-  const rows = entries.map(entry => [
-    oneLine(entry.outbox_id),
-    oneLine(entry.session),
-    oneLine(entry.user_name ?? entry.to_user),
-    localTime(entry.created_at),
-    localTime(entry.expires_at),
-    waitOf(entry),
-    entry.parts.map(part => oneLine(part.text ?? part.file_name ?? part.kind)).join(' | '),
-  ])
-  return {
-    text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'WAITS FOR', 'CONTENT'], rows, colours.bold),
-  }
+  const partText = ({ text, file_name, kind }: WaitingPart) => oneLine(text ?? file_name ?? kind)
+  return { text: waitingTable(entries, partText, ['WAITS FOR', waitOf]) }
 }
 
 /** Characters of a text that are shown of what waits for a yes. */
@@ -237,27 +250,13 @@ const shownText = 300
 /** What waits for a yes. */
 export function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
   if (entries.length === 0) return { text: '', note: note('nothing waits for a yes') }
-  const partText = ({
-    kind,
-    text = '',
-    file_name = '',
-    size = 0,
-    source = '',
-  }: OutboxEntry['parts'][number]) => {
+  const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
     if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
     if (text.length <= shownText) return oneLine(text)
     return `${oneLine(text.slice(0, shownText))}… (${text.length} characters; --json shows all)`
   }
-  const rows = entries.map(entry => [
-    oneLine(entry.outbox_id),
-    oneLine(entry.session),
-    oneLine(entry.user_name ?? entry.to_user),
-    localTime(entry.created_at),
-    localTime(entry.expires_at),
-    entry.parts.map(partText).join(' | '),
-  ])
   return {
-    text: table(['ID', 'SESSION', 'USER', 'SINCE', 'UNTIL', 'CONTENT'], rows, colours.bold),
+    text: waitingTable(entries, partText),
     note: note(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
   }
 }

@@ -10,7 +10,6 @@ export async function runToken(config: Config): Promise<void> {
   if (token === undefined) {
     throw new SvcError('not_found', `no token was given, and none is kept in ${tokenPath(config.basePath)}`, {
       hint: 'A service on a loopback address needs none. One that other machines reach makes it at its start, unless it was given one: that is known to whoever gave it.',
-      next: { action: 'run', command: ['openapi', '--host', '0.0.0.0'] },
     })
   }
   await writeOut(`${token}\n`)

@@ -70,7 +70,7 @@ export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'se
 export interface OptionSpec<Name extends keyof Config = keyof Config> {
   readonly name: Name
   /** The long flag; absent where there is only the environment variable. */
-  readonly flag?: `--${string}`
+  readonly flag?: `--${string}` | undefined
   readonly short?: `-${string}`
   readonly env: `SVC_${string}`
   /** What stands for the value in help; absent for a switch. */
@@ -97,12 +97,13 @@ const servers = ['openapi', 'mcp', 'admin'] as const
 const everywhere = [...servers, 'sandbox', 'tool'] as const
 const working = [...servers, 'tool'] as const
 
-/** The variable of an option is called like its flag: `--base-path` and SVC_BASE_PATH. */
+/** An option, its flag and its variable are called alike unless it says otherwise: basePath, `--base-path`, SVC_BASE_PATH. */
 const one = <Name extends keyof Config>(
   spec: Omit<OptionSpec<Name>, 'env'> & Partial<Pick<OptionSpec, 'env'>>,
 ): OptionSpec => {
-  const env = `SVC_${(spec.flag ?? '').slice(2).replaceAll('-', '_').toUpperCase()}` as const
-  return { env, ...spec } as unknown as OptionSpec
+  const { flag = `--${spec.name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
+  const env = `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}` as const
+  return { env, flag, ...spec } as unknown as OptionSpec
 }
 
 const port = {
@@ -110,7 +111,7 @@ const port = {
   expected: 'a whole number from 0 to 65535',
   parse: whole(0, 65_535),
 } as const
-const onOff = { expected: '1 or 0', parse: switched } as const
+const onOff = { default: '0', shownDefault: 'off', expected: '1 or 0', parse: switched } as const
 const address = {
   placeholder: '<address>',
   default: '127.0.0.1',
@@ -129,7 +130,6 @@ const url = {
 export const optionTable: readonly OptionSpec[] = [
   one({
     name: 'transport',
-    flag: '--transport',
     short: '-t',
     placeholder: '<transport>',
     default: 'stdio',
@@ -141,14 +141,12 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'host',
-    flag: '--host',
     help: 'address to bind; other than loopback requires a token',
     commands: [...servers, 'sandbox'],
     ...address,
   }),
   one({
     name: 'port',
-    flag: '--port',
     short: '-p',
     default: '8000',
     help: 'port number; 0 picks a free one',
@@ -157,7 +155,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'socket',
-    flag: '--socket',
     ...path,
     placeholder: '<path>',
     shownDefault: 'none',
@@ -166,7 +163,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'basePath',
-    flag: '--base-path',
     short: '-d',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
@@ -176,7 +172,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'adminPort',
-    flag: '--admin-port',
     shownDefault: 'no panel; 8080 for svc admin',
     help: 'start the admin panel on this port, same host',
     commands: servers,
@@ -184,7 +179,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'metricsPort',
-    flag: '--metrics-port',
     shownDefault: 'none',
     help: 'serve /metrics on this port too, same host, without a token',
     commands: servers,
@@ -192,7 +186,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'logLevel',
-    flag: '--log-level',
     placeholder: '<level>',
     default: 'INFO',
     help: `least level that is logged: ${logLevels.join(', ')}`,
@@ -203,7 +196,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'logFormat',
-    flag: '--log-format',
     placeholder: '<format>',
     default: 'text',
     help: 'text, or json: each line an object',
@@ -227,7 +219,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'token',
-    flag: '--token',
     placeholder: '<token>',
     shownDefault: 'none on loopback, else (and with --allow-host) generated and kept in api_token',
     help: 'bearer token that callers must send; SVC_TOKEN keeps it out of the process list',
@@ -238,7 +229,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'tokenFile',
-    flag: '--token-file',
     ...path,
     placeholder: '<file>',
     shownDefault: 'none',
@@ -259,7 +249,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'publicUrl',
-    flag: '--public-url',
     ...url,
     shownDefault: 'where this process listens',
     help: 'where others reach this service: links to media in webhook deliveries begin with it',
@@ -267,34 +256,26 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'confirmSend',
-    flag: '--confirm-send',
-    default: '0',
-    shownDefault: 'off',
+    ...onOff,
     help: 'over MCP, ask the person behind the client before anything is sent',
     commands: ['openapi', 'mcp', 'setup'],
-    ...onOff,
   }),
   one({
     name: 'anyFile',
-    flag: '--any-file',
-    default: '0',
+    ...onOff,
     shownDefault: 'those in the media root and the working folder',
     help: 'over MCP with stdio, the client may name any file of its user',
     commands: ['mcp', 'setup'],
-    ...onOff,
   }),
   one({
     name: 'structured',
-    flag: '--structured',
-    default: '0',
+    ...onOff,
     shownDefault: 'text, and pictures',
     help: 'over MCP, recv, history, download and login answer as structured content too, for programs; one connection asks for it with /mcp?structured=1',
     commands: ['openapi', 'mcp', 'setup'],
-    ...onOff,
   }),
   one({
     name: 'tools',
-    flag: '--tools',
     placeholder: '<names>',
     shownDefault: 'all',
     help: 'over MCP, offer these tools alone, separated by commas; read-only: those that change nothing (history, sessions)',
@@ -304,7 +285,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'upstreamUrl',
-    flag: '--upstream-url',
     default: 'https://ilinkai.weixin.qq.com',
     help: 'messaging API',
     commands: working,
@@ -312,7 +292,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'cdnUrl',
-    flag: '--cdn-url',
     default: 'https://novac2c.cdn.weixin.qq.com/c2c',
     help: 'media CDN',
     commands: working,
@@ -320,7 +299,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'mediaRoot',
-    flag: '--media-root',
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     shownDefault: '<base-path>/media',
     help: 'folder of the files that remote callers may send from and save to',
@@ -329,7 +307,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'storeMaxAgeDays',
-    flag: '--store-max-age-days',
     placeholder: '<days>',
     default: '30',
     help: 'remove messages older than this; 0 keeps all',
@@ -342,7 +319,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'storeMaxCount',
-    flag: '--store-max-count',
     placeholder: '<count>',
     default: '100000',
     help: 'keep at most this many messages; 0 keeps all',
@@ -352,7 +328,6 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'pace',
-    flag: '--pace',
     placeholder: '<pace>',
     default: '1/s,10/5m',
     help: 'sends per second and session, and sends to one user per time; off',
@@ -380,16 +355,12 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'sandbox',
-    flag: '--sandbox',
-    default: '0',
-    shownDefault: 'off',
+    ...onOff,
     help: 'run against the built-in simulated WeChat with its simulated phone',
     commands: [...working, 'setup'],
-    ...onOff,
   }),
   one({
     name: 'sandboxPort',
-    flag: '--sandbox-port',
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
     commands: [...servers, 'sandbox', 'setup'],
@@ -397,13 +368,13 @@ export const optionTable: readonly OptionSpec[] = [
   }),
   one({
     name: 'sandboxHost',
-    flag: '--sandbox-host',
     help: 'address of the simulated phone, which asks nobody for a token',
     commands: servers,
     ...address,
   }),
   one({
     name: 'channelVersion',
+    flag: undefined,
     env: 'SVC_CHANNEL_VERSION',
     default: '2.4.9',
     help: 'client version told upstream',

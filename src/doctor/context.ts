@@ -1,9 +1,8 @@
 /** What every subject looks at: gathered once, changed by nobody. */
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
-import type { Polling } from '../inspect/polling.ts'
-import type { SessionFolders } from '../inspect/sessions.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { Polling, SeenSessions } from '../storage/sight.ts'
 
 export interface DoctorContext {
   readonly config: Config
@@ -17,7 +16,7 @@ export interface DoctorContext {
   readonly directory: DataDirectory
   /** Undefined when the lock file cannot be read. */
   readonly polling: Polling | undefined
-  readonly sessions: SessionFolders
+  readonly sessions: SeenSessions
   /** A command of svc for this directory, as one may type it. */
   command(words: string): string
 }

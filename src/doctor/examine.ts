@@ -1,22 +1,17 @@
 /** Runs every check on its own; one that fails does not stop the others. */
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { lookAtPolling } from '../inspect/polling.ts'
-import { lookAtSessions } from '../inspect/sessions.ts'
-import { readStoreStats } from '../inspect/store-stats.ts'
+import { lookAtDirectory, sightOf } from '../inspect/data-directory.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { examineClock } from './clock.ts'
 import type { DoctorContext } from './context.ts'
 import { examineDirectory } from './directory.ts'
-import { examineDisk } from './disk.ts'
 import { examineExposure } from './exposure.ts'
 import { bad, type Finding, type Found, type Severity, type Subject, subjects } from './finding.ts'
 import { examineLocks } from './locks.ts'
+import { examineClock, examineDisk, examineRuntime } from './machine.ts'
 import { examineNetwork, type NetworkFindings } from './network.ts'
-import { examineRuntime } from './runtime.ts'
 import { examineServices, type SeenService } from './service.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreLook } from './store.ts'
@@ -50,15 +45,16 @@ export interface Report {
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const directory = await lookAtDirectory(config.basePath, config.sandbox)
+  const stored = sightOf(config.basePath)
   // First and alone: reading whole files keeps this process from looking at any clock.
-  const store = await readStoreStats(config.basePath, { check: true }).then(
+  const store = await stored.store({ check: true }).then(
     (sight): StoreLook => ({ sight }),
     (error): StoreLook => ({ error }),
   )
   const sight = 'sight' in store ? store.sight : undefined
   const [polling, sessions] = await Promise.all([
-    lookAtPolling(config.basePath, clock).catch(() => undefined),
-    lookAtSessions(directory).catch(() => ({ sessions: [] })),
+    stored.polling(clock).catch(() => undefined),
+    stored.sessions().catch(() => ({ sessions: [] })),
   ])
   const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
   const { address } = options

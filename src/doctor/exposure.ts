@@ -88,5 +88,5 @@ async function tokenOf({ config, directory }: DoctorContext): Promise<Found> {
   }
   return isExposed(config)
     ? ok('token', 'a token is made and kept in api_token when svc starts')
-    : ok('token', 'no token is needed: svc serves this machine alone')
+    : ok('token', 'svc serves this machine alone, where no token is needed unless it was started with one')
 }

@@ -15,7 +15,9 @@ export async function examineLocks(context: DoctorContext): Promise<Found[]> {
   if (state !== 'ours') return []
   try {
     const data = await lookAtLock(join(dir, dataFiles.dataLock))
-    return [...kindOf(dir, data, context.polling?.lock), ...pollerOf(context)]
+    // One that cannot be read is told of with the poller.
+    const poll = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => undefined)
+    return [...kindOf(dir, data, poll), ...pollerOf(context)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${reasonOf(error)}`
     return [bad('kind', what, takeOver(dir)), ...pollerOf(context)]

@@ -1,13 +1,13 @@
 /** Upstream: whether API and CDN can be reached, through the proxy where one is set; of a sandbox, whether it runs. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
+import { apiFetch } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { lookAtLock } from '../platform/lock-look.ts'
-import { isAboutCertificate } from '../platform/network-error.ts'
+import { failureOf, isAboutCertificate } from '../platform/network-error.ts'
 import { proxyFor } from '../platform/process.ts'
 import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
-import { type Reached, reach } from './probe.ts'
 
 export interface NetworkFindings {
   found: Found[]
@@ -86,4 +86,36 @@ async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorCont
     'a process holds the sandbox, and it does not answer',
     `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
   )
+}
+
+/** What came of asking one server. */
+export interface Reached {
+  /** Absent where there was no answer. */
+  status?: number
+  /** Unix ms of the server's clock, where it told. */
+  date?: number
+  /** Unix ms of our own clock at the middle of the exchange. */
+  localAt: number
+  tookMs: number
+  /** Why not, as of `failureOf`. */
+  code?: string
+}
+
+/** Asks for `url` with GET; any answer counts. */
+async function reach(url: string, deadlineMs: number): Promise<Reached> {
+  const begunAt = Date.now()
+  const begun = performance.now()
+  const took = () => {
+    const tookMs = performance.now() - begun
+    return { tookMs, localAt: begunAt + tookMs / 2 }
+  }
+  try {
+    const response = await apiFetch(url, { timeoutMs: deadlineMs })
+    const times = took()
+    await response.body?.cancel().catch(() => {})
+    const date = Date.parse(response.headers.get('date') ?? '')
+    return { ...times, status: response.status, ...(Number.isFinite(date) && { date }) }
+  } catch (error) {
+    return { ...took(), code: failureOf(error) }
+  }
 }

@@ -1,11 +1,10 @@
 /** The sessions: which can be polled and sent from, and what to do about the others. */
 import { join } from 'node:path'
 import { takeOver } from '../inspect/advised-commands.ts'
-import type { SessionFolder } from '../inspect/sessions.ts'
-import type { StoreStats } from '../inspect/store-stats.ts'
 import { counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { SeenSession, StoreStats } from '../storage/sight.ts'
 import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 
@@ -43,7 +42,7 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
 }
 
 function sessionOf(
-  { name, status, bot, trouble, contexts, users }: SessionFolder,
+  { name, status, bot, trouble, contexts, users }: SeenSession,
   { command, directory: { dir } }: DoctorContext,
 ): Found[] {
   if (trouble?.kind === 'unreadable')

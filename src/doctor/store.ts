@@ -1,12 +1,12 @@
 /** The message store: whether it is whole, of our form, and kept small enough. */
 import { join } from 'node:path'
 import { newerFix, newerStore, takeOver } from '../inspect/advised-commands.ts'
-import type { StoreStats } from '../inspect/store-stats.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { byteSize, counted, localTime, span } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { unavailable } from '../platform/system-error.ts'
+import type { StoreStats } from '../storage/sight.ts'
 import type { DoctorContext } from './context.ts'
 import { bad, type Found, note, ok, warning } from './finding.ts'
 

@@ -86,7 +86,7 @@ export class Changes {
     for (let failures = 0; !signal.aborted; ) {
       try {
         this.#reached ??= await events.head()
-        const page = await events.page(this.#reached, { limit: readRows, whole: true })
+        const page = await events.page(this.#reached, { limit: readRows, hidden: true })
         const turn = turns(clock)
         for (const one of page.events) {
           await turn()

@@ -8,6 +8,7 @@ import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
 import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
@@ -49,6 +50,8 @@ export interface PanelGateway extends Gateway {
   readonly logins: Gateway['logins'] & Pick<Logins, 'begin' | 'follow' | 'giveCode' | 'callOff' | 'leave'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'hours'>
   readonly signIns: SignIns
+  /** The system's; in a sandbox that of the simulated world, which its phone moves. */
+  readonly clock: Clock
   /** As of `Leases.holder`. */
   pollerPid(): Promise<number | undefined>
 }

@@ -56,7 +56,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const directory = await open.openDirectory(options, runtime)
   const upstream = open.connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)
-  const { accounts, logins, users } = open.openAccounts(directory, upstream, receive, runtime)
+  const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
   const send = open.openSend(config, directory, upstream, receive, { accounts, media }, runtime)
   const { outbox, sender } = send
@@ -89,6 +89,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     events,
     changes: new Changes({ events, accounts }, named(runtime, 'changes')),
     signIns: state.signIns,
+    clock: runtime.clock,
     pollerPid: () => directory.leases.holder(),
     metrics: new Metrics({ store, accounts, version: options.version }, named(runtime, 'metrics')),
     health: () => healthOf(options.version, directory, receive),
@@ -107,7 +108,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
 interface Rooms extends ReturnType<typeof open.openSend> {
   directory: open.Directory
   receive: open.Receive
-  logins: { close(): void }
+  logins: { closed(): Promise<void> }
   housekeeping: Housekeeping
   sessionEvents: SessionEvents
   delivery: Delivery
@@ -146,7 +147,7 @@ async function start({
   }
   housekeeping.start()
   outbox.start()
-  delivery.start(dispatcher.role)
+  delivery.start(() => dispatcher.polls)
   sessionEvents.start()
 }
 
@@ -154,7 +155,6 @@ async function closed(
   { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
-  logins.close()
   // Whatever hangs shall not hold the rest: a batch that is not stored by then is asked for again.
   const patience = new AbortController()
   await Promise.race([
@@ -163,6 +163,7 @@ async function closed(
       delivery.stop().then(() => receive.dispatcher.stop()),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),
+      logins.closed(),
       outbox.closed(),
       housekeeping.closed(),
       sessionEvents.closed(),

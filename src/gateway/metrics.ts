@@ -2,12 +2,11 @@
 import type { Accounts } from '../accounts/accounts.ts'
 import { Counter, Durations, type Family, family, metricsText, processFamilies } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
-import { placeOf } from '../storage/events.ts'
 import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
 
 export interface MetricsPorts {
-  store: Pick<Store, 'backlog' | 'events' | 'outbox' | 'webhooks'>
+  store: Pick<Store, 'backlog' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
   version: string
 }
@@ -63,7 +62,7 @@ export class Metrics {
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
     const looked = await Promise.all(
-      [this.#sessions(), this.#outbox(), this.#consumers(), this.#webhooks()].map(found =>
+      [this.#sessions(), this.#outbox(), this.#consumers(), this.#readers(), this.#webhooks()].map(found =>
         found.catch((error): Family[] => {
           this.#runtime.log.warn('metrics cannot be looked up', { error })
           return []
@@ -107,8 +106,9 @@ export class Metrics {
   }
 
   async #webhooks(): Promise<Family[]> {
-    const { events, webhooks } = this.#ports.store
-    const [head, all] = await Promise.all([events.head(), webhooks.list()])
+    const { backlog, webhooks } = this.#ports.store
+    const all = await webhooks.list()
+    const lags = await Promise.all(all.map(({ position }) => backlog.events(position)))
     return [
       family(
         'svc_webhook_tries_total',
@@ -121,7 +121,7 @@ export class Metrics {
       family(
         'svc_webhook_lag_events',
         'Events in the log that an endpoint has not looked at.',
-        all.map(({ id, position }) => [{ endpoint: id }, Math.max(0, placeOf(head) - placeOf(position))]),
+        all.map(({ id }, nth) => [{ endpoint: id }, lags[nth]!]),
       ),
       family(
         'svc_webhook_failing_seconds',
@@ -130,6 +130,17 @@ export class Metrics {
           { endpoint: id },
           since === undefined ? 0 : (this.#runtime.clock.now() - since) / 1000,
         ]),
+      ),
+    ]
+  }
+
+  async #readers(): Promise<Family[]> {
+    const readers = await this.#ports.store.backlog.readers(mostConsumers)
+    return [
+      family(
+        'svc_event_reader_lag_events',
+        'Events behind the place kept for a named reader of the stream, which moves when it connects again.',
+        readers.map(({ reader, events }) => [{ consumer: reader }, events]),
       ),
     ]
   }

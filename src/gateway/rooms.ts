@@ -129,6 +129,7 @@ export type Receive = ReturnType<typeof openReceive>
 
 /** Sessions and logins. */
 export function openAccounts(
+  { oneShot = false }: GatewayOptions,
   { state, store }: Directory,
   upstream: Upstream,
   { dispatcher, judge, poller }: Receive,
@@ -138,7 +139,8 @@ export function openAccounts(
     pending: Math.min(slots.logins.size, maxPendingLogins),
     sessions: dispatcher.role === 'poller' ? slots.polls.size : Number.POSITIVE_INFINITY,
   })
-  const logins = new Logins({ upstream, sessions: state.sessions, most }, named(runtime, 'logins'))
+  const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
+  const logins = new Logins(ports, named(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, judge }, runtime)
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
 }

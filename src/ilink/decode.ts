@@ -114,6 +114,7 @@ export interface DecodeContext {
   status?: SentStatus
   reason?: string
   reason_code?: string
+  reason_quote?: string
   sent_with?: string
   /** As the store knows it. */
   message_id: string
@@ -150,6 +151,7 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   if (context.status !== undefined) message.status = context.status
   if (context.reason !== undefined) message.reason = context.reason
   if (context.reason_code !== undefined) message.reason_code = context.reason_code
+  if (context.reason_quote !== undefined) message.reason_quote = context.reason_quote
   if (context.sent_with !== undefined) message.sent_with = context.sent_with
   const quote = quoteOf(wire, context.quoted)
   if (quote) message.ref_msg = quote

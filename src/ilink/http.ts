@@ -216,12 +216,9 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
   })
 }
 
-/** What WeChat said when it refused, as an addition to a sentence; its number where it said nothing. */
-export function said({ errmsg, ret, errcode }: ILinkError): string {
-  if (errmsg) return `: ${errmsg}`
-  const code = ret || errcode
-  return code === undefined ? '' : ` with ${code}`
-}
+/** What WeChat said when it refused; its number where it said nothing. */
+export const saidOf = ({ errmsg, ret, errcode }: ILinkError): string | undefined =>
+  errmsg || (ret || errcode)?.toString()
 
 /** The error that `ret` and `errcode` state, or undefined for success. */
 function outcomeError(fields: Record<string, unknown>, status: number) {

@@ -3,28 +3,12 @@
  * and no clock; a driver polls, asks the human, and does what `next` says.
  */
 
-import type { LoginState } from '../model/session.ts'
+import type { LoginState, QrLogin } from '../model/login.ts'
 import { withoutSlashes } from './http.ts'
 import type { QrcodeReply, QrcodeStatusReply } from './wire.ts'
 
 /** An expired QR code is replaced this often (the official client stops at 2). */
 export const maxRenewals = 3
-
-/** A login under way. */
-export interface LoginFlow {
-  /** What to poll with. */
-  qrcode: string
-  /** The text to draw as a QR code. */
-  qrUrl: string
-  /** Where to poll when upstream has moved this login; otherwise the login host. */
-  host?: string
-  /** QR codes used up before this one. */
-  renewals: number
-  /** The last state that upstream told. */
-  state: LoginState
-  /** True while the phone shows digits that upstream waits for. */
-  needsCode: boolean
-}
 
 /** What a confirmed login gives; kept with an empty cursor. */
 export interface Credentials {
@@ -36,7 +20,7 @@ export interface Credentials {
 }
 
 interface StepBase {
-  flow: LoginFlow
+  flow: QrLogin
   /** For the caller to see. */
   state: LoginState
   /** The verify code in hand is used up: accepted, wrong, or void. */
@@ -57,7 +41,7 @@ export type LoginStep =
   | (StepBase & { next: 'end'; problem?: string })
 
 /** The flow that begins with a QR code. @param renewals QR codes used up before, from the flow that ended */
-export function newLogin(qr: QrcodeReply, renewals = 0): LoginFlow {
+export function newLogin(qr: QrcodeReply, renewals = 0): QrLogin {
   return { qrcode: qr.qrcode, qrUrl: qr.qrcode_img_content, renewals, state: 'waiting', needsCode: false }
 }
 
@@ -66,13 +50,13 @@ export function newLogin(qr: QrcodeReply, renewals = 0): LoginFlow {
  * @param context `loginHost`: where logins go, with scheme; `codeSent`: the verify code that went with this poll
  */
 export function stepLogin(
-  flow: LoginFlow,
+  flow: QrLogin,
   reply: QrcodeStatusReply & { error?: unknown },
   context: { loginHost: string; codeSent?: string },
 ): LoginStep {
   const to = (
     state: LoginState,
-    changes: Partial<LoginFlow> = {},
+    changes: Partial<QrLogin> = {},
     flags: { dropCode?: boolean; wrongCode?: boolean } = {},
   ) => ({
     flow: { ...flow, needsCode: false, ...changes, state },

@@ -3,16 +3,14 @@
 import { dataFiles } from '../model/data-files.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { Polling, SeenSession, WebhookTrouble } from '../storage/sight.ts'
 import { newerStore } from './advised-commands.ts'
-import { lookAtDirectory } from './data-directory.ts'
+import { lookAtDirectory, sightOf } from './data-directory.ts'
 import { notedAddresses } from './healthz.ts'
-import { lookAtPolling, type Polling } from './polling.ts'
-import { lookAtSessions, type SessionFolder } from './sessions.ts'
-import { readStoreStats, type WebhookTrouble } from './store-stats.ts'
 
 export interface SessionReport {
   name: string
-  status: SessionFolder['status']
+  status: SeenSession['status']
   connected: boolean
   is_default: boolean
   bot_id?: string
@@ -78,10 +76,11 @@ export async function readStatus(options: {
   }
   const directory = await lookAtDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') told(basePath)(directory.error)
+  const stored = sightOf(basePath)
   const [polling, sight, seen, noted] = await Promise.all([
-    lookAtPolling(basePath, clock).catch(told(dataFiles.pollLock)),
-    lookAtSessions(directory).catch(told('sessions')),
-    readStoreStats(basePath).catch(told(dataFiles.store)),
+    stored.polling(clock).catch(told(dataFiles.pollLock)),
+    stored.sessions().catch(told('sessions')),
+    stored.store().catch(told(dataFiles.store)),
     notedAddresses(basePath),
   ])
   if (seen && seen.form > seen.newest) trouble.push(newerStore(seen))

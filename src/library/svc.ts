@@ -8,8 +8,9 @@ import type { Health } from '../gateway/health.ts'
 import { directCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
+import type { LoginStatus } from '../model/login.ts'
 import type { Message, OutboxEntry, SendResult } from '../model/message.ts'
-import type { KnownUser, LoginStatus, Session } from '../model/session.ts'
+import type { KnownUser, Session } from '../model/session.ts'
 import type {
   AddedWebhook,
   NewWebhookInput,
@@ -56,7 +57,7 @@ export interface MessagesOptions extends HandlerOptions {
 }
 
 export interface EventsOptions {
-  /** Id of an event: what came after it. */
+  /** Id of an event: what came after it; `'0'`: from the beginning. */
   after?: string
   /** All by default. */
   types?: readonly Event['type'][]

@@ -1,6 +1,10 @@
 /**
  * Sessions of the legacy era over Streamable HTTP: one server each, so that a client can be asked, told of progress and of
  * changes, and can read on after its connection broke.
+ *
+ * A session lives in this process alone, also where several serve: to an id that it does not know it answers 404, and the client
+ * initializes anew, as the transport asks of both (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
+ * "Session Management"). What was handed out in a lost session and not confirmed comes again. The era after it has no sessions.
  */
 import { randomUUID } from 'node:crypto'
 import {

@@ -1,5 +1,6 @@
 /** The addresses of the resources: how they are written, and how they are read back. */
 import { sessionKey } from '../model/session.ts'
+import { decodedUri } from '../platform/header.ts'
 
 export const sessionsUri = 'svc://sessions'
 export const inboxUri = 'svc://inbox'
@@ -15,14 +16,8 @@ export const conversationUri = (session: string, user: string): string =>
   `svc://conversations/${encodeURIComponent(session)}/${encodeURIComponent(user)}`
 
 /** A part of an address as it was before it was percent-encoded; undefined when it is not well encoded. */
-export function decodedPart(part: string | readonly string[] | undefined): string | undefined {
-  if (typeof part !== 'string') return undefined
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return undefined
-  }
-}
+export const decodedPart = (part: string | readonly string[] | undefined): string | undefined =>
+  typeof part === 'string' ? decodedUri(part) : undefined
 
 /**
  * Our own spelling of an address whose news are announced. Clients may spell it in several ways: `@` and letters of

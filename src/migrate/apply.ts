@@ -102,13 +102,13 @@ async function moveHistory(
     let tooMany = 0
     if (history.rows > free) {
       let fresh = 0
-      for (const page of read()) fresh += (await store.intake.known(page)).filter(known => !known).length
+      for (const page of read()) fresh += (await store.intake.has(page)).filter(known => !known).length
       tooMany = Math.max(0, fresh - free)
     }
     for (const page of read()) {
       let batch = page
       if (applied.history.leftOut < tooMany) {
-        const known = await store.intake.known(page)
+        const known = await store.intake.has(page)
         batch = page.filter((_one, nth) => {
           if (applied.history.leftOut >= tooMany || known[nth]) return true
           applied.history.leftOut += 1

@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { filledOf, objectOf, textOf } from '../ilink/fields.ts'
+import { countOf, filledOf, objectOf, textOf } from '../ilink/fields.ts'
 import { defaultSessionName, type UserContext } from '../model/session.ts'
 import { isTaken } from '../platform/lock-engine.ts'
 import { Findings, msOfSeconds, namesIn, readJson, type Source, type SourceSession } from './source.ts'
@@ -42,14 +42,7 @@ export async function readWeiLink(from: string, now: number): Promise<Source | u
     findings.note('WeiLink kept no message log here (messages.db): there is no history')
   }
   const defaultSession = await defaultOf(from, folders)
-  return {
-    program: 'weilink',
-    from,
-    sessions,
-    ...(defaultSession !== undefined && { defaultSession }),
-    ...(history && { history }),
-    findings,
-  }
+  return { program: 'weilink', from, sessions, defaultSession, history, findings }
 }
 
 /** Whether WeiLink polls at this moment: it holds its lock then. Undefined where that cannot be told. */
@@ -76,17 +69,12 @@ async function readToken(
   const bot_id = filledOf(fields?.bot_id)
   const token = filledOf(fields?.token)
   if (!bot_id || !token) return lost('has no bot id or no token')
-  const user_id = filledOf(fields?.user_id)
-  const created_at = msOfSeconds(fields?.created_at, now)
-  return {
-    name,
-    bot_id,
-    token,
-    base_url: textOf(fields?.base_url) ?? '',
-    ...(user_id !== undefined && { user_id }),
-    cursor: textOf(fields?.cursor) ?? '',
-    ...(created_at !== undefined && { created_at }),
+  const { base_url = '', cursor = '' } = {
+    base_url: textOf(fields?.base_url),
+    cursor: textOf(fields?.cursor),
   }
+  const created_at = msOfSeconds(fields?.created_at, now)
+  return { name, bot_id, token, base_url, user_id: filledOf(fields?.user_id), cursor, created_at }
 }
 
 /** Per user `t`, a token; `ts`, when it came; `sc`, sends since; `send_ts`, the last send; `first_seen`. All may be missing. */
@@ -121,14 +109,9 @@ async function readContexts(
     const token = filledOf(entry.t)
     const received_at = token === undefined ? undefined : msOfSeconds(entry.ts, now)
     const last_sent_at = msOfSeconds(entry.send_ts, now)
-    const sends = entry.sc
-    users.set(user, {
-      ...(token !== undefined && { token }),
-      ...(received_at !== undefined && { received_at }),
-      used: token !== undefined && Number.isSafeInteger(sends) && Number(sends) > 0 ? Number(sends) : 0,
-      ...(last_sent_at !== undefined && { last_sent_at }),
-      first_seen: msOfSeconds(entry.first_seen, now) ?? received_at ?? 0,
-    })
+    const used = token === undefined ? 0 : (countOf(entry.sc) ?? 0)
+    const first_seen = msOfSeconds(entry.first_seen, now) ?? received_at ?? 0
+    users.set(user, { token, received_at, used, last_sent_at, first_seen })
   }
   if (unusable > 0) {
     findings.problem(

@@ -1,6 +1,7 @@
 /**
  * Whether a message may go to a user now: the one judge of window, quota, pace and refusals. Pure: facts and rules in,
- * a verdict out. The store asks it inside the transaction that takes a message off, so that all processes obey.
+ * a verdict out. The engine of the store asks it in the transaction that takes a message off, so that all processes obey
+ * (`storage/outbox.ts` says with which facts).
  */
 
 /** How fast one may send: `perSecond` in a session, `perWindow` to one user in `windowMs`. */

@@ -8,6 +8,8 @@ export const dataFiles = {
   defaultSession: '.default_session',
   /** Until when the ended sign-ins of the panel would have lasted. */
   endedSignIns: '.signed_out.json',
+  /** Folder of the QR logins under way, a file each by the session's name. */
+  logins: '.logins',
   /** Where each service that runs listens, and its process: a line of JSON each, removed when it stops. */
   address: '.address',
   store: 'messages.db',

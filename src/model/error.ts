@@ -47,6 +47,7 @@ const kinds = {
     status: 409,
     title: 'Answer window closed',
     hint: 'WeChat accepts messages to a user for about 24 hours after that user last wrote. Stop sending; wait until the user writes.',
+    next: { action: 'queue' },
   },
   session_expired: { status: 409, title: 'Session expired', next: { action: 'login' } },
   poll_lock_held: {
@@ -127,6 +128,8 @@ export interface SvcErrorOptions {
   next?: Next
   /** Seconds after which a repeat makes sense. */
   retryAfter?: number
+  /** Words in it that are not svc's own: what WeChat said. Part of `details`. */
+  quote?: string
   /** Safe to show to the caller: never tokens, keys, or URLs that carry them. */
   details?: Record<string, unknown>
   cause?: unknown
@@ -146,7 +149,8 @@ export class SvcError extends Error {
   readonly details: Record<string, unknown> | undefined
 
   constructor(code: ErrorCode, problem: string, options: SvcErrorOptions = {}) {
-    const { cause, details, field } = options
+    const { cause, field, quote } = options
+    const details = quote === undefined ? options.details : { ...options.details, quote }
     super(field ? `${field}: ${problem}` : problem, cause === undefined ? undefined : { cause })
     this.code = code
     this.problem = problem

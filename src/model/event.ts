@@ -29,11 +29,7 @@ const DisabledEndpoint = Type.Object(
   { description: 'A webhook endpoint that failed for too long, or said that it is gone.' },
 )
 
-const eventOf = <T extends (typeof eventTypes)[number], D extends TSchema>(
-  type: T,
-  description: string,
-  data: D,
-) =>
+const eventOf = <T extends string, D extends TSchema>(type: T, description: string, data: D) =>
   Type.Object(
     {
       id: text('Its place in the event log: to read on from, and to know a repeat by.'),
@@ -59,6 +55,13 @@ export const Events = {
   ),
   'endpoint.disabled': eventOf('endpoint.disabled', 'A webhook endpoint was switched off.', DisabledEndpoint),
 }
+
+/** What a try by hand delivers to a webhook endpoint; not an event of the log. */
+export const WebhookTestEvent = eventOf(
+  'webhook.test',
+  'Somebody tries whether the endpoint answers.',
+  Type.Object({ webhook: text('Id of the endpoint.'), text: Type.String() }),
+)
 
 export const Event = Type.Union(Object.values(Events))
 

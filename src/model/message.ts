@@ -88,6 +88,11 @@ export const Message = Type.Object(
         'The error code of the reason; cancelled when it was taken back; approval while a person has to say yes first.',
       ),
     ),
+    reason_quote: optional(
+      text(
+        "Words of the reason that are not svc's own: what WeChat said as it refused; where the file comes from, of a message that a person has to say yes to.",
+      ),
+    ),
     sent_with: optional(
       text(
         'Of a queued text that went out joined to another one: the message_id of that one, which shows the whole text.',

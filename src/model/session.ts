@@ -1,4 +1,4 @@
-/** Sessions (messaging accounts), their credentials, the right to answer a user, and logging in. */
+/** Sessions (messaging accounts), their credentials, and the right to answer a user. */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { isReservedName } from './data-files.ts'
@@ -133,7 +133,7 @@ export type SessionCheck = Static<typeof SessionCheck>
 
 /** What `<session>/contexts.json` keeps of one user. Never leaves through any surface as it is. */
 export interface UserContext {
-  /** The newest context token; answers carry it. Absent after a re-login until the user writes. */
+  /** The newest context token; answers carry it. Absent after a login of another bot until the user writes. */
   token?: string
   /** Unix ms when the newest inbound message was received: the window counts from here. */
   received_at?: number
@@ -221,44 +221,6 @@ export function rightToAnswer(
   if (received_at === undefined) return { remaining: Math.max(0, quotaPerInbound - used) }
   const closesAt = received_at + windowMs
   return { remaining: closesAt <= now ? 0 : Math.max(0, quotaPerInbound - used), window_expires_at: closesAt }
-}
-
-export const LoginState = oneOf([
-  ...(['waiting', 'scaned', 'confirmed', 'expired', 'need_verifycode'] as const),
-  ...(['verify_code_blocked', 'already_bound'] as const),
-])
-export type LoginState = Static<typeof LoginState>
-
-export const LoginNotice = oneOf(
-  ['already_connected', 'wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
-  'What just happened, where the status does not say it.',
-)
-export type LoginNotice = Static<typeof LoginNotice>
-
-export const LoginStatus = Type.Object({
-  status: LoginState,
-  session: Type.String(),
-  qr_url: optional(text('The text to show as a QR code.')),
-  qr_text: optional(text('The QR code drawn with text, scannable in a terminal.')),
-  bot_id: optional(Type.String()),
-  notice: optional(LoginNotice),
-  message: text('What to do next.'),
-})
-export type LoginStatus = Static<typeof LoginStatus>
-
-/** A login as the panel follows it. */
-export type LoginFlow = LoginStatus & {
-  login_id: string
-  /** Counts the changes. */
-  revision: number
-}
-
-export interface LoginRequest {
-  session_name: string
-  /** Longest wait in seconds for a change. */
-  timeout: number
-  force: boolean
-  verify_code?: string
 }
 
 /** The session that the empty name means. */

@@ -89,7 +89,7 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
-async function writeTemporary(path: string, text: string, like?: Stats): Promise<string> {
+async function writeTemporary(path: string, text: string, like?: Stats, durable = true): Promise<string> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   const handle = await open(temporary, 'wx', privateFile)
   try {
@@ -99,7 +99,7 @@ async function writeTemporary(path: string, text: string, like?: Stats): Promise
     // The mode given to open passes the umask, which may take rights away, never add any.
     await handle.chmod(like ? like.mode & 0o7777 : privateFile)
     await handle.writeFile(text)
-    await handle.sync()
+    if (durable) await handle.sync()
   } catch (error) {
     await handle.close()
     await removeQuietly(temporary)
@@ -112,6 +112,15 @@ async function writeTemporary(path: string, text: string, like?: Stats): Promise
 /** Replaces the file by `text` in one step, 0600, on the disk when this resolves. */
 export async function writeDurably(path: string, text: string): Promise<void> {
   await writeDurablyInOrder([{ path, text }])
+}
+
+/** The same, without waiting for the disk: after a power cut the file may be empty. */
+export async function writeWhole(path: string, text: string): Promise<void> {
+  const temporary = await writeTemporary(path, text, undefined, false)
+  await rename(temporary, path).catch(async error => {
+    await removeQuietly(temporary)
+    throw error
+  })
 }
 
 /**

@@ -70,9 +70,36 @@ function textLine({ time, level, room, event }: LogEntry, fields: [string, unkno
 const jsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
   `${JSON.stringify(seenWithin({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
 
+/** The first line of a turn goes out at once, those behind it together: a write costs more than the rest of a line. */
+class Stderr {
+  /** For the end of this turn; undefined where none was written in it. */
+  #waiting: string | undefined
+
+  constructor() {
+    process.on('exit', () => this.#writeWaiting())
+  }
+
+  write(line: string): void {
+    if (this.#waiting !== undefined) {
+      this.#waiting += line
+      return
+    }
+    this.#waiting = ''
+    setImmediate(() => this.#writeWaiting())
+    process.stderr.write(line)
+  }
+
+  #writeWaiting(): void {
+    if (this.#waiting) process.stderr.write(this.#waiting)
+    this.#waiting = undefined
+  }
+}
+
+const stderr = new Stderr()
+
 export function createLog(
   level: LogLevel,
-  write: (line: string) => void = line => void process.stderr.write(line),
+  write: (line: string) => void = line => stderr.write(line),
   format: LogFormat = 'text',
 ): Log {
   const least = logLevels.indexOf(level)

@@ -3,12 +3,14 @@
  * No redirect is followed, and of an answer no more is read than was asked for.
  */
 import { Buffer } from 'node:buffer'
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { Agent as HttpAgent, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { isReachableAddress } from './address.ts'
 import { afterAwake } from './clock.ts'
+import { streamedBytes } from './memory.ts'
 import { checkedAddresses, type FetchPublicOptions } from './public-fetch.ts'
+import { headOf } from './request.ts'
 import { following } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
@@ -32,11 +34,17 @@ const drainBytes = 64 * 1024
 const drainMs = 1000
 /** What was checked of an address that stands in the URL itself is checked again after this. */
 const checkEveryMs = 10_000
+/**
+ * What a POST leaves to the garbage collector, of whose memory it knows little: 512 of them count as 32 MiB. With fewer
+ * collections a service that delivers 100,000 events grows by 140 MB, with these by 50 (Bun 1.4.5).
+ */
+const leftBytes = 64 * 1024
 
 export class Poster {
   readonly #url: URL
   readonly #options: PosterOptions
   readonly #agent: HttpAgent
+  readonly #left = streamedBytes()
   #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(url: string, options: PosterOptions) {
@@ -77,6 +85,7 @@ export class Poster {
     } finally {
       timer.stop()
       leave()
+      this.#left(leftBytes)
     }
   }
 
@@ -108,29 +117,9 @@ export class Poster {
         error => done(error, ''),
       )
     }
-    const send = this.#url.protocol === 'https:' ? httpsRequest : httpRequest
-    const { ca } = this.#options
-    signal.throwIfAborted()
-    return new Promise((resolve, reject) => {
-      const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
-      const request = send(
-        this.#url.href,
-        {
-          ...{ method: 'POST', agent: this.#agent, lookup, headers: { ...headers, ...length } },
-          ...(ca !== undefined && { ca }),
-        },
-        resolve,
-      )
-      const abort = () => request.destroy(signal.reason)
-      signal.addEventListener('abort', abort, { once: true })
-      // Stays on: an error after the answer began must not end us.
-      request.on('error', reject)
-      request.once('close', () => {
-        signal.removeEventListener('abort', abort)
-        reject(new Error('the connection was closed'))
-      })
-      request.end(body)
-    })
+    const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
+    const request = { method: 'POST', agent: this.#agent, lookup, headers: { ...headers, ...length } }
+    return headOf(this.#url, { ...request, ca: this.#options.ca }, signal, body)
   }
 }
 

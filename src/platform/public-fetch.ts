@@ -3,14 +3,15 @@
  * one that was checked, while a name that is looked up twice may answer differently the second time.
  */
 import { lookup } from 'node:dns/promises'
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
-import { request as httpsRequest } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
 import { afterAwake } from './clock.ts'
 import { errorCodeOf } from './files.ts'
+import { decodedUri, dispositionOf } from './header.ts'
+import { headOf } from './request.ts'
 import { following } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
@@ -71,7 +72,7 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   try {
     let target = parsedUrl(url)
     for (let hop = 0; ; hop++) {
-      const response = await get(target, options, end.signal)
+      const response = await get(target, options, end)
       const status = response.statusCode ?? 0
       const { location } = response.headers
       if (redirects.has(status) && location !== undefined) {
@@ -151,40 +152,18 @@ export async function checkedAddresses(
 }
 
 /** One request without a body to one of the checked addresses; resolves with the head of the answer. */
-async function get(url: URL, options: FetchPublicOptions, signal: AbortSignal): Promise<IncomingMessage> {
-  const addresses = await checkedAddresses(url, options, signal)
+async function get(url: URL, options: FetchPublicOptions, end: AbortController): Promise<IncomingMessage> {
+  const addresses = await checkedAddresses(url, options, end.signal)
   const pinned: LookupFunction = (_hostname, { all }, done) => {
     const [first] = addresses
     if (all || !first) done(null, addresses)
     else done(null, first.address, first.family)
   }
-  const sent = url.protocol === 'https:' ? httpsRequest : httpRequest
-  const answer = new Promise<IncomingMessage>((resolve, reject) => {
-    const request: ClientRequest = sent(
-      url.href,
-      {
-        // A kept connection of an earlier request to the same name would pass by the lookup.
-        agent: false,
-        lookup: pinned,
-        headers: { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' },
-        ...(options.ca !== undefined && { ca: options.ca }),
-      },
-      resolve,
-    )
-    const idle = afterAwake(options.idleMs ?? 30_000, () => request.destroy(silent()))
-    const abort = () => request.destroy(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
-    // Stays on: an error that comes after the answer began is told by the answer's stream, and must not end us.
-    request.on('error', reject)
-    request.once('response', idle.stop)
-    request.once('close', () => {
-      idle.stop()
-      signal.removeEventListener('abort', abort)
-      reject(unfetchable('the connection was closed'))
-    })
-    request.end()
-  })
-  return answer
+  const idle = afterAwake(options.idleMs ?? 30_000, () => end.abort(silent()))
+  const headers = { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' }
+  // A kept connection of an earlier request to the same name would pass by the lookup.
+  const request = { agent: false, lookup: pinned, headers, ca: options.ca }
+  return await headOf(url, request, end.signal).finally(idle.stop)
 }
 
 const silent = () => unfetchable('the server fell silent')
@@ -291,16 +270,6 @@ function capped(
 }
 
 function fileNameOf(disposition: string | undefined, url: URL): string | undefined {
-  const extended = /(?:^|[;\s])filename\*\s*=\s*utf-8'[^']*'([^;\s]+)/i.exec(disposition ?? '')?.[1]
-  const plain = /(?:^|[;\s])filename\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s]+))/i.exec(disposition ?? '')
-  const named = (extended && unescaped(extended)) || plain?.[1]?.replace(/\\(.)/g, '$1') || plain?.[2]
-  return named || unescaped(url.pathname.slice(url.pathname.lastIndexOf('/') + 1)) || undefined
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
+  const last = url.pathname.slice(url.pathname.lastIndexOf('/') + 1)
+  return dispositionOf(disposition ?? '').fileName || (decodedUri(last) ?? last) || undefined
 }

@@ -6,7 +6,7 @@ import type { Log } from './log.ts'
 /** What parts tell each other, with what comes along. */
 export interface Events {
   /** A polled batch is stored, and the right to answer it is on disk. */
-  committed: []
+  committed: [messages: number]
   /** Session files were written: a login, a logout, a rename, a question to getupdates. */
   sessionsChanged: []
   /** A send waits that may go now. */
@@ -24,23 +24,15 @@ export interface Events {
 
 /** Hands each event to those who listen for it, at once and in the order in which they came. */
 export class Bus {
-  readonly #listeners: { [E in keyof Events]: ((...news: Events[E]) => void)[] } = {
-    committed: [],
-    sessionsChanged: [],
-    queued: [],
-    roleChanged: [],
-    polled: [],
-    received: [],
-    handedOver: [],
-    sent: [],
-  }
+  readonly #listeners: { [E in keyof Events]?: ((...news: Events[E]) => void)[] } = {}
 
   on<E extends keyof Events>(event: E, listener: (...news: Events[E]) => void): void {
+    this.#listeners[event] ??= []
     this.#listeners[event].push(listener)
   }
 
   tell<E extends keyof Events>(event: E, ...news: Events[E]): void {
-    for (const listener of this.#listeners[event]) listener(...news)
+    for (const listener of this.#listeners[event] ?? []) listener(...news)
   }
 }
 

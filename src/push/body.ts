@@ -74,4 +74,11 @@ function cutTo(message: Message, most: number, links: Links | undefined): object
   }
 }
 
-const texts: ReadonlySet<string> = new Set(['text', 'transcript', 'reason', 'file_name', 'user_name'])
+const texts: ReadonlySet<string> = new Set([
+  'text',
+  'transcript',
+  'reason',
+  'reason_quote',
+  'file_name',
+  'user_name',
+])

@@ -7,6 +7,7 @@ import { linked } from '../platform/signals.ts'
 import type { Events } from '../storage/events.ts'
 import type { Webhook, Webhooks } from '../storage/webhooks.ts'
 import { type EndpointPorts, EndpointRun } from './endpoint.ts'
+import { Turns } from './turns.ts'
 
 export interface DeliveryPorts extends Omit<EndpointPorts, 'progress' | 'disable'> {
   webhooks: Webhooks
@@ -15,6 +16,8 @@ export interface DeliveryPorts extends Omit<EndpointPorts, 'progress' | 'disable
 
 /** What somebody changed of an endpoint holds after this. */
 const lookEveryMs = 500
+/** So many messages in one batch are a backlog. */
+const backlogSize = 50
 /** At least so long between two looks. */
 const restMs = 20
 
@@ -22,34 +25,37 @@ export class Delivery {
   readonly #ports: DeliveryPorts
   readonly #runtime: Runtime
   readonly #runs = new Map<string, EndpointRun>()
+  /** Of all endpoints. */
+  readonly #turns: Turns
   #working: { stop: AbortController; done: Promise<void> } | undefined
-  #polls = false
+  #polls = () => false
+  /** What was changed or switched off, by id: its end. */
+  readonly #ending = new Map<string, Promise<void>>()
   /** Aborts when the endpoints are to be looked at before their time. */
   #nudge = new AbortController()
 
   constructor(ports: DeliveryPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
+    this.#turns = new Turns(runtime.clock)
+    runtime.bus.on('committed', messages => messages >= backlogSize && this.#turns.hold())
   }
 
-  /** Delivers while this process polls. */
-  start(role: 'poller' | 'watcher'): void {
-    const become = (now: typeof role) => {
-      this.#polls = now === 'poller'
-      void (this.#polls ? this.#begin() : this.#end())
-    }
-    this.#runtime.bus.on('roleChanged', become)
-    become(role)
+  /** Delivers while this process polls, and only where it is sure of that. */
+  start(polls: () => boolean): void {
+    this.#polls = polls
+    this.#runtime.bus.on('roleChanged', role => void (role === 'poller' ? this.#begin() : this.#end()))
+    this.#begin()
   }
 
   /** Ends what is under way, and keeps how far each endpoint is. Safe to call twice. */
   async stop(): Promise<void> {
-    this.#polls = false
+    this.#polls = () => false
     await this.#end()
   }
 
   #begin(): void {
-    if (this.#working || !this.#polls) return
+    if (this.#working || !this.#polls()) return
     const stop = new AbortController()
     this.#working = { stop, done: this.#deliver(stop.signal) }
   }
@@ -71,11 +77,9 @@ export class Delivery {
     const looking = this.#look(signal)
     while (!signal.aborted) {
       try {
-        const seen = await this.#ports.events.head()
-        for (const run of this.#runs.values()) run.news()
-        await this.#ports.events.wait(seen, 30_000, signal)
-        // Something else was committed: perhaps an endpoint.
-        if ((await this.#ports.events.head()) === seen) this.#nudge.abort()
+        // Without an endpoint nobody wants to hear of commits, and each send would wait for who looks at them.
+        if (this.#runs.size === 0) await clock.sleep(lookEveryMs, signal)
+        else await this.#follow(signal)
       } catch (error) {
         if (signal.aborted) break
         log.warn('events cannot be read', { error })
@@ -83,17 +87,31 @@ export class Delivery {
       }
     }
     await looking
-    await Promise.all([...this.#runs.values()].map(run => run.stop()))
-    this.#runs.clear()
+    for (const id of this.#runs.keys()) this.#stop(id)
+    await Promise.all(this.#ending.values())
+  }
+
+  /** Until the next commit. */
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { events } = this.#ports
+    await this.#turns.calm(signal)
+    const seen = await events.head()
+    for (const run of this.#runs.values()) run.news()
+    await events.wait(seen, 30_000, signal)
+    // Something else was committed: perhaps an endpoint.
+    if ((await events.head()) === seen) this.#nudge.abort()
   }
 
   /** Runs what is on, as it is now. */
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
-    while (!signal.aborted) {
+    const { webhooks } = this.#ports
+    for (let isOurs = false; !signal.aborted; ) {
       this.#nudge = new AbortController()
       try {
-        await this.#adjust(await this.#ports.webhooks.list())
+        if (!isOurs) await webhooks.progress.takeOver()
+        isOurs = true
+        await this.#adjust(await webhooks.list())
       } catch (error) {
         if (!signal.aborted) log.warn('webhooks cannot be read', { error })
       }
@@ -108,17 +126,27 @@ export class Delivery {
     for (const [id, run] of this.#runs) {
       const now = on.get(id)
       if (now && !run.over && now.epoch === run.epoch) run.update(now)
-      else {
-        this.#runs.delete(id)
-        // Its answers may take a while, and the others go on meanwhile; a new run of it has to wait for this one.
-        await run.stop()
-      }
+      else this.#stop(id)
     }
-    // Those that were stopped are read once more: what they kept at their end is not in this list.
-    const fresh = [...on.keys()].some(id => !this.#runs.has(id))
-    if (!fresh) return
+    // One that stood still and was taken over from does not know yet.
+    if (!this.#polls()) return
+    const fresh = new Set([...on.keys()].filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
+    if (fresh.size === 0) return
+    // Read once more: what a run kept at its end may not be in this list.
     for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
-      if (!this.#runs.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook))
+      if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook))
+  }
+
+  /** A new run of it has to wait for the end of this one, which may take a while; the others go on meanwhile. */
+  #stop(id: string): void {
+    const run = this.#runs.get(id)
+    if (!run) return
+    this.#runs.delete(id)
+    const ended = run.stop().finally(() => {
+      this.#ending.delete(id)
+      this.#nudge.abort()
+    })
+    this.#ending.set(id, ended)
   }
 
   #open(webhook: Webhook): EndpointRun {
@@ -128,7 +156,8 @@ export class Delivery {
       await webhooks.change(one.id, { disabled: { reason, at: clock.now() } })
       await events.append([{ type: 'endpoint.disabled', data: { id: one.id, url: one.url, reason } }])
     }
-    return new EndpointRun(webhook, { ...rest, progress: webhooks.progress, disable }, { clock, log })
+    const ports = { ...rest, progress: webhooks.progress, disable }
+    return new EndpointRun(webhook, ports, { clock, log, turns: this.#turns })
   }
 }
 

@@ -3,10 +3,10 @@ import { Buffer } from 'node:buffer'
 import { isSvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { Poster, TimedOut } from '../platform/post.ts'
-import { reasonOf } from '../platform/system-error.ts'
+import { Poster } from '../platform/post.ts'
 import { placeOf } from '../storage/events.ts'
 import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
+import { answerMs, deliver, replyOf, type Tried } from './attempt.ts'
 import { bodyOf, type Links } from './body.ts'
 import type { Feed } from './feed.ts'
 import {
@@ -16,11 +16,11 @@ import {
   freshPulse,
   isGivenUp,
   type Pulse,
-  retryAfterOf,
+  roomOf,
   slotsOf,
   verdictOf,
 } from './schedule.ts'
-import { signed } from './signature.ts'
+import type { Turns } from './turns.ts'
 import { type Lane, type LaneEvent, Window } from './window.ts'
 
 export interface EndpointPorts {
@@ -36,71 +36,21 @@ export interface EndpointPorts {
   trustsClock(): Promise<boolean>
 }
 
-/** A receiver has so long to answer. */
-export const answerMs = 20_000
 /** Events in hand at most, and while the endpoint fails. */
 const inHand = 256
 const inHandFailing = 8
 /** What became of events is kept this often. */
 const keepEveryMs = 250
-/** So much of an answer is read where it may be a reply; more of a reply's text is refused. */
-const answerBytes = 128 * 1024
+/** More of a reply's text is refused. */
 const replyBytes = 16 * 1024
 const longestWaitMs = 60_000
-
-/** What became of one try. */
-export interface Tried {
-  status?: number
-  retryAfterMs?: number
-  /** What went wrong. */
-  detail?: string
-  /** The answer, where it may be a reply. */
-  text?: string
-}
-
-/** Delivers one event now. Never rejects but with the signal's reason. */
-export async function deliver(
-  poster: Poster,
-  { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
-  { id, body }: { id: string; body: string },
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Tried> {
-  const now = clock.now()
-  try {
-    const { status, retryAfter, text } = await poster.post(
-      {
-        'user-agent': 'svc',
-        ...headers,
-        'content-type': 'application/json',
-        ...signed(id, body, secrets, now),
-      },
-      body,
-      signal,
-      replies ? answerBytes : 0,
-    )
-    const retryAfterMs = retryAfterOf(retryAfter, now)
-    const verdict = verdictOf(status)
-    return {
-      status,
-      ...(!verdict.done && { detail: detailOf(status) }),
-      ...(!verdict.done && retryAfterMs !== undefined && { retryAfterMs }),
-      ...(text !== undefined && { text }),
-    }
-  } catch (error) {
-    signal.throwIfAborted()
-    return { detail: error instanceof TimedOut || isSvcError(error) ? error.message : reasonOf(error) }
-  }
-}
-
-const detailOf = (status: number) =>
-  status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
 
 export class EndpointRun {
   #webhook: Webhook
   readonly #ports: EndpointPorts
   readonly #clock: Clock
   readonly #log: Log
+  readonly #turns: Turns
   readonly #stop = new AbortController()
   readonly #poster: Poster
   readonly #running: Promise<void>
@@ -108,7 +58,8 @@ export class EndpointRun {
   #pulse: Pulse = freshPulse
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
-  #underWay = 0
+  /** Conversations that an event is under way of, or that read; when that began. */
+  readonly #underWay = new Map<Lane, number>()
   /** Why an event could not be read. */
   #fault: { error: unknown } | undefined
   /** The log was read to its end. */
@@ -119,11 +70,16 @@ export class EndpointRun {
   #wake = Promise.withResolvers<void>()
   #over = false
 
-  constructor(webhook: Webhook, ports: EndpointPorts, { clock, log }: { clock: Clock; log: Log }) {
+  constructor(
+    webhook: Webhook,
+    ports: EndpointPorts,
+    { clock, log, turns }: { clock: Clock; log: Log; turns: Turns },
+  ) {
     this.#webhook = webhook
     this.#ports = ports
     this.#clock = clock
     this.#log = log
+    this.#turns = turns
     this.#health = webhook
     this.#window = new Window(webhook.position, [])
     this.#poster = new Poster(webhook.url, { allowPrivate: webhook.allow_private, timeoutMs: answerMs })
@@ -160,7 +116,7 @@ export class EndpointRun {
   async #run(): Promise<void> {
     const { signal } = this.#stop
     const idle = async () => {
-      while (this.#underWay > 0) await this.#woken(longestWaitMs)
+      while (this.#underWay.size > 0) await this.#woken(longestWaitMs)
     }
     while (!signal.aborted && !this.#over) {
       try {
@@ -212,17 +168,18 @@ export class EndpointRun {
     if (this.#window.changed || this.#tries.length > 0) waits.push(this.#keepAt - now)
     if (this.#pulse.failing) waits.push(this.#pulse.until - now)
     else waits.push(this.#window.dueInMs(this.#clock.now()))
+    if (this.#window.waiting > 0) waits.push(this.#room().moreInMs)
     return Math.max(1, Math.min(...waits.filter(ms => ms > 0)))
   }
 
   /** Starts what may go now. */
   #start(): void {
     const { failing } = this.#pulse
-    while (this.#underWay < slotsOf(this.#pulse, this.#clock.monotonic())) {
+    for (let { room } = this.#room(); room > 0; room--) {
       const lane = this.#window.next(this.#clock.now(), failing)
       if (!lane) return
       const event = this.#window.begin(lane)
-      this.#underWay += 1
+      this.#underWay.set(lane, this.#clock.monotonic())
       const work = event ? this.#try(lane, event) : this.#read(lane)
       void work
         .catch(error => {
@@ -230,10 +187,14 @@ export class EndpointRun {
           this.#fault ??= { error }
         })
         .finally(() => {
-          this.#underWay -= 1
+          this.#underWay.delete(lane)
           this.#wake.resolve()
         })
     }
+  }
+
+  #room() {
+    return roomOf(this.#pulse, [...this.#underWay.values()], this.#clock.monotonic())
   }
 
   /** Reads on in the log, when there is room. @returns whether there was something */
@@ -262,9 +223,10 @@ export class EndpointRun {
     const beganAt = this.#clock.monotonic()
     const started = this.#clock.now()
     const webhook = this.#webhook
+    await this.#turns.next()
     const data = await event.data()
     const body = bodyOf({ id, type, at, data }, this.#ports.links(webhook))
-    const tried = await deliver(this.#poster, webhook, { id, body }, this.#clock, this.#stop.signal)
+    const tried = await deliver(this.#poster, webhook, { id, body }, this.#stop.signal)
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const record = { at: started, event: id, type, took_ms, ...(tried.status && { status: tried.status }) }
     if (tried.detail === undefined) return this.#succeeded(lane, event, record, tried)
@@ -359,15 +321,5 @@ export class EndpointRun {
       ...this.#window.progress(),
     })
     if (!kept) this.#over = true
-  }
-}
-
-/** The text of `{"reply": {"text": …}}`. */
-function replyOf(answer: string): string | undefined {
-  try {
-    const text: unknown = JSON.parse(answer)?.reply?.text
-    return typeof text === 'string' && text !== '' ? text : undefined
-  } catch {
-    return undefined
   }
 }

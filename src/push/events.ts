@@ -40,6 +40,9 @@ const followed = 100
 /** Without any sign the log is looked at after this. */
 const lookEveryMs = 30_000
 
+/** Where a reader says that it is: `0` is the beginning of any log. */
+const placed = (after: string) => (after === '0' ? '' : after)
+
 export class EventReader {
   readonly #ports: EventReaderPorts
 
@@ -62,16 +65,17 @@ export class EventReader {
    */
   async begin(after: string | undefined, consumer: string | undefined): Promise<string> {
     const { events } = this.#ports
-    if (consumer === undefined) return after ?? events.head()
-    const known = after === undefined ? await events.position(consumer) : undefined
-    const cursor = after ?? known ?? (await events.head())
+    const said = after === undefined ? undefined : placed(after)
+    if (consumer === undefined) return said ?? events.head()
+    const known = said === undefined ? await events.position(consumer) : undefined
+    const cursor = said ?? known ?? (await events.head())
     if (known === undefined) await events.move(consumer, cursor)
     return cursor
   }
 
   /** Events after a cursor, oldest first; those whose message is gone are passed over. */
   async page(after: string, wanted: WantedEvents): Promise<ToldPage> {
-    const page = await this.#ports.events.after(after, wanted)
+    const page = await this.#ports.events.after(placed(after), wanted)
     const { rows, events, cursor } = await withRows(page, this.#ports.log)
     const told: ToldEvent[] = []
     for (const event of events) {
@@ -139,7 +143,7 @@ export async function withRows({ events, cursor }: EventPage, log: Pick<MessageL
 /** A row as it was: the reason is that of the newest status alone. */
 function asOf(row: StoredMessage, status: SentStatus): StoredMessage {
   if (row.status === status) return row
-  const { reason: _, reason_code: _code, ...rest } = row
+  const { reason: _, reason_code: _code, reason_quote: _quote, ...rest } = row
   return { ...rest, status }
 }
 

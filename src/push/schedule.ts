@@ -17,6 +17,8 @@ const longestRetryMs = 24 * 3_600_000
 /** Events under way at a time, of different conversations: at first, and at most. */
 const firstWidth = 4
 const fullWidth = 64
+/** What is under way for longer leaves its place to others: nobody waits for what one conversation is slow at. */
+const slowMs = 1000
 
 /** How an endpoint does. */
 export interface Pulse {
@@ -67,6 +69,25 @@ export function afterTrouble(before: Pulse, failure: Failure, random: number): P
 /** How many events may be under way now: one while it fails, and none until the wait is over. */
 export const slotsOf = ({ failing, until, width }: Pulse, now: number): number =>
   failing ? Number(now >= until) : width
+
+/**
+ * What may be begun beside what is under way, and in how many ms that may be more.
+ *
+ * @param began when each that is under way began, oldest first
+ */
+export function roomOf(
+  pulse: Pulse,
+  began: readonly number[],
+  now: number,
+): { room: number; moreInMs: number } {
+  const slots = slotsOf(pulse, now)
+  const slow = pulse.failing ? 0 : began.filter(at => now - at >= slowMs).length
+  const oldest = pulse.failing ? undefined : began[slow]
+  return {
+    room: Math.min(slots - began.length + slow, fullWidth - began.length),
+    moreInMs: oldest === undefined ? Number.POSITIVE_INFINITY : oldest + slowMs - now,
+  }
+}
 
 /** @returns undefined when it failed for the last time; all times in Unix ms */
 export function eventTrouble(

@@ -9,12 +9,6 @@ export const rotationMs = 24 * 3_600_000
 
 export const newSecret = (): string => `${prefix}${randomBytes(32).toString('base64')}`
 
-/** The secrets after a rotation, the new one first. @param now Unix ms */
-export const rotated = ([newest]: readonly WebhookSecret[], secret: string, now: number): WebhookSecret[] => [
-  { secret },
-  ...(newest ? [{ secret: newest.secret, until: now + rotationMs }] : []),
-]
-
 /** The headers that sign a body. @param now Unix ms @param id without a dot */
 export function signed(
   id: string,

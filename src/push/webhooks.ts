@@ -15,9 +15,9 @@ import { Poster } from '../platform/post.ts'
 import { checkedAddresses } from '../platform/public-fetch.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
 import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
+import { answerMs, deliver } from './attempt.ts'
 import { bodyOf } from './body.ts'
-import { answerMs, deliver } from './endpoint.ts'
-import { type Linked, newSecret, opens, rotated } from './signature.ts'
+import { type Linked, newSecret, opens, rotationMs } from './signature.ts'
 
 export interface WebhookPorts {
   webhooks: Store
@@ -99,9 +99,9 @@ export class Webhooks {
 
   /** A new secret; that of before signs as well for a day. */
   async rotate(id: string): Promise<AddedWebhook> {
-    const { secrets } = await this.#webhook(id)
     const secret = newSecret()
-    await this.#ports.webhooks.change(id, { secrets: rotated(secrets, secret, this.#ports.clock.now()) })
+    const until = this.#ports.clock.now() + rotationMs
+    if (!(await this.#ports.webhooks.change(id, { rotation: { secret, until } }))) throw noSuch()
     return { ...(await this.get(id)), secret }
   }
 
@@ -145,7 +145,7 @@ export class Webhooks {
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
-      const { status, detail } = await deliver(poster, sent, { id: event, body }, clock, signal)
+      const { status, detail } = await deliver(poster, sent, { id: event, body }, signal)
       return {
         ...{ success: detail === undefined, took_ms: Math.round(clock.monotonic() - beganAt) },
         ...(status !== undefined && { status }),

@@ -33,16 +33,19 @@ export interface Lane extends WebhookLane {
   dirty: boolean
 }
 
-/** Events that one conversation has in hand at most. */
+/** Events that one conversation has in hand at most, and all that have one under way. */
 const laneEvents = 32
+const heldEvents = 1024
 
 const keyOf = ({ session, user }: Conversation) => `${session}\t${user}`
 
 export class Window {
   /** The log was read up to here for all conversations. */
   readFrom: string
-  /** Events in hand that are not under way. */
-  waiting = 0
+  /** Events in memory that are not under way. */
+  inHand = 0
+  /** Those of them whose conversation has one under way. */
+  #held = 0
   /** Conversations without a lane are done up to here; ahead of `readFrom` while it is read again what was read before. */
   #settled: string
   readonly #lanes = new Map<string, Lane>()
@@ -74,6 +77,11 @@ export class Window {
     return this.#moved || this.#dirty.size > 0 || this.#ended.length > 0
   }
 
+  /** Events that do not wait for one before them. */
+  get waiting(): number {
+    return this.inHand - this.#held
+  }
+
   /** The next events of the log, read after `readFrom`. */
   take({ events, cursor }: LanePage): void {
     const settled = placeOf(this.#settled)
@@ -82,7 +90,7 @@ export class Window {
       const place = placeOf(event.id)
       const lane = this.#lanes.get(key) ?? (place > settled ? this.#open(key, event) : undefined)
       if (!lane || lane.behind || place <= placeOf((lane.current ?? { id: lane.position }).id)) continue
-      if (lane.queue.length >= laneEvents) lane.behind = true
+      if (lane.queue.length >= laneEvents || (lane.busy && this.#held >= heldEvents)) lane.behind = true
       else this.#queue(lane, [event])
     }
     if (cursor !== this.readFrom) this.#moved = true
@@ -121,7 +129,8 @@ export class Window {
     lane.busy = true
     this.#ready.delete(lane)
     lane.current = lane.queue.shift()
-    if (lane.current) this.waiting -= 1
+    if (lane.current) this.inHand -= 1
+    this.#held += lane.queue.length
     return lane.current
   }
 
@@ -144,7 +153,8 @@ export class Window {
   back(lane: Lane, event: LaneEvent | undefined): void {
     if (event && !lane.behind) {
       lane.queue.unshift(event)
-      this.waiting += 1
+      this.inHand += 1
+      this.#held += 1
     } else if (event) this.#drop(lane)
     this.#free(lane)
   }
@@ -210,12 +220,14 @@ export class Window {
 
   #queue(lane: Lane, events: readonly LaneEvent[]): void {
     lane.queue.push(...events)
-    this.waiting += events.length
+    this.inHand += events.length
+    if (lane.busy) this.#held += events.length
     if (!lane.busy && !lane.trouble) this.#ready.add(lane)
   }
 
   #drop(lane: Lane): void {
-    this.waiting -= lane.queue.length
+    this.inHand -= lane.queue.length
+    if (lane.busy) this.#held -= lane.queue.length
     lane.queue = []
   }
 
@@ -230,6 +242,7 @@ export class Window {
   }
 
   #free(lane: Lane): void {
+    if (lane.busy) this.#held -= lane.queue.length
     Object.assign(lane, { busy: false, current: undefined })
     if (lane.trouble) return
     if (lane.queue.length > 0 || lane.behind) this.#ready.add(lane)

@@ -18,7 +18,8 @@ export class Commits {
     this.#underWay.add(ingesting)
     try {
       const ingested = await ingesting
-      if (batch.messages.length > 0) this.#bus.tell('committed')
+      const { length } = batch.messages
+      if (length > 0) this.#bus.tell('committed', length)
       for (const [nth, row] of ingested.rows.entries())
         if (row !== 'duplicate') this.#bus.tell('received', batch.messages[nth]!.msg_type)
       return ingested

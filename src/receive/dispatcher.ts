@@ -23,6 +23,7 @@ export class Dispatcher {
   readonly #stop = new AbortController()
   #role: 'poller' | 'watcher' = 'watcher'
   #stalled = false
+  #lease: Lease | undefined
   #running: Promise<void> | undefined
 
   constructor(ports: DispatcherPorts, runtime: Runtime) {
@@ -32,6 +33,11 @@ export class Dispatcher {
 
   get role(): 'poller' | 'watcher' {
     return this.#role
+  }
+
+  /** Whether this process surely polls now: one that stood still may have lost its lease without knowing so far. */
+  get polls(): boolean {
+    return this.#role === 'poller' && this.#lease?.mayPoll() === true
   }
 
   /** Whether another process keeps the right to poll and shows no life: stopped, hung, or on a disk that is. */
@@ -88,6 +94,7 @@ export class Dispatcher {
     let told: string | undefined
     for (let lease = first; !signal.aborted; ) {
       if (lease) {
+        this.#lease = lease
         this.#become('poller')
         await this.#poll(lease, signal)
         this.#become('watcher')

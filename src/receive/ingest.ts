@@ -87,7 +87,7 @@ function batchOf({ bot, updates, clearAt, clock, log }: Polled): Batch {
     const told = toldOf(one, receivedAt, log)
     const stated = told.timed ? told.timestamp : undefined
     const written = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
-    messages.push({ ...told, written_at: written(true).received_at, known: written(false) })
+    messages.push({ ...told, written_at: written(true).received_at, repeated: written(false) })
   }
   return { receivedAt, messages }
 }

@@ -78,13 +78,25 @@ export class Views {
 
   /** Each row by itself: one that cannot be read is shown by what its columns say, and keeps nobody from the others. */
   #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
-    const { id, message_id, session, bot_id, direction, status, reason, reason_code, sent_with, timestamp } =
-      row
+    const {
+      id,
+      message_id,
+      session,
+      bot_id,
+      direction,
+      status,
+      reason,
+      reason_code,
+      reason_quote,
+      sent_with,
+      timestamp,
+    } = row
     const known = {
       ...{ id, message_id, session, bot_id, direction, timestamp },
       ...(status && { status }),
       ...(reason !== undefined && { reason }),
       ...(reason_code !== undefined && { reason_code }),
+      ...(reason_quote !== undefined && { reason_quote }),
       ...(sent_with !== undefined && { sent_with }),
     }
     try {

@@ -1,20 +1,18 @@
 /** Tencent's media CDN as a fetch handler: `/c2c/upload` and `/c2c/download` (protocol notes 2.9, 2.10). */
 import { openAsBlob } from 'node:fs'
-import { brokenAnswer } from './broken-answer.ts'
 import { UploadRefused } from './media.ts'
 import type { World } from './world.ts'
 
 /** Answers what lies under `/c2c/`. No token, no iLink headers: the parameters in the URL are the right to it. */
 export function createCdn(world: World): (request: Request, url: URL) => Promise<Response> {
-  const { core, faults } = world
+  const { core, between } = world
   return async (request, url) => {
     const name =
       url.pathname === '/c2c/upload' ? 'upload' : url.pathname === '/c2c/download' ? 'download' : undefined
     if (!name) return refused(404, 'not found')
     core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
     const honest = () => (name === 'upload' ? upload(world, request, url) : download(world, request, url))
-    const fault = faults.take(name, undefined)
-    const response = fault ? await brokenAnswer(fault, honest, core.clock, request.signal) : await honest()
+    const response = await between({ endpoint: name, bot: undefined, signal: request.signal }, honest)
     return response ?? new Response(null, { status: 499 })
   }
 }

@@ -5,15 +5,14 @@ import type { Log } from '../platform/log.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
 
-/** Counters for tests, since the sandbox was opened. */
-export interface Stats {
-  requests: Record<string, number>
-  polls_now: number
-  polls_at_once: Record<string, number>
-  sends: { accepted: number; refused: number; dropped: number }
-  uploads: { accepted: number; refused: number; bytes: number }
-  downloads: number
-}
+/** Counters since the sandbox was opened. */
+const noStats = () => ({
+  requests: {} as Record<string, number>,
+  polls_now: 0,
+  sends: { accepted: 0, refused: 0, dropped: 0 },
+  uploads: { accepted: 0, refused: 0, bytes: 0 },
+  downloads: 0,
+})
 
 /** The common ground; one per world. */
 export class Core {
@@ -28,14 +27,7 @@ export class Core {
   /** Aborts when the sandbox stops: streams end. */
   readonly closing: AbortSignal
   readonly #close = new AbortController()
-  readonly stats: Stats = {
-    requests: {},
-    polls_now: 0,
-    polls_at_once: {},
-    sends: { accepted: 0, refused: 0, dropped: 0 },
-    uploads: { accepted: 0, refused: 0, bytes: 0 },
-    downloads: 0,
-  }
+  readonly stats = noStats()
   readonly #listeners = new Set<() => void>()
   #switches: Switches
   #offsetMs: number

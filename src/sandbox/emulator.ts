@@ -1,6 +1,4 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
-import { brokenAnswer, cutAnswer } from './broken-answer.ts'
-import { HeldPolls } from './held-polls.ts'
 import { newTypingTicket } from './ids.ts'
 import type { MediaKind } from './media.ts'
 import type { Bot } from './people.ts'
@@ -35,7 +33,7 @@ const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'fil
 /** Answers what lies under `/ilink/bot/`. */
 export function createEmulator(world: World): (request: Request, url: URL) => Promise<Response> {
   const endpoints = new Map(endpointsOf(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
-  const { core, people, faults } = world
+  const { core, people, between } = world
 
   return async (request, url) => {
     const endpoint = endpoints.get(url.pathname)
@@ -70,8 +68,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       })
       return answer === undefined || answer instanceof Response ? answer : json(answer)
     }
-    const fault = faults.take(name, bot?.id)
-    const response = fault ? await brokenAnswer(fault, honest, core.clock, signal) : await honest()
+    const response = await between({ endpoint: name, bot: bot?.id, signal }, honest)
     // The client is gone; nobody reads this.
     return response ?? new Response(null, { status: 499 })
   }
@@ -120,7 +117,6 @@ const loginEndpoints = ({ logins }: World): Endpoint[] => [
 
 function pollEndpoints(world: World): Endpoint[] {
   const { core, people, inbox } = world
-  const polls = new HeldPolls(core)
   return [
     ofBot('msg/notifystart', ({ bot }) => {
       if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
@@ -133,20 +129,18 @@ function pollEndpoints(world: World): Endpoint[] {
       return success(world)
     }),
     ofBot('getupdates', async ({ bot, body, signal }) => {
-      const end = polls.begin(bot.id)
-      let left = false
+      core.stats.polls_now++
       try {
         const found = await inbox.poll(bot, textOf(body.get_updates_buf), signal)
-        left = found === undefined
         if (found === undefined) return undefined
         if (found === 'expired') return expired(world)
         if (found === 'lapsed') return success(world)
-        if (found === 'cut') return cutAnswer(core.switches.hold_cut, core.clock)
+        if (found === 'cut') return cutAnswer(core.switches.hold_cut)
         const { ret, longpolling_timeout_ms } = core.switches
         // By hand: the messages are kept as JSON text, ids and all, and are not to be read again.
         return `{${ret === 'present' ? '"ret":0,' : ''}"msgs":[${found.wires.join(',')}],"get_updates_buf":${JSON.stringify(found.cursor)}${longpolling_timeout_ms ? `,"longpolling_timeout_ms":${longpolling_timeout_ms}` : ''}}`
       } finally {
-        end(left ? 'left' : 'answered')
+        core.stats.polls_now--
       }
     }),
   ]
@@ -224,3 +218,12 @@ const json = (answer: string | Fields, status = 200) =>
     status,
     headers: { 'content-type': 'application/json' },
   })
+
+/** How a gateway ends a poll that waits for too long: with an error page, or by closing the connection. */
+const cutAnswer = (how: string): Response =>
+  how === '524'
+    ? new Response('<!DOCTYPE html><title>524: A timeout occurred</title>', {
+        status: 524,
+        headers: { 'content-type': 'text/html' },
+      })
+    : new Response(new ReadableStream({ start: controller => controller.error() }))

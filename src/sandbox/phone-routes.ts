@@ -1,7 +1,6 @@
 /** Every action of the phone as an HTTP call: one table, from which GET /phone/api is made too. */
 import { SvcError } from '../model/error.ts'
 import { mediaItem, type QuoteForm, quoteOf, textItem } from './compose.ts'
-import { faultEndpoints, faultKinds } from './faults.ts'
 import type { MediaKind } from './media.ts'
 import type { PhoneArgs } from './phone-args.ts'
 import { chatText } from './phone-chat.ts'
@@ -12,7 +11,7 @@ import type { World } from './world.ts'
 
 /** One call of the phone. */
 export interface PhoneRoute {
-  method: 'GET' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST'
   path: string
   what: string
   /** Argument → meaning; query or JSON body alike. */
@@ -49,7 +48,7 @@ const newest = (args: PhoneArgs) => Math.min(args.count('limit') ?? 100, 100_000
 
 /** Every call with a JSON answer. */
 export const phoneRoutes: PhoneRoute[] = [
-  get('state', 'Users, bots, QR codes, switches, faults, time', {}, (_args, world) => seenState(world)),
+  get('state', 'Users, bots, QR codes, switches, time', {}, (_args, world) => seenState(world)),
   post(
     'scan',
     'Scan a QR code',
@@ -203,41 +202,6 @@ export const phoneRoutes: PhoneRoute[] = [
       },
     ),
     takesAny: true,
-  },
-  get('faults', 'The faults set, the kinds there are', {}, (_args, { faults }) => ({
-    ...{ faults: faults.list(), endpoints: faultEndpoints, kinds: faultKinds },
-  })),
-  post(
-    'faults',
-    'Break something on purpose',
-    {
-      endpoint: 'getupdates, sendmessage, upload, …; * is any',
-      kind: 'see GET /phone/faults',
-      times: 'how often (1); 0 until deleted',
-      rate: 'chance per request, 0–1',
-      bot: 'only for this bot',
-      after: 'true: the request takes effect first',
-      delay_ms: 'for slow, ret and errcode',
-      code: 'for ret and errcode',
-      errmsg: 'for ret and errcode',
-    },
-    (args, { faults, core }) => {
-      const fault = faults.add(args.all())
-      // Polls that are held now were asked before the fault; the next ones meet it.
-      core.changed()
-      return fault
-    },
-  ),
-  {
-    ...get(
-      'faults',
-      'Mend it again',
-      { id: 'one of them', endpoint: 'those of an endpoint' },
-      (args, { faults }) => ({
-        removed: faults.clear({ id: args.text('id'), endpoint: args.text('endpoint') }),
-      }),
-    ),
-    method: 'DELETE',
   },
   post('clock', "Move the world's time forward", { advance_ms: 'milliseconds' }, (args, { core }) => ({
     now: core.advance(args.count('advance_ms') ?? 0),

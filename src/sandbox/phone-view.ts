@@ -130,9 +130,9 @@ export const seenLogin = (login: Login) => ({
   ...(login.status === 'need_verifycode' && { verify_code: login.verify_code }),
 })
 
-/** GET /phone/state: users with their bots and typing, QR codes (newest first), switches, faults, time. Never a token. */
+/** GET /phone/state: users with their bots and typing, QR codes (newest first), switches, time. Never a token. */
 export function seenState(world: World) {
-  const { core, people, logins, faults } = world
+  const { core, people, logins } = world
   const now = core.now()
   const bots = people.bots()
   return {
@@ -154,6 +154,5 @@ export function seenState(world: World) {
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),
     logins: logins.list().map(seenLogin),
     switches: core.switches,
-    faults: faults.list(),
   }
 }

@@ -13,7 +13,7 @@ import { reachable, serve } from '../platform/serve.ts'
 import { createCdn } from './cdn.ts'
 import { createEmulator } from './emulator.ts'
 import { createPhone } from './phone.ts'
-import { openWorld, type World } from './world.ts'
+import { type Between, openWorld, type World } from './world.ts'
 
 /** Where the world is kept, and by which clock it lives. */
 export interface SandboxOptions {
@@ -23,6 +23,7 @@ export interface SandboxOptions {
   log: Log
   /** Of its disk; what is usual otherwise. */
   keepFreeBytes?: number
+  between?: Between
 }
 
 /** A simulated WeChat without a socket. */

@@ -1,8 +1,7 @@
-/** The simulated world, whole: people, logins, messages both ways, media, faults, switches, time. */
+/** The simulated world, whole: people, logins, messages both ways, media, switches, time. */
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Core } from './core.ts'
-import { Faults } from './faults.ts'
 import { Inbox } from './inbox.ts'
 import { Logins } from './logins.ts'
 import { Media } from './media.ts'
@@ -18,10 +17,19 @@ export interface World {
   readonly inbox: Inbox
   readonly outbox: Outbox
   readonly media: Media
-  /** Not persisted: a fault is over when the sandbox stops. */
-  readonly faults: Faults
+  readonly between: Between
   close(): void
 }
+
+/**
+ * Stands between each request of the API or the CDN and its answer, which `honest` gives; so tests make upstream fail.
+ *
+ * @returns undefined when the client went away
+ */
+export type Between = (
+  asked: { endpoint: string; bot: string | undefined; signal: AbortSignal },
+  honest: () => Promise<Response | undefined>,
+) => Promise<Response | undefined>
 
 /** Opens the world kept in this folder, or makes one with one user. @throws Error when the file cannot be used */
 export async function openWorld(options: {
@@ -29,6 +37,7 @@ export async function openWorld(options: {
   clock: Clock
   log: Log
   keepFreeBytes?: number | undefined
+  between?: Between
 }): Promise<World> {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
@@ -43,7 +52,7 @@ export async function openWorld(options: {
     logins: new Logins(core, people),
     inbox: new Inbox(core, people),
     outbox: new Outbox(core, people, media),
-    faults: new Faults(),
+    between: options.between ?? ((_asked, honest) => honest()),
     close() {
       core.bells.ringAll()
       db.close()

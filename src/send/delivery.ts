@@ -5,13 +5,13 @@
 
 import { newClientId, outgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
-import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
+import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
 import { afterRefusal, type Hold, reasonOf, type SendRules, untilWritten } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentMessage } from '../storage/messages.ts'
 import type { Begun } from '../storage/outbox.ts'
-import { neverWrote, throttled } from './problems.ts'
+import { neverWrote, refusal, throttled } from './problems.ts'
 
 /** What became of one message. */
 export interface DeliveryResult {
@@ -108,22 +108,19 @@ function refused(
   const result = { status: 'refused', spent: true } as const
   if (ret !== -2 && errcode !== -2) {
     const { giveUp, hold: pause } = afterRefusal(facts, tries)
-    const other = new SvcError('upstream_error', `WeChat refused the message${said(error)}`, { cause: error })
+    const other = refusal('upstream_error', 'WeChat refused the message', error)
     return { ...result, error: other, giveUp, pause }
   }
   switch (reasonOf(facts, rules)) {
     case 'window':
       return {
         ...result,
-        error: new SvcError('window_closed', `the window is shut: WeChat refused the message${said(error)}`),
+        error: refusal('window_closed', 'the window is shut: WeChat refused the message', error),
       }
     case 'quota':
       return {
         ...result,
-        error: new SvcError(
-          'quota_exhausted',
-          `the answers are used up: WeChat refused the message${said(error)}`,
-        ),
+        error: refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error),
       }
     case 'never_wrote':
       return { ...result, error: neverWrote(), ...afterRefusal(facts, tries) }

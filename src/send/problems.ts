@@ -1,7 +1,7 @@
 /** Why a message does not go, as callers are told; and the same on disk. */
-import { type ILinkError, isILinkError, said } from '../ilink/http.ts'
+import { type ILinkError, isILinkError, saidOf } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
-import { type ErrorCode, SvcError } from '../model/error.ts'
+import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
@@ -49,9 +49,24 @@ export const neverWrote = (): SvcError =>
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
   })
 
+/** WeChat refused: `problem`, with what it said. */
+export function refusal(
+  code: ErrorCode,
+  problem: string,
+  error: ILinkError | undefined,
+  options: SvcErrorOptions = {},
+): SvcError {
+  const quote = error && saidOf(error)
+  return new SvcError(code, quote === undefined ? problem : `${problem}: ${quote}`, {
+    ...options,
+    quote,
+    cause: error,
+  })
+}
+
 /** WeChat refuses for a reason that it does not tell. @param error absent while it is held */
 export const throttled = (waitMs: number, error?: ILinkError): SvcError =>
-  new SvcError('rate_limited', `WeChat refused a message to this user${error ? said(error) : ''}`, {
+  refusal('rate_limited', 'WeChat refused a message to this user', error, {
     retryAfter: Math.ceil(waitMs / 1000),
     hint: 'Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or after retry_after seconds.',
   })
@@ -91,14 +106,9 @@ export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
 export function uploadError(error: unknown, to: string): unknown {
   if (!isILinkError(error)) return error
   if (error.kind === 'refused')
-    return new SvcError(
-      'upstream_error',
-      `WeChat refused the upload for ${to}${said(error)}; nothing was sent`,
-      {
-        cause: error,
-        hint: 'Check that the user id is exactly the one received, then try again.',
-      },
-    )
+    return refusal('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
+      hint: 'Check that the user id is exactly the one received, then try again.',
+    })
   return new SvcError(
     error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error',
     'the upload to WeChat failed; nothing was sent',
@@ -107,12 +117,12 @@ export function uploadError(error: unknown, to: string): unknown {
 }
 
 export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndReason => {
-  const { field, hint, next } = options
-  return { ...{ code, detail: problem, field, hint, next }, retry_after: retryAfter }
+  const { field, hint, next, quote } = options
+  return { ...{ code, detail: problem, field, hint, next, quote }, retry_after: retryAfter }
 }
 
-export const errorOf = ({ code, detail, field, hint, next, retry_after }: EndReason): SvcError =>
-  new SvcError(code as ErrorCode, detail, { ...{ field, hint, next }, retryAfter: retry_after })
+export const errorOf = ({ code, detail, retry_after, ...options }: EndReason): SvcError =>
+  new SvcError(code as ErrorCode, detail, { ...options, retryAfter: retry_after })
 
 /** Somebody took it back: no error of the send, and so no code of the catalogue. */
 export const cancelled: EndReason = { code: 'cancelled', detail: 'cancelled' }

@@ -1,9 +1,10 @@
 /** The typing indicator while a send takes its time: best effort, never the reason for a failure. */
 import type { Account, Api } from '../ilink/api.ts'
-import { isILinkError, said } from '../ilink/http.ts'
+import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { refusal } from './problems.ts'
 
 /** The indicator fades by itself after a few seconds (protocol notes 2.7). */
 const repeatMs = 4500
@@ -80,6 +81,6 @@ export async function typeOnce(
   } catch (error) {
     if (!isILinkError(error) || error.kind === 'expired') throw error
     const code = error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error'
-    throw new SvcError(code, `WeChat did not show that the bot is typing${said(error)}`, { cause: error })
+    throw refusal(code, 'WeChat did not show that the bot is typing', error)
   }
 }

@@ -6,7 +6,7 @@ import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { PanelGateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
-import { type Clock, systemClock } from '../platform/clock.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -20,7 +20,7 @@ import { askPhone, isPhonePath } from './admin/phone.ts'
 import { problemResponse } from './errors.ts'
 import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
-import { addJsonRoute } from './json-route.ts'
+import { jsonRoutes } from './json-route.ts'
 import { type Answering, observed } from './observed.ts'
 import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
@@ -47,7 +47,7 @@ export interface AdminOptions {
   folders: readonly string[]
   /** Addresses worth a link. */
   links?: { rest_url?: string; sandbox_phone?: string }
-  /** The system's by default. */
+  /** The gateway's by default. */
   clock?: Clock
 }
 
@@ -80,7 +80,7 @@ const about = {
 
 /** @throws Error when the address is open to others and there is no token */
 export function createAdminApp(options: AdminOptions): AdminApp {
-  const { gateway, config, clock = systemClock } = options
+  const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
   const access = createAccess({ ...config, clock, signIns: gateway.signIns })
   const tries = new FailedTries({ log, clock })
@@ -107,6 +107,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       if (refusal) return await tries.answer(problemResponse(refusal), peer)
       if (!open) peer?.accept()
       const answer = await answered(request, path, isApi)
+      // The page tells times by it: in a sandbox the phone moves the clock.
+      if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
       return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
     } catch (error) {
       return failed(error, context)
@@ -224,26 +226,19 @@ function addSignInRoutes(
   access: Access,
   onSignOut: () => Promise<void>,
 ): void {
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sign-in',
-    operationId: 'sign_in',
+  const add = jsonRoutes(app, context, 'panel')
+  add('POST /api/sign-in', 'sign_in', {
     summary: 'Sign in with the token',
     description: 'Sets the cookie that the other calls want where a token is required.',
-    tag: 'panel',
     body: SignInBody,
     answer: Success,
     errors: ['rate_limited'],
     run: async () => ({ success: true }),
     headers: ({ body, request }) => ({ 'set-cookie': access.signIn(body.token, request) }),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sign-out',
-    operationId: 'sign_out',
+  add('POST /api/sign-out', 'sign_out', {
     summary: 'Sign out',
     description: 'Ends the sign-in of this browser, with its live streams.',
-    tag: 'panel',
     answer: Success,
     run: async () => ({ success: true }),
     headers: async ({ request }) => {

@@ -1,9 +1,10 @@
-/** The AsyncAPI document: what `GET /events` tells, from the schemas that tools and OpenAPI are made of. */
-import { Events } from '../model/event.ts'
+/** The AsyncAPI document: what `GET /events` tells and what webhooks deliver, from the schemas that tools and OpenAPI are made of. */
+import { Events, WebhookTestEvent } from '../model/event.ts'
 import { toJsonSchema } from '../tools/schema.ts'
 
 export function asyncApiDocument(version: string): object {
-  const types = Object.keys(Events) as (keyof typeof Events)[]
+  const types = Object.keys(Events)
+  const delivered = { ...Events, 'webhook.test': WebhookTestEvent }
   const ref = (path: string, type: string) => ({ $ref: `#/${path}/${type}` })
   return {
     asyncapi: '3.1.0',
@@ -22,6 +23,15 @@ export function asyncApiDocument(version: string): object {
           'Server-sent events over HTTP: `id` is the place of the event, `data` the payload as JSON. Last-Event-ID or ?after= reads on.',
         messages: Object.fromEntries(types.map(type => [type, ref('components/messages', type)])),
       },
+      webhooks: {
+        address: null,
+        title: 'Webhooks',
+        description:
+          'A POST to each address that was added by `svc webhook add` or `POST /webhooks`, signed by Standard Webhooks 1.0.0.',
+        messages: Object.fromEntries(
+          Object.keys(delivered).map(type => [type, ref('components/messages', type)]),
+        ),
+      },
     },
     operations: {
       follow_events: {
@@ -30,12 +40,18 @@ export function asyncApiDocument(version: string): object {
         channel: { $ref: '#/channels/events' },
         messages: types.map(type => ref('channels/events/messages', type)),
       },
+      deliver_events: {
+        action: 'send',
+        title: 'Deliver what happens to an address',
+        channel: { $ref: '#/channels/webhooks' },
+        messages: Object.keys(delivered).map(type => ref('channels/webhooks/messages', type)),
+      },
     },
     components: {
       messages: Object.fromEntries(
-        types.map(type => [
+        Object.entries(delivered).map(([type, schema]) => [
           type,
-          { name: type, title: type, summary: Events[type].description, payload: toJsonSchema(Events[type]) },
+          { name: type, title: type, summary: schema.description, payload: toJsonSchema(schema) },
         ]),
       ),
     },

@@ -6,6 +6,7 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import type { TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
+import { LoginStatus } from '../model/login.ts'
 import { AcceptedUpload, Downloaded } from '../model/media.ts'
 import {
   MediaContent,
@@ -17,11 +18,11 @@ import {
   SendPart,
   SendResult,
 } from '../model/message.ts'
-import { LoginStatus, Session } from '../model/session.ts'
+import { Session } from '../model/session.ts'
 import { AddedWebhook, WebhookDelivery, WebhookEndpoint } from '../model/webhook.ts'
 import { HistoryPage } from '../tools/history.ts'
-import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
-import { problemOf, problemType } from './errors.ts'
+import { toJsonSchema } from '../tools/schema.ts'
+import { Problem, problemOf, problemType } from './errors.ts'
 import { Cancelled } from './outbox-routes.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
@@ -87,22 +88,23 @@ const aboutTools: About = {
 
 /** The document of the routes of `app`, as plain JSON. */
 export function createDocument(app: Elysia, options: DocumentOptions): Json {
-  const { paths } = toOpenAPISchema(app) as { paths: Record<string, Record<string, Json>> }
+  const generated = JSON.stringify(toOpenAPISchema(app))
+  const { paths }: { paths: Record<string, Record<string, Operation>> } = JSON.parse(generated)
   const { about = aboutTools } = options
   const schemas: Record<string, unknown> = {}
   const known = new Map<string, string>()
   for (const [name, schema] of shared) {
-    const parts = refer(toJsonSchema(schema), known) as Json
+    const parts = refer(toJsonSchema(schema), known)
     schemas[name] = parts
     known.set(fingerprint(parts), name)
   }
-  schemas.Problem = problemSchema
+  schemas.Problem = toJsonSchema(Problem)
   const used = new Set<ErrorCode>()
   const tidied: Json = {}
   for (const [path, methods] of Object.entries(paths)) {
     const operations: Json = {}
     for (const [method, operation] of Object.entries(methods))
-      operations[method] = tidyOperation(JSON.parse(JSON.stringify(operation)) as Json, known, used)
+      operations[method] = tidyOperation(operation, known, used)
     tidied[path] = operations
   }
   return {
@@ -147,26 +149,6 @@ function referredIn(paths: Json, schemas: Json): Json {
   return Object.fromEntries(Object.entries(schemas).filter(([name]) => found.has(name)))
 }
 
-const problemSchema: JsonSchema = {
-  type: 'object',
-  description: 'A failure (RFC 9457).',
-  required: ['type', 'title', 'status', 'detail', 'code'],
-  properties: {
-    type: { type: 'string', format: 'uri', description: 'Names the kind of problem.' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string', description: 'What went wrong this time.' },
-    code: { type: 'string', description: 'From the closed catalogue: decide by this.' },
-    hint: { type: 'string', description: 'What to do next.' },
-    retry_after: { type: 'number', description: 'Seconds after which a repeat makes sense.' },
-    details: {
-      type: 'object',
-      description:
-        'More about it: `errors`, a list of {field, problem}, of invalid_arguments; `id` of internal.',
-    },
-  },
-}
-
 function problemExample(code: ErrorCode): Json {
   const { title } = errorKind(code)
   const sample =
@@ -176,22 +158,34 @@ function problemExample(code: ErrorCode): Json {
   return { summary: title, value: { ...problemOf(sample), type: problemType(code) } }
 }
 
-function tidyOperation(operation: Json, known: Map<string, string>, used: Set<ErrorCode>): Json {
-  const { [notesKey]: noted, ...rest } = operation as Json & { [notesKey]?: RouteNotes }
-  const notes: RouteNotes = noted ?? { errors: [] }
-  const out = refer(rest, known) as Json
-  for (const parameter of (out.parameters ?? []) as Json[]) {
-    const schema = parameter.schema as Json
+/** What has a body: a request or an answer. */
+interface Holder extends Json {
+  content?: Record<string, Json>
+}
+
+/** An operation as the generator makes it. */
+interface Operation extends Json {
+  parameters?: { schema: Json; description?: unknown }[]
+  requestBody?: Holder
+  responses?: Record<string, Holder>
+  [notesKey]?: RouteNotes
+}
+
+function tidyOperation(operation: Operation, known: Map<string, string>, used: Set<ErrorCode>): Json {
+  const { [notesKey]: notes = { errors: [] }, ...rest } = operation
+  const out: Operation = refer(rest, known)
+  for (const parameter of out.parameters ?? []) {
+    const { schema } = parameter
     // The generator leaves the description inside the schema, where no viewer looks.
     if (schema.description === undefined) continue
     parameter.description = schema.description
     delete schema.description
   }
   if (notes.requestBody !== undefined) out.requestBody = refer(notes.requestBody, known)
-  const responses = { ...(out.responses as Json | undefined), ...notes.responses } as Record<string, Json>
-  const body = jsonOf(out.requestBody as Json | undefined)
+  const responses: Record<string, Holder> = { ...out.responses, ...notes.responses }
+  const body = out.requestBody?.content?.[jsonType]
   if (body) Object.assign(body, examplesOf(notes, 'input'))
-  const result = jsonOf(responses['200'])
+  const result = responses['200']?.content?.[jsonType]
   if (result) Object.assign(result, examplesOf(notes, 'output'))
   for (const [status, codes] of byStatus(notes.errors)) {
     for (const code of codes) used.add(code)
@@ -202,8 +196,7 @@ function tidyOperation(operation: Json, known: Map<string, string>, used: Set<Er
   return out
 }
 
-const jsonOf = (holder: Json | undefined): Json | undefined =>
-  (holder?.content as Record<string, Json> | undefined)?.['application/json']
+const jsonType = 'application/json'
 
 function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
   const examples = Object.fromEntries(
@@ -243,6 +236,7 @@ function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
 }
 
 /** A copy in which every schema that is a shared one is a reference to it. */
+function refer<T>(value: T, known: ReadonlyMap<string, string>): T
 function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
   if (Array.isArray(value)) return value.map(entry => refer(entry, known))
   if (typeof value !== 'object' || value === null) return value

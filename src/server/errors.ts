@@ -1,27 +1,35 @@
 /** Errors as HTTP tells them: `application/problem+json` (RFC 9457), one shape for every failure at this door. */
+import { type Static, Type } from '@sinclair/typebox'
 import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
 import { adviceOf, type Wording } from '../model/next-step.ts'
+import { optional, text } from '../model/shapes.ts'
 
 /** What every failure looks like on the wire. */
-export interface ProblemBody {
-  type: string
-  title: string
-  status: number
-  detail: string
-  code: ErrorCode
-  /** What to do next. */
-  hint?: string
-  /** Seconds after which a repeat makes sense; also the header Retry-After. */
-  retry_after?: number
-  /** More about this failure, such as `errors` of invalid_arguments. */
-  details?: Record<string, unknown>
-}
+export const Problem = Type.Object(
+  {
+    type: Type.String({ format: 'uri', description: 'Names the kind of problem.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: text('What went wrong this time.'),
+    code: Type.Unsafe<ErrorCode>(text('From the closed catalogue: decide by this.')),
+    hint: optional(text('What to do next.')),
+    retry_after: optional(Type.Number({ description: 'Seconds after which a repeat makes sense.' })),
+    details: optional(
+      Type.Unsafe<Record<string, unknown>>({
+        type: 'object',
+        description:
+          'More about it: `errors`, a list of {field, problem}, of invalid_arguments; `id` of internal.',
+      }),
+    ),
+  },
+  { description: 'A failure (RFC 9457).' },
+)
 
 /** The URI that names a kind of problem. */
 export const problemType = (code: ErrorCode): string => `urn:svc:problem:${code}`
 
 /** The body of an error, in the words of the HTTP door or of another. */
-export function problemOf(error: SvcError, wording?: Wording): ProblemBody {
+export function problemOf(error: SvcError, wording?: Wording): Static<typeof Problem> {
   const { status, title } = errorKind(error.code)
   return {
     type: problemType(error.code),

@@ -2,7 +2,6 @@
  * `GET /events`: the event log as server-sent events. A reader is given what it missed page by page, as fast as it reads; from
  * then on each event is read and encoded once, however many readers there are.
  */
-import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type Event, EventQuery } from '../model/event.ts'
 import { sessionKey } from '../model/session.ts'
@@ -11,14 +10,14 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { type ToldEvent, typesOf } from '../push/events.ts'
 import { placeOf, type WantedEvents } from '../storage/events.ts'
 import { parse } from '../tools/parse.ts'
-import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
+import { declared, doorErrors, eventStream, failed, noted, type RouteContext } from './route.ts'
 
 const StreamQuery = closed({
   ...EventQuery.properties,
   after: optional(
     bounded(
       64,
-      'Id of an event: what came after it. The header Last-Event-ID goes before. Without: from now on.',
+      'Id of an event: what came after it; 0: from the beginning. The header Last-Event-ID goes before. Without: from now on.',
     ),
   ),
   consumer: optional(
@@ -79,10 +78,8 @@ export class EventStreams {
   /** A stream of events, until the reader goes, may listen no more, or the service stops. */
   async open(request: Request, allowed = async () => true): Promise<Response> {
     const { gateway, waiting } = this.#context
-    const { types, session, user, after, consumer } = parse(
-      StreamQuery,
-      Object.fromEntries(new URL(request.url).searchParams),
-    ) as Static<typeof StreamQuery>
+    const query = Object.fromEntries(new URL(request.url).searchParams)
+    const { types, session, user, after, consumer } = parse(StreamQuery, query)
     const wanted = { ...typesOf(types), ...(session && { session }), ...(user && { user }) }
     const cursor = await gateway.events.begin(request.headers.get('last-event-id') || after, consumer)
     // Refused here where it is of another data directory.
@@ -90,25 +87,13 @@ export class EventStreams {
     const gone = new AbortController()
     waiting.add(gone)
     let reader: Reader
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller: Controller) => {
-          reader = { wanted, controller, allowed, cursor, live: false, gone }
-          this.#join(reader)
-        },
-        pull: () => reader.hasRoom?.(),
-        cancel: () => void this.#leave(reader),
+    return eventStream(behindBytes, {
+      start: controller => {
+        reader = { wanted, controller, allowed, cursor, live: false, gone }
+        this.#join(reader)
       },
-      { highWaterMark: behindBytes, size: (chunk?: Uint8Array) => chunk?.byteLength ?? 0 },
-    )
-    return new Response(body, {
-      headers: {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-        'x-content-type-options': 'nosniff',
-        // A proxy in front shall not gather them.
-        'x-accel-buffering': 'no',
-      },
+      pull: () => reader.hasRoom?.(),
+      cancel: () => void this.#leave(reader),
     })
   }
 

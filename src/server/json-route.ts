@@ -2,6 +2,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { ErrorCode } from '../model/error.ts'
+import { decodedUri } from '../platform/header.ts'
 import { parse } from '../tools/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
@@ -30,12 +31,8 @@ export interface RouteCall<P, Q, B> {
 }
 
 export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema> {
-  method: 'get' | 'post' | 'put' | 'delete'
-  path: string
-  operationId: string
   summary: string
   description: string
-  tag: 'accounts' | 'messages' | 'panel' | 'webhooks'
   params?: P
   query?: Q
   body?: B
@@ -49,53 +46,62 @@ export interface JsonRoute<P extends TSchema, Q extends TSchema, B extends TSche
   run(call: RouteCall<Static<P>, Static<Q>, Static<B>>): Promise<Static<A>>
 }
 
-/** Adds a route that answers with JSON. Bodies are optional where no field of theirs is required. */
-export function addJsonRoute<P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema>(
-  app: Elysia,
-  context: RouteContext,
-  route: JsonRoute<P, Q, B, A>,
-): void {
-  const { method, path, operationId, summary, description, tag, params, query, body, answer } = route
-  const handle = async (request: Request, given: Record<string, string>) => {
-    const call = new HttpCall(request, context.waiting)
-    try {
-      const inputs = {
-        params: (params && parse(params, decoded(given))) as Static<P>,
-        query: (query && parse(query, queryOf(request, toJsonSchema(query)))) as Static<Q>,
-        body: (body && parse(body, await bodyOf(request))) as Static<B>,
-        signal: call.signal,
-        request,
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+/**
+ * Routes that answer with JSON, all of one tag and below `prefix`. Bodies are optional where no field of theirs is required.
+ *
+ * @returns adds one: `add('GET /users', 'list_users', { … })`
+ */
+export const jsonRoutes =
+  (app: Elysia, context: RouteContext, tag: 'accounts' | 'messages' | 'panel' | 'webhooks', prefix = '') =>
+  <P extends TSchema, Q extends TSchema, B extends TSchema, A extends TSchema>(
+    place: `${Method} /${string}`,
+    operationId: string,
+    route: JsonRoute<P, Q, B, A>,
+  ): void => {
+    const { summary, description, params, query, body, answer } = route
+    const [method = '', path = ''] = place.split(' ')
+    const handle = async (request: Request, given: Record<string, string>) => {
+      const call = new HttpCall(request, context.waiting)
+      try {
+        const inputs = {
+          params: (params && parse(params, decoded(given))) as Static<P>,
+          query: (query && parse(query, queryOf(request, toJsonSchema(query)))) as Static<Q>,
+          body: (body && parse(body, await bodyOf(request))) as Static<B>,
+          signal: call.signal,
+          request,
+        }
+        const value = await route.run(inputs)
+        const headers = await route.headers?.(inputs)
+        return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
+      } catch (error) {
+        return failed(error, context, operationId, call.signal)
+      } finally {
+        call.end()
       }
-      const value = await route.run(inputs)
-      const headers = await route.headers?.(inputs)
-      return await jsonResponse(request, JSON.stringify(value), { ...jsonAnswer.headers, ...headers })
-    } catch (error) {
-      return failed(error, context, operationId, call.signal)
-    } finally {
-      call.end()
     }
+    const handler = (found: { request: Request; params: Record<string, string> }) =>
+      handle(found.request, found.params)
+    app.route(method, prefix + path, handler, {
+      parse: 'none',
+      params: params && declared(params),
+      query: query && declared(query),
+      body: body && declared(body),
+      response: { 200: declared(answer) },
+      detail: {
+        operationId,
+        summary,
+        description,
+        tags: [tag],
+        ...noted({
+          errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
+          examples: route.examples,
+          requestBody: body && { content: { 'application/json': { schema: toJsonSchema(body) } } },
+        }),
+      },
+    })
   }
-  const handler = (found: { request: Request; params: Record<string, string> }) =>
-    handle(found.request, found.params)
-  app.route(method.toUpperCase(), path, handler, {
-    parse: 'none',
-    params: params && declared(params),
-    query: query && declared(query),
-    body: body && declared(body),
-    response: { 200: declared(answer) },
-    detail: {
-      operationId,
-      summary,
-      description,
-      tags: [tag],
-      ...noted({
-        errors: ['invalid_arguments', ...(route.errors ?? []), 'internal', ...doorErrors],
-        examples: route.examples,
-        requestBody: body && { content: { 'application/json': { schema: toJsonSchema(body) } } },
-      }),
-    },
-  })
-}
 
 /** Shorter ones fit in a packet or two. */
 const compressedFrom = 2000
@@ -134,13 +140,6 @@ function queryOf(request: Request, schema: JsonSchema): Record<string, unknown> 
   )
 }
 
-const decoded = (params: Record<string, string>): Record<string, string> =>
-  Object.fromEntries(Object.entries(params).map(([key, text]) => [key, safelyDecoded(text)]))
-
-function safelyDecoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+/** What stands in a path in place of its parameters, as it is meant. */
+export const decoded = (params: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(params).map(([key, text]) => [key, decodedUri(text) ?? text]))

@@ -7,6 +7,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
+import { dispositionOf } from '../platform/header.ts'
 
 export interface MultipartFile {
   /** The small fields that stood before the file. */
@@ -44,7 +45,7 @@ export async function readFilePart(
   for (let count = 0; count <= fieldsMax; count++) {
     const headers = await parts.headers()
     if (!headers) throw malformed('expected a part with a file (a field with a file name, or named "file")')
-    const { name, fileName } = dispositionOf(headers)
+    const { name, fileName } = namesOf(headers)
     if (fileName !== undefined || name === 'file') return { fields, fileName, body: parts.rest() }
     fields[name] = (await parts.text(fieldMaxBytes)).toString('utf8')
   }
@@ -57,25 +58,12 @@ const malformed = (expected: string) =>
     hint: 'Send the bytes as they are with query parameters file_name and kind, or a form with one file as its last field.',
   })
 
-/** Name and file name of a part, both spellings of browsers and curl (%22 and \"). */
-function dispositionOf(headers: string): { name: string; fileName?: string } {
+/** Name and file name of a part, as browsers and curl spell them. */
+function namesOf(headers: string): { name: string; fileName?: string } {
   const line = /^content-disposition:\s*form-data\s*(;.*)$/im.exec(headers)?.[1] ?? ''
-  const parameter = (key: string) => {
-    const match = new RegExp(`;\\s*${key}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;]+))`, 'i').exec(line)
-    const text = match?.[1]?.replace(/\\(["\\])/g, '$1') ?? match?.[2]
-    return text?.replaceAll('%22', '"').replaceAll(/%0[da]/gi, '')
-  }
-  const extended = /;\s*filename\*=utf-8'[^']*'([^\s;]+)/i.exec(line)?.[1]
-  return { name: parameter('name') ?? '', fileName: decoded(extended) ?? parameter('filename') }
-}
-
-function decoded(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
+  const { name = '', fileName } = dispositionOf(line)
+  const plain = (text: string) => text.replaceAll('%22', '"').replaceAll(/%0[da]/gi, '')
+  return { name: plain(name), fileName: fileName === undefined ? undefined : plain(fileName) }
 }
 
 /** Cuts a body at its delimiters. Holds at most one chunk and a delimiter's length of the one before. */

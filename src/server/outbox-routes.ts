@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { OutboxEntry } from '../model/message.ts'
 import { bounded, closed, flag, integer, optional } from '../model/shapes.ts'
-import { addJsonRoute } from './json-route.ts'
+import { jsonRoutes } from './json-route.ts'
 import type { RouteContext } from './route.ts'
 
 /** What DELETE /outbox/{id} answers. */
@@ -43,14 +43,11 @@ const exampleEnded = {
 
 /** Adds POST /outbox/{id}/approve, below `prefix`: for people, so never beside MCP alone. */
 export function addApprovalRoute(app: Elysia, context: RouteContext, prefix = ''): void {
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: `${prefix}/outbox/:id/approve`,
-    operationId: 'approve_outbox',
+  const add = jsonRoutes(app, context, 'messages', prefix)
+  add('POST /outbox/:id/approve', 'approve_outbox', {
     summary: 'Say yes to a send that waits for approval',
     description:
       'For a person, never for an agent. With --confirm-send a send from an MCP client that cannot ask anybody waits up to 24 hours with waits_for "approval" in GET /outbox. This sends it, and answers with what became of it. When it may not go now, the call fails and it goes on waiting for a yes; with when_closed "queue" it waits for the user instead. DELETE /outbox/{id} declines it.',
-    tag: 'messages',
     params: EntryPath,
     answer: OutboxEntry,
     errors: [
@@ -70,42 +67,31 @@ export function addApprovalRoute(app: Elysia, context: RouteContext, prefix = ''
 /** Adds GET /outbox, GET and DELETE /outbox/{id}, below `prefix`. */
 export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
   const { outbox } = context.gateway
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: `${prefix}/outbox`,
-    operationId: 'list_outbox',
+  const add = jsonRoutes(app, context, 'messages', prefix)
+  add('GET /outbox', 'list_outbox', {
     summary: 'List what waits to be sent',
     description:
       'Messages sent with when_closed "queue" that wait until they may go, in the order in which they go out, and those that a person has to say yes to first. What has been sent, has expired or was cancelled is not here any more: GET /outbox/{id} tells what became of it.',
-    tag: 'messages',
     query: ListQuery,
     answer: Type.Array(OutboxEntry, { description: 'Oldest first.' }),
     errors: ['store_unavailable'],
     examples: [{ summary: 'One message waits', output: [exampleEntry] }],
     run: ({ query }) => outbox.list(query),
   })
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: `${prefix}/outbox/:id`,
-    operationId: 'get_outbox',
+  add('GET /outbox/:id', 'get_outbox', {
     summary: 'What became of a queued send',
     description:
       'By the outbox_id that send answered with, also after it left, until a week after the call. ended says that nothing of it waits any more; the parts tell what became of each.',
-    tag: 'messages',
     params: EntryPath,
     answer: OutboxEntry,
     errors: ['not_found', 'store_unavailable'],
     examples: [{ summary: 'It went out', output: exampleEnded }],
     run: ({ params }) => outbox.get(params.id),
   })
-  addJsonRoute(app, context, {
-    method: 'delete',
-    path: `${prefix}/outbox/:id`,
-    operationId: 'cancel_outbox',
+  add('DELETE /outbox/:id', 'cancel_outbox', {
     summary: 'Cancel a queued send',
     description:
       'What waits of it will not be sent; in history it is refused. What has been sent already, or is being sent right now, stays as it is.',
-    tag: 'messages',
     params: EntryPath,
     answer: Cancelled,
     errors: ['not_found', 'store_unavailable'],

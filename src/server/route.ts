@@ -19,9 +19,9 @@ export interface RouteNotes {
   readonly errors: readonly ErrorCode[]
   readonly examples?: readonly { summary: string; input?: unknown; output: unknown }[]
   /** The body, as OpenAPI writes it: the generator knows no content type where a route reads its body itself. */
-  readonly requestBody?: unknown
+  readonly requestBody?: Record<string, unknown>
   /** Answers besides the generated 200. */
-  readonly responses?: Readonly<Record<string, unknown>>
+  readonly responses?: Readonly<Record<string, Record<string, unknown>>>
   /** Anybody may read it. */
   readonly open?: boolean
 }
@@ -64,3 +64,11 @@ export const failed = (
   const known: SvcError = toSvcError(error, context.log, { tool, signal })
   return problemResponse(known)
 }
+
+/** Server-sent events. A reader that is `behindBytes` behind has no room left (`desiredSize`). */
+export const eventStream = (behindBytes: number, source: UnderlyingDefaultSource<Uint8Array>): Response =>
+  new Response(
+    new ReadableStream(source, { highWaterMark: behindBytes, size: chunk => chunk?.byteLength ?? 0 }),
+    // A proxy in front shall not gather them.
+    { headers: { ...jsonAnswer.headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' } },
+  )

@@ -1,8 +1,9 @@
 /** `POST /tools/default/<name>` for every tool, and `GET /tools`. */
+import { Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorCodes } from '../model/error.ts'
+import { oneOf, text } from '../model/shapes.ts'
 import { describedFor, invoke, type Tool } from '../tools/index.ts'
-import type { JsonSchema } from '../tools/schema.ts'
 import { readJson } from './body.ts'
 import { HttpCall, settlingBody } from './http-call.ts'
 import { declared, doorErrors, failed, jsonAnswer, noted, type RouteContext } from './route.ts'
@@ -101,24 +102,15 @@ const listed = (tool: Tool) => ({
   errors: tool.errors,
 })
 
-const toolList: JsonSchema = {
-  type: 'array',
-  description: 'The tools, in the order of the docs.',
-  items: {
-    type: 'object',
-    required: ['name', 'description', 'effect', 'path', 'input_schema', 'output_schema', 'errors'],
-    properties: {
-      name: { type: 'string' },
-      description: { type: 'string' },
-      effect: {
-        type: 'string',
-        enum: ['read', 'write', 'destroy'],
-        description: 'read: changes nothing. destroy: takes something away.',
-      },
-      path: { type: 'string', description: 'Where to POST the arguments.' },
-      input_schema: { type: 'object', description: 'JSON Schema.' },
-      output_schema: { type: 'object', description: 'JSON Schema.' },
-      errors: { type: 'array', items: { type: 'string', enum: errorCodes } },
-    },
-  },
-}
+const toolList = Type.Array(
+  Type.Object({
+    name: Type.String(),
+    description: Type.String(),
+    effect: oneOf(['read', 'write', 'destroy'], 'read: changes nothing. destroy: takes something away.'),
+    path: text('Where to POST the arguments.'),
+    input_schema: Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' }),
+    output_schema: Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' }),
+    errors: Type.Array(oneOf(errorCodes)),
+  }),
+  { description: 'The tools, in the order of the docs.' },
+)

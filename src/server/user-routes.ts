@@ -4,7 +4,7 @@ import type { Elysia } from 'elysia'
 import { KnownUser } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { exampleUser } from '../tools/example-values.ts'
-import { addJsonRoute } from './json-route.ts'
+import { jsonRoutes } from './json-route.ts'
 import type { RouteContext } from './route.ts'
 
 const user = 'A user id, or the name of one user.'
@@ -38,28 +38,21 @@ const exampleKnown = {
 /** Adds GET /users and PUT /users/{user_id}/name, below `prefix`. */
 export function addUserRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
   const { users } = context.gateway
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: `${prefix}/users`,
-    operationId: 'list_users',
+  const add = jsonRoutes(app, context, 'messages', prefix)
+  add('GET /users', 'list_users', {
     summary: 'List who may be answered',
     description:
       'Everybody who has written: how many answers are left and until when, and what people call them. WeChat lets a bot answer for about 24 hours after a user wrote, about 10 times.',
-    tag: 'messages',
     query: ListQuery,
     answer: Type.Array(KnownUser, { description: 'Who wrote last comes first.' }),
     errors: ['session_not_found', 'store_unavailable'],
     examples: [{ summary: 'One user', output: [exampleKnown] }],
     run: ({ query }) => users.list(query),
   })
-  addJsonRoute(app, context, {
-    method: 'put',
-    path: `${prefix}/users/:user_id/name`,
-    operationId: 'name_user',
+  add('PUT /users/:user_id/name', 'name_user', {
     summary: 'Give a user a name',
     description:
       'It is shown with the messages of the user, and `send` and `history` take it where it is one user’s. It is kept when the session is logged out. For people and their programs: agents read names over MCP and cannot set them.',
-    tag: 'messages',
     params: UserPath,
     body: NameBody,
     answer: KnownUser,

@@ -1,5 +1,5 @@
 /** Webhook endpoints over HTTP, and what links in their deliveries lead to. */
-import { Type } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { badArgument, SvcError } from '../model/error.ts'
 import { bounded, closed, flag, integer, optional, text } from '../model/shapes.ts'
@@ -12,8 +12,7 @@ import {
 } from '../model/webhook.ts'
 import { parse } from '../tools/parse.ts'
 import { parseTime } from '../tools/schema.ts'
-import { HttpCall } from './http-call.ts'
-import { addJsonRoute } from './json-route.ts'
+import { decoded, jsonRoutes } from './json-route.ts'
 import { sendMedia } from './media-routes.ts'
 import { failed, jsonAnswer, type RouteContext } from './route.ts'
 
@@ -58,27 +57,23 @@ export function replayFrom(from: string, time = parseTime(from)) {
 /** Adds /webhooks and what is below it, below `prefix`. */
 export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''): void {
   const { webhooks } = context.gateway
-  const store = 'store_unavailable' as const
-  const of = { params: WebhookPath, tag: 'webhooks' as const, errors: ['not_found' as const, store] }
-  const at = (rest = '') => `${prefix}/webhooks/:id${rest}`
-  addJsonRoute(app, context, {
-    ...{ method: 'get', path: `${prefix}/webhooks`, operationId: 'list_webhooks', tag: 'webhooks' },
+  const add = jsonRoutes(app, context, 'webhooks', prefix)
+  add('GET /webhooks', 'list_webhooks', {
     summary: 'List webhooks',
     description:
       'Endpoints that events are delivered to, oldest first, and how each does. Secrets are not shown.',
     answer: Type.Array(WebhookEndpoint),
-    errors: [store],
+    errors: ['store_unavailable'],
     examples: example('One endpoint', [exampleEndpoint]),
     run: () => webhooks.list(),
   })
-  addJsonRoute(app, context, {
-    ...{ method: 'post', path: `${prefix}/webhooks`, operationId: 'add_webhook', tag: 'webhooks' },
+  add('POST /webhooks', 'add_webhook', {
     summary: 'Add a webhook',
     description:
       'Events from now on are POSTed to the address, signed by Standard Webhooks 1.0.0 with the secret of the answer, which is shown this once. Each is delivered at least once, in order per conversation; the receiver knows repeats by the header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
     body: NewWebhookInput,
     answer: AddedWebhook,
-    errors: ['session_not_found', store],
+    errors: ['session_not_found', 'store_unavailable'],
     examples: example('Messages alone', exampleAdded, {
       url: 'https://example.com/hook',
       types: ['message.received'],
@@ -92,23 +87,28 @@ export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''
       return webhooks.add(body)
     },
   })
-  addJsonRoute(app, context, {
-    ...{ method: 'get', path: at(), operationId: 'get_webhook', ...of, answer: WebhookEndpoint },
+  lookRoutes(add, webhooks)
+  actRoutes(add, webhooks)
+}
+
+type Add = ReturnType<typeof jsonRoutes>
+type Webhooks = RouteContext['gateway']['webhooks']
+
+/** What each route of one webhook has. */
+const of = <A extends TSchema>(answer: A) =>
+  ({ params: WebhookPath, answer, errors: ['not_found', 'store_unavailable'] }) as const
+
+function lookRoutes(add: Add, webhooks: Webhooks): void {
+  add('GET /webhooks/:id', 'get_webhook', {
+    ...of(WebhookEndpoint),
     summary: 'One webhook',
     description: 'How an endpoint does: whether it works, since when not, and why.',
     examples: example('One endpoint', exampleEndpoint),
     run: ({ params }) => webhooks.get(params.id),
   })
-  addJsonRoute(app, context, {
-    ...{ method: 'delete', path: at(), operationId: 'remove_webhook', ...of, answer: Removed },
-    summary: 'Remove a webhook',
-    description: 'Nothing is delivered to it any more; its log goes with it.',
-    examples: example('Removed', { success: true, id: exampleEndpoint.id }),
-    run: ({ params }) => webhooks.remove(params.id),
-  })
-  addJsonRoute(app, context, {
-    ...{ method: 'get', path: at('/log'), operationId: 'webhook_log', ...of, query: WebhookLogQuery },
-    answer: Type.Array(WebhookDelivery),
+  add('GET /webhooks/:id/log', 'webhook_log', {
+    ...of(Type.Array(WebhookDelivery)),
+    query: WebhookLogQuery,
     summary: 'Tries of a webhook',
     description:
       'The newest tries to deliver, newest first: 100 that succeeded, 200 that failed, 1000 that failed for the last time.',
@@ -128,8 +128,18 @@ export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''
     ]),
     run: ({ params, query }) => webhooks.log(params.id, query),
   })
-  addJsonRoute(app, context, {
-    ...{ method: 'post', path: at('/test'), operationId: 'test_webhook', ...of, answer: Tested },
+}
+
+function actRoutes(add: Add, webhooks: Webhooks): void {
+  add('DELETE /webhooks/:id', 'remove_webhook', {
+    ...of(Removed),
+    summary: 'Remove a webhook',
+    description: 'Nothing is delivered to it any more; its log goes with it.',
+    examples: example('Removed', { success: true, id: exampleEndpoint.id }),
+    run: ({ params }) => webhooks.remove(params.id),
+  })
+  add('POST /webhooks/:id/test', 'test_webhook', {
+    ...of(Tested),
     summary: 'Try a webhook',
     description:
       'Delivers an event of type webhook.test now, and answers with what came of it within 20 seconds.',
@@ -144,27 +154,21 @@ export function addWebhookRoutes(app: Elysia, context: RouteContext, prefix = ''
       'Deliveries go on from where they were; also of one that svc switched off.',
     ],
   ] as const)
-    addJsonRoute(app, context, {
-      ...{
-        method: 'post',
-        path: at(`/${word}`),
-        operationId: `${word}_webhook`,
-        ...of,
-        answer: WebhookEndpoint,
-      },
+    add(`POST /webhooks/:id/${word}`, `${word}_webhook`, {
+      ...of(WebhookEndpoint),
       ...{ summary, description, examples: example('As it is now', exampleEndpoint) },
       run: ({ params }) => webhooks.pause(params.id, word === 'pause'),
     })
-  addJsonRoute(app, context, {
-    ...{ method: 'post', path: at('/rotate'), operationId: 'rotate_webhook', ...of, answer: AddedWebhook },
+  add('POST /webhooks/:id/rotate', 'rotate_webhook', {
+    ...of(AddedWebhook),
     summary: 'Give a webhook a new secret',
     description:
       'The answer shows it this once. For 24 hours deliveries are signed with the secret of before too.',
     examples: example('The new secret', exampleAdded),
     run: ({ params }) => webhooks.rotate(params.id),
   })
-  addJsonRoute(app, context, {
-    ...{ method: 'post', path: at('/replay'), operationId: 'replay_webhook', ...of, answer: WebhookEndpoint },
+  add('POST /webhooks/:id/replay', 'replay_webhook', {
+    ...of(WebhookEndpoint),
     body: ReplayBody,
     summary: 'Deliver events again',
     description: 'Everything from there on is delivered again, with the ids that it had.',
@@ -187,12 +191,8 @@ export const isShared = (path: string): boolean => path.startsWith('/shared/')
 export function addSharedRoute(app: Elysia, context: RouteContext): void {
   const { webhooks } = context.gateway
   const serve = async (request: Request, given: Record<string, string>) => {
-    const call = new HttpCall(request, context.waiting)
     try {
-      const decoded = Object.fromEntries(
-        Object.entries(given).map(([key, value]) => [key, decodeURIComponent(value)]),
-      )
-      const to = parse(SharedPath, decoded)
+      const to = parse(SharedPath, decoded(given))
       const { expires, signature } = parse(SharedQuery, Object.fromEntries(new URL(request.url).searchParams))
       if (!(await webhooks.opens(to, expires, signature)))
         throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
@@ -201,10 +201,7 @@ export function addSharedRoute(app: Elysia, context: RouteContext): void {
       if (to.item !== 'message') return await sendMedia(context.gateway, to, request.signal)
       return new Response(JSON.stringify(await webhooks.message(to.message_id)), jsonAnswer)
     } catch (error) {
-      const told = error instanceof URIError ? badArgument('path', 'is malformed') : error
-      return failed(told, context, undefined, call.signal)
-    } finally {
-      call.end()
+      return failed(error, context, undefined, request.signal)
     }
   }
   app.get('/shared/:webhook/:message_id/:item', ({ request, params }) => serve(request, params), {

@@ -2,12 +2,14 @@
  * The event log: everything that somebody outside may want to hear of, in one order, and how far its readers have come.
  *
  * What tells of a message is there with the message, in the same durable write, and refers to its row instead of copying it.
- * What tells of sessions and endpoints is appended by who changed them.
+ * What tells of sessions and endpoints is appended by the process that changed them, at once after that. What `store.ts`
+ * says of every verb, and of the order of rows, is true of events too. Retention takes events with the rows that they stand
+ * between.
  *
- * A cursor stands for a place in the log of one store: at most 40 letters and digits that name the store, `-`, and a number that
- * grows; '' is the beginning. It is to be kept and given back, not made. An event's own cursor is its id: the same whoever
- * reads it and whatever is filtered. Verbs are as those of `Store`. Each that takes a cursor rejects with SvcError `invalid_arguments` for one that
- * is none of this store.
+ * A cursor stands for a place in the log of one store: at most 40 letters and digits that name the store, `-`, and a number
+ * below 2^53 that grows; '' is the beginning. It is to be kept and given back, not made. An event's own cursor is its id: the
+ * same whoever reads it and whatever is filtered. Each verb that takes a cursor rejects with SvcError `invalid_arguments` for
+ * one that is none of this store.
  */
 import type { SentStatus } from '../model/message.ts'
 
@@ -36,15 +38,15 @@ export interface WantedEvents {
   limit: number
   /** All by default. */
   types?: readonly EventType[]
-  /** Of that session alone; names are compared without case. */
+  /** Of that session alone: messages as of `Wanted`, `session.status` by the name that it was appended with. */
   session?: string
-  /** Messages from and to that user alone. */
+  /** Messages from and to that user alone, and no other events. */
   user?: string
   /**
    * Also what nobody outside is told of: the status `sending`, which a message has while it is handed over; and imported
    * messages, as `message.received` whatever they are.
    */
-  whole?: true
+  hidden?: true
 }
 
 export interface EventPage {
@@ -55,9 +57,11 @@ export interface EventPage {
    * until the cursor stays the same.
    */
   cursor: string
-  /** Retention took events after the given cursor: the page begins with the oldest that is kept. */
+  /** Retention took events after the given cursor, wanted ones or not: the page begins with the oldest that is kept. Not of ''. */
   gone?: true
 }
+
+export const readersKept = 1000
 
 export interface Events {
   /**
@@ -67,17 +71,17 @@ export interface Events {
    */
   after(cursor: string, wanted: WantedEvents): Promise<EventPage>
 
-  /** The end of the log as it is now; with `before` (Unix ms) the place behind which what was written since then stands. */
+  /** The end of the log as it is now; with `before` (Unix ms) the place of the newest event of before then. */
   head(before?: number): Promise<string>
 
-  /** Resolves when there is an event after `seen`, or as `MessageLog.wait`. May resolve for nothing. */
+  /** Resolves when the log does not end at `seen`, or as `MessageLog.wait`. */
   wait(seen: string, ms: number, signal: AbortSignal): Promise<void>
 
   /**
-   * Appends events, in their order. Durable.
+   * Appends events, in their order.
    *
-   * @param seen nothing is appended when an event of one of these sessions came after that cursor: who compares and appends
-   *   has to compare again
+   * @param seen nothing is appended when a `session.status` of one of these sessions stands after that cursor: the caller
+   *   compares again
    * @returns whether it was appended
    */
   append(events: readonly NewEvent[], seen?: string): Promise<boolean>
@@ -85,7 +89,10 @@ export interface Events {
   /** How far a named reader has come; undefined for one that was never moved. */
   position(reader: string): Promise<string | undefined>
 
-  /** Sets how far it has come. Not durable. */
+  /**
+   * Sets how far it has come, further or back. Not durable. Of more than `readersKept` the one that is furthest behind is
+   * forgotten.
+   */
   move(reader: string, cursor: string): Promise<void>
 }
 

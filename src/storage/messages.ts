@@ -13,12 +13,12 @@ export interface ReceivedMessage {
   text: string
   /** Unix ms. */
   timestamp: number
-  /** Whether upstream stated the time: only then may it serve to recognise a repeat. */
+  /** Whether upstream stated the time: only then may it show that a message came before. */
   timed: boolean
-  /** Unix ms when the user wrote, if it is new: the count of answers begins anew there. Absent: it begins none. */
+  /** If it is new: Unix ms when the user wrote, where the count of answers begins anew. Absent: it begins none. */
   written_at?: number
   contentHash: string
-  /** The whole message as JSON text. */
+  /** The whole message, as upstream's JSON text: `item_list` has its items, an image as `{"image_item":{…}}`. */
   raw: string
 }
 
@@ -26,18 +26,18 @@ export interface ReceivedMessage {
 export interface PolledMessage extends ReceivedMessage {
   /** The context token that it brought. */
   contextToken?: string
-  /** When the user wrote, if the log has the message already: as of `Inbound`. */
-  known: Pick<Inbound, 'received_at' | 'again'>
+  /** What it says of the user (as of `Inbound`) if the log has it already, or if it has no `written_at`. */
+  repeated: Pick<Inbound, 'received_at' | 'again'>
 }
 
-/** A message of another program, as it is to stand in the log; `from_user` is the user, also of a sent one. */
+/** A message of another program, as it is to stand in the log. Here `from_user` is the user, also of a sent one. */
 export interface PastMessage extends ReceivedMessage {
   session: string
   bot_id: string
   direction: Direction
 }
 
-/** A message from the bot, as it goes out. */
+/** A message from the bot, as it goes out; `timestamp` in Unix ms. */
 export interface SentMessage {
   client_id: string
   to_user: string
@@ -50,11 +50,14 @@ export interface SentMessage {
 export interface StoredMessage {
   /** Row id: the place in the log. */
   id: number
+  /** Upstream's, or `derived_id`; of a sent message that has none, `local:` and the `client_id`. No two rows have the same. */
   message_id: string
+  /** As it is called now. */
   session: string
   bot_id: string
   direction: Direction
   status?: SentStatus
+  /** Who wrote it: the user, or the bot. */
   from_user: string
   msg_type: MessageKind
   text: string
@@ -62,6 +65,8 @@ export interface StoredMessage {
   raw: string
   /** Of a sent message: why it was refused, or is in doubt. */
   reason?: string
+  /** Words of the reason that are not svc's own: what WeChat said, where a file comes from. */
+  reason_quote?: string
   /** Of the error catalogue; absent of what an older version sent. */
   reason_code?: string
   /** Of a queued text that went out joined to another one: the `message_id` of that one. */
@@ -77,22 +82,27 @@ export interface Wanted {
   /** Rows at most. */
   limit: number
   /**
-   * So many characters of raw messages at most: the reading ends before the row that would be too much. The first row always
-   * comes.
+   * So many characters of `raw` at most: the reading ends before the row that would be too much. The first row always comes.
    */
   characters?: number
+  /** `received` leaves out what has `past`. */
   direction?: Direction
-  /** Of the session that has, or had, that name; names are compared without case. */
+  /**
+   * Of the sessions that have that name, also of those that were logged out under it; compared by `sessionKey`. After a rename
+   * only the new name finds them.
+   */
   session?: string
 }
 
+/** `direction` counts what has `past` as received. */
 export interface HistoryFilter {
   /** On either side of the conversation. */
   user_id?: string
   bot_id?: string
+  /** As of `Wanted`. */
   session?: string
   msg_type?: MessageKind
-  /** Of any item; `msg_type` is the kind of the first. */
+  /** The `msg_type`, or the kind of another item of `raw`; not of one that an item quotes. */
   has_kind?: MessageKind
   direction?: Direction
   /** Unix ms, inclusive. */

@@ -1,13 +1,27 @@
 /**
- * The outbox: calls of send, from the first word on disk to the last. Each is an entry with a part per message, whether it goes
- * at once or waits for its user.
+ * The outbox. A call of send is written down as an entry with a part per message (`enqueue`). A message is begun, handed over
+ * and settled. The entry ends when no part waits (`asked`, `queued`) or is on its way (`sending`). What is true of every verb
+ * stands in `store.ts`; verbs say where they are not durable, and durable ones of several callers may share a commit.
  *
- * An entry of mode `fail` belongs to the process that its caller waits in: nobody else sends it, and it ends with its owner.
- * One of mode `queue` goes out from whichever process holds its lane. A part is `sending` before the network hears of it; when
- * its sender dies then, it is unknown and never begun again.
- *
- * Verbs are as those of `Store`. Where nothing else is said, what they write is durable, and shares its way to the disk with
- * the writes of others.
+ * - **Who sends.** An entry of mode `fail` belongs to the process that enqueued it: for others its parts are `gone`. It ends
+ *   with that process, or 10 minutes after it was enqueued or last renewed. It needs no lane. Parts of mode `queue` go
+ *   out from the process that has their lane: `begin` takes it as `claim` does. A part is `sending` before the network hears
+ *   of it; when its sender dies then, it is `unknown`, and never begun again.
+ * - **Rows of the log.** A part of mode `queue` has its row from `enqueue` on, with status `queued`, and the reason code
+ *   `approval` while it is `asked`; one of mode `fail` from when it begins. `begin` puts its message in the place of the first
+ *   part's row (a new row where retention took that); parts that go joined to it keep their texts, are called
+ *   `<client_id>+1` and so on, and name it in `sent_with`. A message settled as `queued` makes each row what its part says,
+ *   called `queued-<part>`, with the time. `settle` gives the row upstream's `message_id`, unless another row has that.
+ *   Each new status or reason code of a row is an event.
+ * - **Admission.** `enqueue`, `verdict`, `approve` and `begin` ask `admit`, in their write, so that two sends of a session
+ *   see each other. `ahead` are the parts of mode `fail` of the lane that are `queued` (of processes not known to be dead);
+ *   for `begin` nobody is. `slots` are those taken up to `patienceMs` from now (later ones were taken by a clock that was
+ *   set back); of the user the newest `perWindow` within `windowMs`.
+ * - **Counts.** The counter of a lane rises by one as a message begins, from what `countNow` says. A settlement that is not
+ *   `spent` takes that back, and the time of the last answer, unless the user wrote since. A slot is taken as a message
+ *   begins, and by a `begin` that answers `later`, for the part. It is given back when the part misses it by a second or
+ *   ends before it begins, or WeChat saw nothing of the message. `tries` rises with a settlement `queued` that is `spent`,
+ *   and with `refuse`.
  */
 import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
@@ -17,7 +31,7 @@ import type { SentMessage } from './messages.ts'
 
 /** A file of ours that a part is sent from. */
 export interface KeptFile {
-  /** Its name in the folder of kept files. */
+  /** Its id in `MediaPlaces.kept`. */
   name: string
   file_name: string
   size: number
@@ -39,6 +53,19 @@ export interface EndReason {
   hint?: string
   next?: Next
   retry_after?: number
+  /** Words of the detail that are not svc's own. */
+  quote?: string
+}
+
+/** Why a call did not go on whose process died, or stood still too long: of its parts that waited, and of one on its way. */
+export const stoppedBefore: EndReason = {
+  code: 'shutting_down',
+  detail: 'svc was stopped before it was sent',
+}
+export const stoppedWhile: EndReason = {
+  code: 'upstream_error',
+  detail: 'svc was stopped while it was sent; it may have arrived',
+  hint: 'Do not send it again before you know: ask the user, or look at the phone.',
 }
 
 export interface EntryPart {
@@ -49,13 +76,13 @@ export interface EntryPart {
   msg_type: MessageKind
   /** `asked`: a person has to say yes first. */
   status: SentStatus | 'asked'
-  /** How often upstream has refused it. */
+  /** How often upstream may have refused it. */
   tries: number
   /** Row id in the log; absent before a part of mode `fail` is on its way. */
   message?: number
   message_id?: string
   error?: EndReason
-  /** When it may go by the pace (Unix ms). */
+  /** When it may go by the pace (Unix ms, and parts of one). */
   slot?: number
   text: string
   file?: KeptFile
@@ -67,18 +94,18 @@ export interface Entry {
   session: string
   user: string
   mode: SendMode
-  /** It waits for a person's yes (mode `queue`): what it does then where it may not go. */
+  /** It waits for a person's yes (mode `queue`). Where it may not go then, `queue` waits for the user and `fail` for another yes. */
   asked?: SendMode
   /** What is sent, as the caller of `enqueue` put it. */
   content: string
-  /** It answers for a key. */
+  /** It has a key, for which it answers. */
   keyed?: true
-  /** Unix ms. */
   created_at: number
+  /** 10 minutes after it was enqueued or renewed; of mode `queue` a week after `created_at`, with `asked` a day. */
   expires_at: number
   /** No part waits or is on its way. */
   ended: boolean
-  /** The count of answers when it ended. */
+  /** The lane's counter when it ended. */
   counter?: Counter
   /** The result of a call of version 0.1, as JSON. */
   answer?: string
@@ -124,7 +151,7 @@ export interface Begun {
 }
 
 export type Enqueued =
-  /** `behind`: others wait for that user already. */
+  /** `behind`: not judged, since parts of mode `queue` wait for that user, or are on their way, already. */
   | { state: 'new'; entry: Entry; lane: number; verdict: Verdict | 'behind'; begun?: Begun }
   /** Nothing was written. */
   | { state: 'closed'; verdict: Closed }
@@ -143,11 +170,11 @@ export interface Settlement {
   status: SentStatus
   message_id?: string
   error?: EndReason
-  /** Whether it may have cost an answer. */
+  /** It may have cost an answer. */
   spent: boolean
   /** WeChat saw nothing of it. */
   unseen?: boolean
-  /** The other parts of its entry end so. */
+  /** The parts of its entry that wait are refused for this. */
   rest?: EndReason
   /** The lane's hold from now on; null ends it. */
   hold?: Hold | null
@@ -166,7 +193,7 @@ export interface EndedEntry {
   files: KeptFile[]
 }
 
-/** What is known of sending to one user of one session. */
+/** What is known of sending to one user of one session; made with the first call for that user, and kept. */
 export interface Lane {
   id: number
   session: string
@@ -181,51 +208,62 @@ export interface Lane {
 /** The way of a call: written down, begun message by message, settled, ended. */
 export interface Calls {
   /**
-   * Writes a call down, unless its key is taken or, with mode `fail`, admission says no. Where it may go now its first part
-   * begins as `first`, if that is given, in the same write.
+   * Writes a call down, unless its key is taken (whatever it sends) or, with mode `fail`, admission says no. Where a call of
+   * mode `fail` may go now its first part begins as `first`, if that is given, in the same write. Nothing else is taken: no
+   * lane, and no slot for a verdict `later`.
    *
-   * @throws SvcError `quota_exhausted` when 1,000 messages wait for that user already, or 100 sends of the session for
-   *   a yes
+   * @throws SvcError `quota_exhausted` when more than 1,000 messages would wait for that user, or more than 100 sends of the
+   *   session for a yes
    */
   enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Promise<Enqueued>
 
-  /** The entry that answers for a key: for a day. A call whose process died is ended first. */
+  /**
+   * The entry that answers for a key, whatever session it is of: for a day after the call, which in mode `fail` counts from
+   * its end. A call of mode `fail` of which nothing went out gives its key back as it ends. One whose process died or whose
+   * time is over is ended first, as by `reap`. Where the clock is not to be trusted no time is over.
+   */
   keyed(key: string): Promise<Entry | undefined>
 
   /** Whether `count` messages to that user may go now; nothing is taken, and nothing written. */
   verdict(session: string, user: string, count: number, terms: Terms): Promise<Verdict>
 
   /**
-   * From here on these parts may have gone out, as one message; if admission says so by what is counted at this moment: of
-   * several that begin at once, in whatever processes, no more begin than may. `later`: the slot is taken.
+   * These parts may have gone out from here on, as one message, if admission says `now` of what is counted at this moment: of
+   * several that begin at once, in whatever processes, no more begin than may. `later`: the first part has that slot.
    */
   begin(ids: readonly number[], botId: string, terms: Terms, message: SentMessage): Promise<Began>
 
-  /** @returns the entries of the message's parts as they stand then, and files that nobody needs any more */
+  /**
+   * To be called once. After `reap` took the message for lost its row, counter and hold still learn what became of it; its
+   * parts and entry stay as they ended.
+   *
+   * @returns the entries of the message's parts as they stand then, and files that nobody needs any more
+   */
   settle(begun: Begun, settlement: Settlement): Promise<Settled>
 
   /**
-   * Ends what waits of an entry; what is on its way goes its way.
+   * Refuses the parts of an entry that wait; what is on its way goes its way.
    *
-   * @param only an entry of another mode is no such entry
+   * @param only an entry of this mode that has not ended
    * @returns undefined when there is no such entry
    */
   end(id: number, reason: EndReason, only?: SendMode): Promise<EndedEntry | undefined>
 }
 
-/** Lanes, and what waits in them. A lane is one process's while it sends, by a lease of a minute; that is not durable. */
+/** Lanes, and what waits in them. A lane is one process's while it sends, for a minute from each `claim`. */
 export interface Lanes {
-  /** The lanes in which something waits for its user. */
+  /** The lanes in which parts of mode `queue` are `queued`. */
   lanes(): Promise<Lane[]>
 
   lane(id: number): Promise<Lane | undefined>
 
-  /** The first of what waits for the user of a lane, in its order: up to 100 parts. */
+  /** The first 100 of these parts, in the order in which they were enqueued. */
   next(lane: number): Promise<EntryPart[]>
 
-  /** Takes a lane, or keeps it. @returns false while another process that lives has it */
+  /** Takes a lane, or keeps it. Not durable. @returns false while another process has it */
   claim(lane: number): Promise<boolean>
 
+  /** Gives a lane back, if it is ours. Not durable. */
   release(lane: number): Promise<void>
 
   /** What waits is not tried before `notBefore` (Unix ms). Not durable. */
@@ -236,45 +274,46 @@ export interface Lanes {
 export interface Entries {
   entry(id: number): Promise<Entry | undefined>
 
-  /** What waits for users, oldest first. */
+  /** Entries of mode `queue` that have not ended, oldest first; also those that wait for a yes. */
   list(filter?: { user_id?: string; session?: string }): Promise<Entry[]>
 
-  /** How many messages wait for users, and since when (Unix ms) the oldest call of them. */
+  /** How many messages wait for users, but for those that wait for a yes; and `created_at` of the first of `list`. */
   depth(): Promise<{ messages: number; oldest_at?: number }>
 
-  /** What is counted of a session's users, or of one of them. */
+  /** By user, the counters of a session's lanes, or of one of them. */
   counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
-  /** Names of the kept files that are still needed. */
+  /** Names of the kept files of parts that wait or are on their way. */
   files(): Promise<string[]>
 }
 
 /** What becomes of calls while nobody sends them. */
 export interface OutboxCare {
   /**
-   * A person says yes to a send that waits for that: admission is judged now.
+   * A person says yes to a send that waits for that: admission is judged now. From then on the entry is as any of mode
+   * `queue`; one that was to `fail` keeps its day.
    *
    * @returns undefined when nothing of that id waits for a yes
    */
   approve(id: number, terms: Terms): Promise<Approved | undefined>
 
-  /** The call still makes progress. Not durable. */
+  /** The call, of mode `fail`, still makes progress. Not durable. */
   renew(id: number): Promise<void>
 
-  /** These parts, which wait, were refused before they were on their way; the lane is held. */
+  /** Upstream refused these parts before they began, as they were uploaded: they wait on, and the lane is held. */
   refuse(ids: readonly number[], lane: number, hold: Hold): Promise<void>
 
-  /** Ends what has waited too long: a week for its user, or a day for a person's yes, which ends with `unasked`. */
+  /** Ends the entries of mode `queue` whose time is over, those that wait for a yes for the reason `unasked`. */
   expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]>
 
   /**
-   * Messages on their way since before `before` (Unix ms; 0: whatever the time), or of a process that died, are unknown from
-   * now on; calls of dead processes end. @returns how many messages are unknown now
+   * Ends what nobody will end. Messages that began before `before` (Unix ms), and those of processes known to be dead, are
+   * `unknown` (`stoppedWhile`). Calls of mode `fail` of such processes end, and those whose time is over: what of them waits
+   * is refused (`stoppedBefore`). With 0, where the clock is not to be trusted, only processes count.
+   *
+   * @returns how many messages became unknown; their files are left to `MediaPlace.sweep`
    */
   reap(before: number): Promise<number>
-
-  /** Removes what answers for nothing any more. */
-  prune(): Promise<void>
 }
 
 export type Outbox = Calls & Lanes & Entries & OutboxCare

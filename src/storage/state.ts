@@ -1,16 +1,17 @@
 /**
- * What svc keeps of its sessions: who is logged in, and who may be answered. Others may change it at any time: each look
- * shows what has been written until then, by this process at once, by another one within two seconds where there are many
- * sessions.
+ * What svc keeps of its sessions: who is logged in, and who may be answered. A look shows what this process wrote at once, and
+ * what another one wrote too; `list` and `writers` may show that two seconds later.
  *
- * All that is written is durable when the verb resolves, and appears whole or not at all. A verb rejects with SvcError
- * `store_unavailable` where the engine does not work at the moment; nothing was written then. Others are named with the verb.
+ * What is true of every verb stands in `store.ts`. But an engine that keeps a session in several files may have done the
+ * beginning of `save`, `remove` or `rename` when it rejects, or its process is killed.
  */
 import type { BotInfo, Marks, UserContext } from '../model/session.ts'
+import type { LoginFlows } from './logins.ts'
 
 export interface State {
   readonly sessions: Sessions
   readonly contexts: Contexts
+  readonly logins: LoginFlows
   readonly signIns: SignIns
 }
 
@@ -23,7 +24,7 @@ export interface SessionRecord {
 
 /** The sessions, looked at. Nothing here waits for a writer. */
 export interface SessionSight {
-  /** All, in no order. When it is the same array as before, nothing has changed; it is the same promise within a tick. */
+  /** All, in no order. The same array as before says that nothing changed, cursors neither; another one may say the same. */
   list(): Promise<readonly SessionRecord[]>
 
   /** The one of that name, compared without case; undefined for none, and for what can be no name. */
@@ -35,25 +36,31 @@ export interface SessionSight {
 
 export interface Sessions extends SessionSight {
   /**
-   * Stores credentials: of a new session, or of a new login of one. With another bot what was known of its users' contexts
-   * ends first. Where no session is the default, the oldest becomes it.
+   * Stores credentials, without marks: of a new session, or of a new login of the one with that name, which keeps its
+   * spelling. Of the same bot all contexts stay, tokens too. With another bot they end first, but for `first_seen`, and so
+   * do the counters and holds of its lanes. Where no session is the default, the oldest by `created_at` becomes it.
    */
   save(name: string, bot: BotInfo): Promise<void>
 
-  /** Sets times that do not stand yet, and a text, and removes what is given as undefined; not of another login. */
+  /** Marks a login as `marked` says; nothing happens where the session has another token. */
   mark(name: string, token: string, wanted: Marks): Promise<void>
 
   /**
-   * Removes the credentials, the contexts, and what is counted and held of answers; messages stay. A default session hands
-   * over to the oldest.
+   * Removes the credentials, the contexts, and the counters and holds of its lanes. Messages, names and endpoints stay, and
+   * what waits in the outbox waits for a login. If it was the default, the oldest becomes it.
    *
    * @throws SvcError `session_not_found`
    */
   remove(name: string): Promise<void>
 
   /**
-   * The session's messages go with it: where they cannot, nothing is renamed. An engine that keeps the two apart may leave the
-   * messages under the old name when its process is killed in between; the same rename back and forth joins them again.
+   * All that bears the old name goes with it: messages, names, lanes and what waits, positions of readers, and of endpoints
+   * the filters and lanes, which begin a new epoch. Events keep the name that they were appended with. Where messages of a
+   * session that was logged out bear the new name, they are read together with these from then on. The names may differ in
+   * case alone.
+   *
+   * Where the messages cannot follow, nothing is renamed; but an engine that keeps the two apart may leave them under the old
+   * name when its process is killed in between. Renaming the session to its old name and again joins them.
    *
    * @throws SvcError `session_not_found`, `session_exists`
    */
@@ -63,31 +70,31 @@ export interface Sessions extends SessionSight {
   setDefault(name: string): Promise<void>
 
   /**
-   * Removes what writers that were killed before that time (Unix ms) have left half written: there are credentials in it.
+   * Removes files with credentials that writers have left half written when they were killed before that time (Unix ms).
    *
-   * @returns how many such things
+   * @returns how many; 0 for an engine that leaves none
    */
   sweep(before: number): Promise<number>
 }
 
 /** The right to answer: per session and user the newest context token, and when the user last wrote. */
 export interface Contexts {
-  /** What is known of one user. */
+  /** What is known of one user. `used` and `last_sent_at` are where the counter of the lane begins (`countNow`). */
   find(session: string, user: string): Promise<UserContext | undefined>
 
-  /** Everybody known to a session; those who wrote long ago are missing while the store fails. */
+  /** By user id, everybody known to a session. Those who wrote long ago may be missing while the store fails. */
   of(session: string): Promise<ReadonlyMap<string, UserContext>>
 
-  /** How many have written to each of these sessions, a second ago at most; as of `of`. */
+  /** How many have written to each of these sessions, as of `of`; 0 of one that is not there. */
   writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
-  /** Sessions that may know a user, at least all that do: for who then looks with `find`. */
+  /** The sessions that know a user, and perhaps others: `find` tells. */
   knowing(user: string): Promise<ReadonlySet<string>>
 }
 
 /** Signing in to the panel, as far as all who serve it must know it. Times are Unix ms. */
 export interface SignIns {
-  /** A code that signs in once, until then. Not durable; on one machine the process that made it alone knows it. */
+  /** A code that signs in once, until then. Not durable; on one machine only the process that made it knows it. */
   addLink(code: string, until: number): Promise<void>
 
   /** @returns whether there was such a code and its time is not over; of several who take it one is told so */
@@ -96,6 +103,6 @@ export interface SignIns {
   /** Which of these sign-ins were ended. */
   ended(names: readonly string[]): Promise<ReadonlySet<string>>
 
-  /** Ends sign-ins, which would have ended by then; of those that are not over by now at least the last 1,000 are kept. */
+  /** Ends sign-ins, and keeps that until then. Of more than 1,000 those may be forgotten whose `until` comes first. */
   end(names: readonly string[], until: number, now: number): Promise<void>
 }

@@ -1,4 +1,7 @@
-/** All that svc keeps, as an engine gives it: the interfaces of this folder, and the one verb that joins log and state. */
+/**
+ * All that svc keeps, as an engine gives it: the interfaces of this folder, and the one verb that joins log and state. What is
+ * true of every verb stands in `store.ts`.
+ */
 import type { Marks } from '../model/session.ts'
 import type { Leases } from './leases.ts'
 import type { PolledMessage } from './messages.ts'
@@ -11,20 +14,22 @@ export interface Storage {
   readonly leases: Leases
 
   /**
-   * Takes in what a poll brought: stores the messages, each once, in their order; then what they say of those who wrote
-   * (`contextAfter`); then moves the cursor. Durable. A later step never comes without the earlier ones, so a crash between
-   * leaves the cursor behind, never ahead, and the same batch again completes it. A batch that was rejected may be given
-   * again too, also under another name of its session: what was stored of it counts as new as long as `messages` is the
-   * same array.
+   * Takes in what a poll brought, in three steps, each whole: the messages, each once, in their order, with their events and
+   * counts of answers; then what they say of those who wrote (`contextAfter`, with `written_at` of a new message, else with
+   * `repeated`); then marks and cursor. This verb alone may reject, or its process be killed, after the first or the second
+   * step: the cursor is behind then, never ahead, and the same batch again completes it, also under another name of its session.
+   * To the process that tried before, rows of that try are new ones, not duplicates, as long as `messages` is the same array.
    *
-   * **Once:** an id is stored once; under a new id a message counts as delivered again if sender, content and a create time
-   * with parts of a second match one that was stored within the last 15 s, in an earlier batch. With a new message the
-   * count of answers to its user begins anew at its `written_at`, unless a later one began it already; that stands in the
-   * same write as the message.
+   * **Once:** `deduplication.ts` judges. An id is stored once; the message of another bot under the same id goes by
+   * `<bot>:<id>`. Under a new id a message came before if bot, sender, content and a time with parts of a second match one that
+   * was stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
    *
-   * **Fence:** `session`, `token` and `cursorFrom` say whose batch it is. Of a session that was logged out, renamed, logged
-   * in anew or polled by another process meanwhile only the messages are stored, since upstream may not send them again;
-   * contexts, marks and cursor stay as they are.
+   * **Counts:** with a new message the counter of its user, where there is one, begins anew at `written_at`, unless a later
+   * message began it. It stands in the same write as the message, since a reader may answer before the second step.
+   *
+   * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
+   * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,
+   * under the name given, since upstream may not send the messages again: `gone`.
    */
   ingest(batch: PolledBatch): Promise<Ingested>
 
@@ -43,7 +48,7 @@ export interface PolledBatch {
   messages: readonly PolledMessage[]
   /** As of `Sessions.mark`. */
   marks?: Marks | undefined
-  /** Unix ms by the clock that dated the messages. */
+  /** Unix ms when the batch came, by the clock that dated the messages. */
   now: number
 }
 

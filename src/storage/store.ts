@@ -1,18 +1,30 @@
 /**
  * What svc keeps of messages: the interfaces that an engine implements, and that the rooms are given one by one.
  *
- * True of every verb:
- * - **Asynchronous and flat.** Arguments and results are data. No rule of the product runs inside a transaction of the engine;
- *   rules that a verb has to keep (pace, quota, retention) are given to it as numbers.
- * - **Order.** The log has one order: row ids grow, and no id becomes visible after a higher one. A verb that was called
- *   before another one of the same process, and has resolved, comes before it.
- * - **Whole or not at all.** What a verb writes appears as a whole, to this process and to others; a process that is killed
- *   leaves all of it or nothing. Other processes see it at the latest when the verb has resolved, and are woken by it
- *   (`wait`).
- * - **Durable** verbs have reached the disk when they resolve, and outlive a power cut. What a power cut takes of the others
- *   is only read, or waited for, again. Each says which it is.
- * - **Errors.** A verb rejects with SvcError `store_unavailable` where the engine does not work at the moment (nothing was
- *   written then, and the call may be repeated), and `shutting_down` after `close`. Others are named with the verb.
+ * True of every verb in this folder that does not say otherwise:
+ * - **Asynchronous and flat.** Arguments and results are data; no callback runs inside a transaction. The numbers that a
+ *   rule needs come with the verb (pace, quota), or as the engine is opened (retention). The rule is a pure function that
+ *   the engine calls in its transaction: `admit` and `countNow` (sends), `contextAfter` and `marked` (polled batches),
+ *   `sessionKey` and `nameKey` (by which names are compared).
+ * - **Order.** The log has one order. Row ids grow, stay below 2^53, may leave gaps, and are never given twice; no id becomes
+ *   visible after a higher one. A verb that is called after another one resolved comes after it.
+ * - **Whole or not at all.** What a verb writes appears as a whole, to all processes, at the latest when the verb resolves; a
+ *   process that is killed leaves all of it or nothing.
+ * - **Durable.** What a verb wrote outlives a power cut from when it resolves, and a row from when it is visible. A verb that
+ *   says "not durable" may lose its write when the machine, or the database behind the engine, breaks down: then rows are
+ *   read again and waits begin again; nothing is sent twice.
+ * - **Processes.** What belongs to a process that died is free at once where the engine can tell that it died, else when its
+ *   time is over: rows after 30 s, lanes after a minute, calls of send after 10 minutes. No rule needs to know it sooner.
+ * - **Errors.** A verb rejects with SvcError `store_unavailable` where the engine does not work at the moment: nothing was
+ *   written, and the call may be repeated. An engine that loses the answer to a commit rejects in the same way although the
+ *   write may stand. Callers bear that: a message whose `begin` was rejected is not handed over, and is unknown in the end;
+ *   claimed rows come again; `append` with `seen` compares again; a send without a key may wait twice if it is repeated.
+ *   After `close` the verbs of `Store` reject with `shutting_down`, and nobody calls others. More errors stand at the verbs.
+ * - **Times and sizes.** Times are Unix ms by the clock that the engine was opened with. Characters are UTF-16 code units. A
+ *   `limit` is 1 or more; a list without one holds all there is.
+ * - **Text** comes back as it went in, `raw` and `data` too. U+0000 and lone surrogates may be in `EntryPart.text`; in
+ *   `StoredMessage.text`, which is for searching, and in `message_id`, U+FFFD may stand for them. No other text has lone
+ *   surrogates, and U+0000 at most in the id of a user or in a key: an engine that cannot keep it there escapes it.
  */
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
@@ -42,13 +54,14 @@ export interface Intake {
   /** How many rows the log has, whatever they are. */
   count(): Promise<number>
 
-  /** Of each of these messages of another program whether the log has it, by its id and content. */
-  known(batch: readonly PastMessage[]): Promise<boolean[]>
+  /** Of each of these messages whether `add` would pass it over: by the rules of `ingest`; a sent one by its id alone. */
+  has(batch: readonly PastMessage[]): Promise<boolean[]>
 
   /**
-   * Adds messages of another program that are not there yet, in their order. Durable. They are part of the history alone: no
-   * consumer is given one, and a received one bears `past`. They count as stored now, so retention leaves them as long as any
-   * other message of today.
+   * Adds messages of another program that are not there yet, one after the other. A received one bears `past`, a sent one is
+   * `accepted`. They are part of the history: `history`, `peers`, `Thread.last`, `counts`, and `after` and `recent` without a
+   * direction show them. They are no news: no consumer is given one, none is unread or `waiting`, and none begins a count of
+   * answers. They count as stored now, so retention leaves them as long as any other message of today.
    *
    * @returns how many were new
    */
@@ -61,22 +74,23 @@ export interface MessageLog {
   head(): Promise<number>
 
   /**
-   * Resolves when there is a row after `seen`, something was committed since, here or by another process, `ms` have passed or
-   * the signal aborts; at the latest every second while rows of a consumer are leased, since a lease lapses without a word.
-   * May resolve for nothing: who waits looks again.
+   * Resolves when there is a row after `seen`; when a row's status, an event or an endpoint was written since the call, or
+   * rows come again, here at once and by another process within a second; when `ms` have passed, the signal aborts or the
+   * store closes. While rows of a consumer are leased it resolves every second, since a lease lapses without a word. May
+   * resolve for nothing: look again.
    */
   wait(seen: number, ms: number, signal: AbortSignal): Promise<void>
 
   /** Rows after a row id, oldest first. */
   after(id: number, wanted: Wanted): Promise<StoredMessage[]>
 
-  /** Rows of these ids, in the order of the ids; those that are not there are passed over. `characters` as of `Wanted`. */
+  /** Rows of these ids, in the order given; ids that are not there are passed over. `characters` as of `Wanted`. */
   byIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
 
   /**
    * The same by `message_id`.
    *
-   * @returns `rest`: the ids, in their order, that were not looked up for want of room
+   * @returns `rest`: the ids, in their order, that were not looked up since `characters` were reached
    */
   byMessageIds(
     ids: readonly string[],
@@ -94,22 +108,23 @@ export interface MessageLog {
 /** Rows handed to a consumer. */
 export interface Claim {
   lease: number
-  /** Oldest first; at least one. */
+  /** Oldest first, at least one; either all come again or all are new. */
   rows: StoredMessage[]
   /** Row ids that were handed out before. */
   redelivered: ReadonlySet<number>
 }
 
 /**
- * Named readers of the log, each with its own position. What is handed out is leased: an acknowledged lease is gone; one that
- * was given up, whose process died, or that was not renewed for 30 s is handed out again, before newer rows. So
- * nothing is lost, and parallel calls of one consumer, in whatever processes, never get the same row. Nothing here is durable:
- * after a power cut rows come again.
+ * Named readers of the log, each with its own position, which is kept for ever; names are compared with case. What is
+ * claimed is leased. An acknowledged lease is gone; rows of one that was given up, whose process died, or that was not
+ * renewed for 30 s are claimed again, before newer rows. So nothing is lost, and parallel calls of one consumer, in whatever
+ * processes, never get the same row. A lapsed lease may be acknowledged or renewed until its rows are claimed again; of a
+ * lease that is gone nothing happens, and that is no error. Nothing here is durable.
  */
 export interface Consumers {
   /**
-   * The next received rows. A name that is new begins at the end of the log as it is now, `default` at its beginning. With a
-   * session the rows of that one alone, and what the consumer read of it is not handed out without one either.
+   * The next received rows. The first claim of a new name puts it at the end of the log, `default` at its beginning. With a
+   * session: rows of that one alone, which a claim without a session does not give again.
    *
    * @returns undefined when there is none
    * @throws SvcError `invalid_arguments` for a consumer that acknowledges
@@ -117,15 +132,15 @@ export interface Consumers {
   claim(consumer: string, wanted: Omit<Wanted, 'direction'>): Promise<Claim | undefined>
 
   /**
-   * The rows of a claim from that id on were shown to nobody this time: they come again, in `redelivered` if they were there
-   * before. The others stay leased.
+   * The reader was not shown the rows of a claim from that id on: they come again, in `redelivered` only if they stand there
+   * in this claim. The rows before stay leased.
    */
   giveBack(claim: Pick<Claim, 'lease' | 'redelivered'>, from: number): Promise<void>
 
   /** The rows of a lease have reached their reader. */
   ack(lease: number): Promise<void>
 
-  /** They may not have: they come again, in `redelivered`. */
+  /** The rows of a lease may not have reached their reader: they come again, in `redelivered`. */
   nack(lease: number): Promise<void>
 
   /** The reader is still at it: the lease lapses 30 s from now. */
@@ -138,12 +153,12 @@ export interface Consumers {
  */
 export interface Acknowledgements {
   /**
-   * Everything up to the row `ack` is dealt with; a lower row than before moves nothing. Then the rows after it. With a session
-   * both are of that one alone. The first call makes the consumer one of this kind: it begins where it is, or before what was
-   * handed out and not confirmed.
+   * Everything up to the row `ack` is dealt with; a lower row than before moves nothing. Then the rows after it. With a
+   * session both are of that one alone. The first call makes the consumer one of this kind for good: it begins where `claim`
+   * would, or before the oldest row that is leased. Not durable.
    *
    * @returns `redelivered`: row ids that were handed out before
-   * @throws SvcError `invalid_arguments` for a row beyond what was handed out
+   * @throws SvcError `invalid_arguments` for a row beyond what was handed out, with this session or without one
    */
   after(
     consumer: string,
@@ -151,28 +166,37 @@ export interface Acknowledgements {
     wanted: Omit<Wanted, 'direction'>,
   ): Promise<Pick<Claim, 'rows' | 'redelivered'>>
 
-  /** The rows up to that id were. Durable: what a reader was given it may always acknowledge. */
+  /** The rows of `after` up to that id are given to the reader, which may acknowledge them from now on. */
   handedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
 /** What waits for readers. Nothing here writes. */
 export interface Backlog {
-  /** How many rows `claim` would give a consumer one after the other, or follow a row id; counted up to `limit`. */
+  /** How many rows a consumer would be given, claim after claim; or how many received ones follow a row id. Up to `limit`. */
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): Promise<number>
 
-  /** How many received rows each of the consumers that read last, up to `most`, has not been given. */
+  /** How many received rows each of the `most` consumers that read last has not been given. In no order. */
   lags(most: number): Promise<{ consumer: string; messages: number }[]>
+
+  /** How many events that somebody outside is told of follow a cursor of `Events`. */
+  events(cursor: string): Promise<number>
+
+  /** The same of the named readers of `Events`; of more than `most` the furthest. */
+  readers(most: number): Promise<{ reader: string; events: number }[]>
 
   /** Consumers that `claim` gives something again, since a lease lapsed. */
   lapsed(): Promise<ReadonlySet<string>>
 
-  /** Ids of rows stored since then (Unix ms), oldest first; the newest of them when they are more than `limit`. */
+  /** Ids of rows stored since then (Unix ms), oldest first; of more than `limit` the newest. */
   recent(since: number, wanted: Omit<Wanted, 'characters'>): Promise<number[]>
 }
 
 export interface Thread {
   last: StoredMessage
-  /** Received since the last answer, and not marked as read; counted up to 100. */
+  /**
+   * Messages of the session of `last` that were received after the newest one to the user, whatever became of that, and are
+   * not marked as read; among the newest 100.
+   */
   unread: number
   /** The user wrote nothing that is kept, and nothing went out or waits: every send was refused. */
   refused: boolean
@@ -181,49 +205,46 @@ export interface Thread {
 /** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
 export interface Conversations {
   /**
-   * Everybody there are messages from or to, each with the row id of the newest of them, in the order of their ids: the
-   * first `limit` after `after`.
+   * Everybody there are messages from or to, in whatever sessions, once each, with the row id of the newest of them. In an
+   * order of user ids that stays the same: the first `limit` after `after`.
    */
   peers(after: string | undefined, limit: number): Promise<{ peer: string; newest: number }[]>
 
-  /** The newest of the messages with that user, of one session or of whichever it is. */
+  /** The newest of the messages with that user, in one session or in all; undefined where there is none. */
   thread(peer: string, session?: string): Promise<Thread | undefined>
 
-  /** The sessions that the user's newest messages went to. */
-  writtenTo(user: string): Promise<readonly string[]>
+  /** The sessions in which the user has a name, or wrote any of the newest 30 messages with them. */
+  sessionsOf(user: string): Promise<readonly string[]>
 
   /** Everything up to that row has been looked at; a lower row than before changes nothing. Not durable. */
   markRead(session: string, peer: string, upTo: number): Promise<void>
 
-  /** Sent messages whose fate is open, waiting or being handed over, and why one waits; of many the newest 1,000. */
+  /** Sent messages that wait or are being handed over, and why one waits; of many the newest 1,000. In no order. */
   open(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
 
   /**
-   * Messages by the time they bear, in spans of equal length from `since` (Unix ms) on; spans without any are left out. Sent is
-   * what went out, as far as is known: not what was refused, waits, or is being handed over.
+   * Messages by their `timestamp`, in spans of equal length from `since` (Unix ms) on, which are numbered from 0; spans
+   * without any are left out. `sent` leaves out what was refused, waits, or is being handed over.
    */
   counts(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
 
   /**
-   * By session, how many messages since then (Unix ms) WeChat took without giving them an id, where there are any. What
+   * By name of the session, how many `suspect` messages bear a `timestamp` since then (Unix ms), where there are any. What
    * another process wrote may show a second later.
    */
   suspects(since: number): Promise<ReadonlyMap<string, number>>
 }
 
-/** What people call the users of a session; kept when it is logged out. */
+/** What people call the users of a session; kept when it is logged out. Names of users are compared by `nameKey`. */
 export interface Names {
   /** By user id, the names of a session's users. */
   of(session: string): Promise<ReadonlyMap<string, string>>
 
-  /** Who is called that, each with the session, ignoring case. */
+  /** Who is called that, each with the session. */
   called(name: string): Promise<{ session: string; user_id: string }[]>
 
-  /** The sessions in which a user has a name. */
-  naming(user: string): Promise<string[]>
-
   /**
-   * Gives a user a name, in the form of `userName`, or takes it away with undefined. Durable.
+   * Gives a user of a session, which need not exist, a name in the form of `userName`, or takes it away with undefined.
    *
    * @throws SvcError `invalid_arguments` when another user of the session is called that
    */
@@ -235,15 +256,15 @@ export interface Upkeep {
   /** Why it cannot be written to now, as callers are told; undefined when it can. Never rejects. */
   trouble(): Promise<SvcError | undefined>
 
-  /** Whether the clock may decide that something is too old to be kept: not within a day after it jumped. */
+  /**
+   * Whether the clock may decide that something is too old to be kept: not within a day after it jumped, in this process or
+   * while none ran (`ClockTrust`).
+   */
   trustsClock(): Promise<boolean>
 
   /**
-   * Removes what retention no longer keeps, oldest first, in steps that hold no writer up; and what of the outbox answers for
-   * nothing any more. Consumers that lose unread messages are named in the log of the process.
+   * Removes what is kept no longer (README, "Retention"), oldest first, in steps that do not hold writers up. Every process
+   * may call it at any time. Consumers that lose unread messages are named in the log of the process.
    */
   prune(signal?: AbortSignal): Promise<void>
-
-  /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
-  close(): Promise<void>
 }

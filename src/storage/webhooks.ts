@@ -3,6 +3,9 @@
  *
  * An endpoint has read the log up to its `position`. A conversation that is not done up to there has a lane, which says how
  * far it is; what has no lane is done. So what is kept grows with what is under way, not with what waits.
+ *
+ * What is true of every verb stands in `store.ts`. The process that polls delivers. Nothing here keeps two processes apart: an
+ * engine that lets several poll at a time has to add who delivers which endpoint.
  */
 
 /** A secret that deliveries are signed with. */
@@ -15,11 +18,12 @@ export interface WebhookSecret {
 
 /** What somebody asked for. */
 export interface NewWebhook {
+  /** New; letters, digits and `_`. */
   id: string
   url: string
   /** Of events; empty: all. */
   types: readonly string[]
-  /** Only events of this session, and of this user. */
+  /** Only events of this session, and of this user; the session follows a rename. */
   session?: string
   user?: string
   /** Sent along; the values are secret. */
@@ -43,7 +47,10 @@ export interface Webhook extends NewWebhook {
   paused: boolean
   /** Why it was switched off, and when (Unix ms). */
   disabled?: { reason: string; at: number }
-  /** Another one whenever it was sent back in the log, or a session was renamed: who delivers reads anew what is kept. */
+  /**
+   * Another one whenever another process delivers, it was sent back in the log, or a session was renamed: who delivers reads
+   * anew what is kept.
+   */
   epoch: number
   /** Cursor: up to here events come again, since somebody asked for it. */
   replayed?: string
@@ -89,9 +96,16 @@ export interface WebhookLane extends Conversation {
 }
 
 /** What of an endpoint can be changed; undefined as a value takes it away. */
-export type WebhookChange = Partial<
-  Pick<Webhook, 'paused' | 'disabled' | 'secrets' | 'failing_since' | 'last_error'>
->
+export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | 'failing_since' | 'last_error'>> & {
+  /** A new secret; the newest of before signs as well until then (Unix ms), and no older one. */
+  rotation?: { secret: string; until: number }
+}
+
+/** The secrets after a rotation. */
+export const rotated = (
+  [newest]: readonly WebhookSecret[],
+  { secret, until }: NonNullable<WebhookChange['rotation']>,
+): WebhookSecret[] => [{ secret }, ...(newest ? [{ secret: newest.secret, until }] : [])]
 
 /** What became of an endpoint since it was told of last. */
 export interface WebhookProgress {
@@ -107,7 +121,7 @@ export interface WebhookProgress {
   health: Pick<Webhook, 'last_success_at' | 'failing_since' | 'last_error'>
 }
 
-/** Endpoints. What changes one is durable. */
+/** Endpoints. */
 export interface Webhooks {
   /** All of them, oldest first. */
   list(): Promise<Webhook[]>
@@ -118,8 +132,8 @@ export interface Webhooks {
   change(id: string, change: WebhookChange): Promise<boolean>
 
   /**
-   * Everything after that cursor comes again, as a replay up to `replayed`, in a new epoch. Of the lanes those are kept that
-   * are not done up to there. @returns as `change`
+   * Sets the position, whichever way that moves it: everything after it comes again, as a replay up to `replayed`, in a new
+   * epoch. Lanes at it or beyond go. @returns as `change`
    */
   rewind(id: string, position: string, replayed: string): Promise<boolean>
 
@@ -133,15 +147,19 @@ export interface Webhooks {
 export const triesKept: Readonly<Record<TryOutcome, number>> = { done: 100, failed: 200, gave_up: 1000 }
 
 export interface WebhookProgresses {
+  /** Another epoch of every endpoint: what who delivered before did not keep yet is not kept any more. */
+  takeOver(): Promise<void>
+
   lanes(id: string): Promise<WebhookLane[]>
 
   /**
-   * Keeps what became of an endpoint, as a whole. Not durable: after a power cut events come again.
+   * Keeps what became of an endpoint: position and lanes as given, tries added, `health` in place of what stood there (but for a
+   * `last_success_at` that is absent). Not durable: events may come again.
    *
    * @returns false, and nothing is kept, where it is another epoch's, or the endpoint was removed
    */
   keep(id: string, progress: WebhookProgress): Promise<boolean>
 
-  /** Tries that are kept, newest first. */
+  /** Tries that are kept, the one that was kept last first. */
   tries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
 }

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { LoginStatus } from '../model/session.ts'
+import { LoginStatus } from '../model/login.ts'
 import { closed, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
 import { Id } from './schema.ts'

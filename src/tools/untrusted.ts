@@ -160,6 +160,7 @@ function teller(format: Format | undefined, aliases: ReadonlyMap<string, Alias>)
       `${message.direction === 'received' ? alias : `bot to ${alias}`} ${time}`,
       ...(message.group_id === undefined ? [] : [`group ${name(message.group_id)}`]),
       ...(message.status === undefined ? [] : [message.status]),
+      ...(message.sent_with === undefined ? [] : ['sent together with another message']),
       ...(message.reason === undefined ? [] : [seen(message.reason.slice(0, nameLength))]),
       ...(message.redelivered ? ['shown before: you may have seen it'] : []),
     ]
@@ -216,7 +217,7 @@ const fieldsOf = (value: object, without: readonly string[] = ['id']): string =>
         `${key} ${typeof one !== 'string' ? one : quotedKeys.has(key) ? JSON.stringify(seen(one)) : name(one)}`,
     )
     .join(', ')
-const quotedKeys = new Set(['reason', 'user_name'])
+const quotedKeys = new Set(['reason', 'reason_quote', 'user_name'])
 
 /** Every line of the text with the mark before it. */
 const marked = (text: string, mark: string): string =>

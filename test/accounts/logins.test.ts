@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { LoginRequest, LoginStatus } from '../../src/model/session.ts'
+import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -370,7 +370,7 @@ describe('login', () => {
     const [one, two] = await Promise.all([1, 2].map(() => t.gateway.logins.begin('x', false, signal)))
     expect(one!.login_id).toBe(two!.login_id)
     const waiting = t.gateway.logins.follow({ login_id: two!.login_id, seen: two!.revision }, 60_000, signal)
-    expect(t.gateway.logins.callOff(one!.login_id)).toBe(true)
+    expect(await t.gateway.logins.callOff(one!.login_id)).toBe(true)
     expect(await waiting).toMatchObject({ ...calledOff, notice: 'called_off' })
     expect((await t.gateway.logins.begin('x', false, signal)).login_id).not.toBe(one!.login_id)
   })

@@ -41,10 +41,11 @@ async function confirmedBeside(
       t.lines.some(line => line.includes('storing the credentials')),
     )
     // Too late to call it off: nobody else has the new credentials.
-    expect(t.gateway.logins.callOff(login_id)).toBe(false)
+    const calledOff = t.gateway.logins.callOff(login_id)
     const done = meanwhile()
     done.catch(() => {})
     await lock.unlock()
+    expect(await calledOff).toBe(false)
     await done
     await t.until('the login is over', async () => {
       const end = await t.gateway.logins

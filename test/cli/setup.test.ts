@@ -73,8 +73,14 @@ describe('svc setup', () => {
     }
     expect(await argsOf([])).toEqual(['mcp', '-t', 'stdio'])
     expect(await argsOf(['--sandbox'])).toEqual(['mcp', '-t', 'stdio', '--sandbox'])
-    expect(await argsOf(['-d', 'here'])).toEqual(['mcp', '-t', 'stdio', '-d', join(home, 'here')])
-    expect(await argsOf([], { SVC_BASE_PATH: '/data' })).toEqual(['mcp', '-t', 'stdio', '-d', '/data'])
+    expect(await argsOf(['-d', 'here'])).toEqual(['mcp', '-t', 'stdio', '--base-path', join(home, 'here')])
+    expect(await argsOf([], { SVC_BASE_PATH: '/data' })).toEqual([
+      'mcp',
+      '-t',
+      'stdio',
+      '--base-path',
+      '/data',
+    ])
     const asks = ['mcp', '-t', 'stdio', '--confirm-send']
     expect(await argsOf(['--confirm-send'])).toEqual(asks)
     expect(await argsOf([], { SVC_CONFIRM_SEND: '1' })).toEqual(asks)

@@ -85,6 +85,12 @@ describe('beside a running service', () => {
     const waiting = mine('--timeout', '60')
     await said('fourth')
     expect((await waiting).map((one: Json) => one.text)).toEqual(['fourth'])
+    // A reader that acknowledges is told what to give next.
+    const acknowledging = ['recv', '-c', 'careful', '--timeout', '0', '--ack']
+    await run([...acknowledging, '0'])
+    const { id } = await said('fifth')
+    expect((await run([...acknowledging, '0'])).stderr).toContain(`--ack ${id}`)
+    expect((await run([...acknowledging, `${id}`])).stderr).not.toContain('--ack')
   })
 
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {

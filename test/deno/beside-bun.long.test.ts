@@ -110,7 +110,7 @@ test.skipIf(!deno)(
       expect(body.messages.map((message: Json) => message.text).reverse()).toEqual(wanted)
       expect((await running[runtime].call('history', { direction: 'sent' })).body.total).toBe(16)
     }
-    expect(Math.max(...Object.values(upstream.world.core.stats.polls_at_once))).toBe(1)
+    expect(Math.max(...Object.values(upstream.pollsAtOnce))).toBe(1)
 
     expect(await Promise.all([running.bun.kill('SIGTERM'), running.deno.kill('SIGTERM')])).toEqual([0, 0])
   },

@@ -54,7 +54,7 @@ for (const [where, at] of [
       const { body } = await there.call('recv', { timeout: 10, session: 'work' })
       expect(body).toMatchObject([{ text: 'to the new name', session: 'work' }])
       expect(watch.ms).toBeLessThan(takenUpMs)
-      expect(site.sandbox.world.core.stats.polls_at_once[bot.bot_id]).toBe(1)
+      expect(site.sandbox.pollsAtOnce[bot.bot_id]).toBe(1)
     })
 
     test('a login is polled within 2 s, a logout ends the poll within 2 s', async () => {

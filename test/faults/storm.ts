@@ -63,6 +63,12 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   await using fleet = await startFleet({
     size: processes,
     args: ['--pace', 'off', '--log-level', 'INFO'],
+    // WeChat refuses tokens that it takes again, and lapses, now and then; nothing may be lost or doubled for it.
+    faults: [
+      { endpoint: 'sendmessage', kind: 'expired', rate: 0.05, times: 0 },
+      { endpoint: 'getupdates', kind: 'expired', rate: 0.002, times: 0 },
+      { endpoint: 'getupdates', kind: 'lapsed', rate: 0.02, times: 0 },
+    ],
     ...(options.command && { command: options.command }),
   })
   await fleet.phone.post('switches', {
@@ -71,14 +77,6 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     ...(replay !== 'never' && { duplicate: 'same_id', duplicate_after_ms: 700 }),
   })
   const accounts = await logInSessions(fleet, sessions)
-  // WeChat refuses tokens that it takes again, and lapses, now and then; nothing may be lost or doubled for it.
-  for (const [endpoint, kind, rate] of [
-    ['sendmessage', 'expired', 0.05],
-    ['getupdates', 'expired', 0.002],
-    ['getupdates', 'lapsed', 0.02],
-  ] as const) {
-    await fleet.phone.post('faults', { endpoint, kind, rate, times: 0 })
-  }
   const violations: string[] = []
 
   const private_ = fleet.doors.map((_, place) => nothingReceived(`reader-${place}`))

@@ -23,7 +23,7 @@ async function openFallbackSite(options: SiteOptions = {}): Promise<Site> {
 }
 /** Lets go on who is blocked. */
 const wake = (site: Site) => writeFileSync(join(site.dir, 'go-on'), '')
-const atOnce = (site: Site) => site.sandbox.world.core.stats.polls_at_once[site.bot]
+const atOnce = (site: Site) => site.sandbox.pollsAtOnce[site.bot]
 /** Polls that are over before anybody may take over: a sleeping process cannot hang up. */
 const brief = { hold_ms: 2000, longpolling_timeout_ms: 2000 }
 

@@ -28,7 +28,7 @@ test('a poller killed with SIGKILL: a watcher polls within 3 s and nothing is lo
   expect(pollLockNote(site.dir)?.pid).toBe(watcher.pid)
   expect(await site.stored(2)).toEqual(['before', 'meanwhile'])
   expect(await roleOf(watcher)).toBe('poller')
-  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+  expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
 })
 
 test('many pollers killed one after the other: each is followed within 3 s, never by two', async () => {
@@ -46,7 +46,7 @@ test('many pollers killed one after the other: each is followed within 3 s, neve
     await until('somebody polls', 3000, () => pollLockNote(site.dir)?.pid !== pid)
   }
   expect(site.texts()).toEqual(['m0', 'm1', 'm2'])
-  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+  expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
 })
 
 test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they still read and send, and nothing doubles when it wakes', async () => {
@@ -73,7 +73,7 @@ test('a stopped poller (SIGSTOP) keeps its lock: watchers do not poll, they stil
   expect(await site.stored(4)).toEqual(['before', 'while it sleeps 1', 'while it sleeps 2', 'after'])
   expect(await roleOf(poller)).toBe('poller')
   expect(await roleOf(watcher)).toBe('watcher')
-  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+  expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
 })
 
 test('a watcher reports a stalled poller, and that it works again', async () => {
@@ -121,7 +121,7 @@ test('a poller stopped in the middle of storing a batch: watchers get an error, 
   const texts = await site.stored(80)
   expect(new Set(texts).size).toBe(80)
   expect(texts.length).toBe(80)
-  expect(site.sandbox.world.core.stats.polls_at_once[site.bot]).toBe(1)
+  expect(site.sandbox.pollsAtOnce[site.bot]).toBe(1)
   const seen = (await site.sandbox.messages({ from: 'bot', limit: 1000 })).map(
     message => message.items[0]?.text,
   )

@@ -3,8 +3,8 @@
  * others. getupdates has the same kinds in gateway/receive, "a session in trouble"; the CDN in gateway/media-*.
  */
 import { describe, expect, test } from 'bun:test'
-import type { FaultEndpoint, FaultKind } from '../../src/sandbox/faults.ts'
 import { failure } from '../support/failure.ts'
+import type { FaultEndpoint, FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'

@@ -76,7 +76,7 @@ describe('a clock on the wall that is set', () => {
       const page = await t.gateway.history.page({ limit: 50, offset: 0 })
       expect(page.total).toBe(8)
       expect((await t.sandbox.messages({ from: 'bot' })).length).toBe(4)
-      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
       expect((await t.gateway.health()).status).toBe('ok')
     })
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { type LoginFlow, type LoginStep, maxRenewals, newLogin, stepLogin } from '../../src/ilink/login.ts'
+import { type LoginStep, maxRenewals, newLogin, stepLogin } from '../../src/ilink/login.ts'
 import type { QrcodeStatusReply } from '../../src/ilink/wire.ts'
+import type { QrLogin } from '../../src/model/login.ts'
 
 const qr = { qrcode: 'key-1', qrcode_img_content: 'https://liteapp.example/q/1' }
 const fresh = newLogin(qr)
@@ -16,11 +17,11 @@ const confirmed = {
 
 interface Case {
   name: string
-  flow?: Partial<LoginFlow>
+  flow?: Partial<QrLogin>
   reply: QrcodeStatusReply & { error?: unknown }
   context?: { loginHost: string; codeSent?: string }
   expected: Partial<LoginStep> | { credentials: unknown }
-  after?: Partial<LoginFlow>
+  after?: Partial<QrLogin>
 }
 
 const scanned = { state: 'scaned' } as const

@@ -72,7 +72,7 @@ describe('runBackground', () => {
     await t.until('taken over', () => got.length > 1)
     expect((await watcher.health()).role).toBe('poller')
     expect(got).toEqual(['while watching', 'after takeover'])
-    expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+    expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
   })
 })
 

@@ -120,7 +120,7 @@ describe('a program beside the service', () => {
         expect(killed.ms).toBeLessThan(3000)
         bot.ask('role')
         expect(await bot.said('role')).toBe('poller')
-        expect(Math.max(...Object.values(upstream.world.core.stats.polls_at_once))).toBe(1)
+        expect(Math.max(...Object.values(upstream.pollsAtOnce))).toBe(1)
 
         expect(await bot.kill('SIGTERM')).toBe(0)
         expect(await bot.said('ended')).toBe(true)

@@ -65,7 +65,7 @@ for (const store of [false, true]) {
       expect(t.requests('getupdates')).toBe(3)
       expect(t.requests('msg/notifystart')).toBe(0)
       expect(t.requests('msg/notifystop')).toBe(0)
-      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
     })
 
     test('parallel calls share one poll and get each message once; a consumer of its own gets all', async () => {
@@ -81,7 +81,7 @@ for (const store of [false, true]) {
       expect(texts(answers.slice(0, 4).flat()).sort()).toEqual(['1', '2', '3', '4'])
       const aside = [...answers[4]!, ...(await svc.recv({ timeout: 0, consumer: 'aside' }))]
       expect(texts(aside).sort()).toEqual(['1', '2', '3', '4'])
-      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
     })
 
     test('with ack what is not acknowledged comes again', async () => {
@@ -133,7 +133,7 @@ for (const store of [false, true]) {
       await failure(first)
       await t.sandbox.say('after all')
       expect((await Promise.all(waiting)).map(texts)).toEqual([['after all'], ['after all']])
-      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
     })
 
     test('an aborted call rejects with the reason and takes no message', async () => {
@@ -246,7 +246,7 @@ test('while the program runs in the background recv drains what was dispatched',
   expect(texts(await before)).toEqual(['a'])
   await t.sandbox.say('b')
   expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['b'])
-  expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+  expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
 })
 
 test('a loop of recv over busy sessions misses nothing, also where upstream sends nothing twice', async () => {
@@ -265,5 +265,5 @@ test('a loop of recv over busy sessions misses nothing, also where upstream send
   }
   await loop
   expect(got.sort()).toEqual(all.sort())
-  expect(Math.max(...Object.values(t.sandbox.world.core.stats.polls_at_once))).toBe(1)
+  expect(Math.max(...Object.values(t.sandbox.pollsAtOnce))).toBe(1)
 })

@@ -172,6 +172,22 @@ describe('a message counts as read only when its answer reached the client', () 
     },
   )
 
+  test('http 2025: a session that was lost with its process answers 404, and a new one is given what was not confirmed', async () => {
+    await withService('http', async ({ url, dir, kill }, sandbox) => {
+      const headers = await openSession(url)
+      await leave(url, /^id: \S+/m, { body: recv(1, 60), headers })
+      await sandbox.say('to the lost session')
+      await kill('SIGKILL')
+      await using again = await startMcp('http', { sandbox, dir })
+      const lost = await post(again.url, recv(2, 60), headers)
+      expect([lost.status, await lost.json()]).toMatchObject([404, { error: { code: -32001 } }])
+      const anew = await openSession(again.url)
+      expect(anew['mcp-session-id']).not.toBe(headers['mcp-session-id'])
+      const answer = await (await post(again.url, recv(3, 60), anew)).text()
+      expect(answer).toContain('to the lost session')
+    })
+  })
+
   test('http 2026: who leaves gets nothing', async () => {
     await withService('http', async ({ url }, sandbox) => {
       const call = recv(1, 60)

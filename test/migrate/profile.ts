@@ -14,7 +14,6 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { StoredMessage } from '../../src/storage/messages.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
-import type { Store } from '../../src/storage/store.ts'
 
 /** A temporary folder with a place for the source and one for svc. */
 export interface Folders extends AsyncDisposable {
@@ -191,7 +190,7 @@ export const json = <T = Record<string, unknown>>(...path: string[]): T =>
 export const contexts = (into: string, name: string) =>
   json<Record<string, UserContext>>(into, name, 'contexts.json')
 
-export const openLog = (into: string): Promise<Store> =>
+export const openLog = (into: string): Promise<SqliteStore> =>
   SqliteStore.open({
     ...{ path: join(into, 'messages.db'), clock: systemClock, log: silentLog },
     ...{ maxAgeDays: 0, maxCount: 0 },

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { createLog, type LogFormat } from '../../src/platform/log.ts'
 
@@ -72,4 +73,21 @@ test('as JSON a line is an object, its fields beside the event, and secrets are 
     ...{ level: 'ERROR', room: 'room', event: 'happened', ms: 1.5 },
     ...{ token: '***', nested: { aes_key: '***', text: 'a\nb' } },
   })
+})
+
+test('lines of one turn arrive in their order, also when the process ends within it', async () => {
+  const module = JSON.stringify(join(import.meta.dirname, '../../src/platform/log.ts'))
+  for (const end of ['process.exit(0)', 'setTimeout(() => {}, 1)', "throw new Error('over')"]) {
+    const script = `import { createLog } from ${module}
+      const log = createLog('INFO')
+      for (let n = 0; n < 5; n++) log.child('room').info('said', { n })
+      ${end}`
+    const child = Bun.spawn([process.execPath, '-e', script], {
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    })
+    const text = await new Response(child.stderr).text()
+    expect([...text.matchAll(/said n=(\d)/g)].map(found => found[1]!)).toEqual(['0', '1', '2', '3', '4'])
+  }
 })

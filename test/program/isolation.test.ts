@@ -1,16 +1,29 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { faultKinds } from '../../src/sandbox/faults.ts'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type FaultKind, faultKinds } from '../support/faults.ts'
+import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 /** What upstream's getupdates can do wrong to one session. */
-const troubles = Object.keys(faultKinds).filter(kind => !['201', 'no_param', 'corrupt'].includes(kind))
+const troubles = (Object.keys(faultKinds) as FaultKind[]).filter(
+  kind => !['201', 'no_param', 'corrupt'].includes(kind),
+)
 
+let sandbox: TestSandbox
 let service: Service
 beforeAll(async () => {
-  service = await startService()
+  const dir = await mkdtemp(join(tmpdir(), 'svc-isolation-'))
+  sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
+  service = await startService({ dir })
 })
-afterAll(() => service[Symbol.asyncDispose]())
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await sandbox[Symbol.asyncDispose]()
+  await rm(service.dir, { recursive: true, force: true })
+})
 
 describe('two sessions', () => {
   test('that receive in the same moment lose nothing', async () => {
@@ -27,7 +40,7 @@ describe('two sessions', () => {
     test(`where one meets "${kind}" on every poll: the other neither waits nor loses anything`, async () => {
       await using two = await twoSessions()
       const { a, b } = two
-      await service.phone('faults', { endpoint: 'getupdates', kind, times: 0, bot: a.bot })
+      await sandbox.fail('getupdates', kind, { times: 0, bot: a.bot })
       // The poll that is held now was asked before; this one is answered into the trouble, or after it.
       await a.say('held up')
       for (let n = 0; n < 5; n++) {
@@ -46,7 +59,7 @@ describe('two sessions', () => {
     await using two = await twoSessions()
     const { a } = two
     const before = service.log().length
-    await service.phone('faults', { endpoint: 'getupdates', kind: 'truncated', times: 2, bot: a.bot })
+    await sandbox.fail('getupdates', 'truncated', { times: 2, bot: a.bot })
     const texts: string[] = []
     for (const text of ['before', 'meanwhile']) {
       await a.say(text)
@@ -72,7 +85,7 @@ async function twoSessions() {
   return {
     ...{ a, b },
     async [Symbol.asyncDispose]() {
-      await fetch(`${service.phoneUrl}/phone/faults`, { method: 'DELETE' })
+      await sandbox.mend()
       for (const { name } of [a, b]) await service.call('logout', { session_name: name })
     },
   }

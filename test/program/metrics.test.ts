@@ -43,6 +43,9 @@ test('its own port wants none, and has nothing else', async () => {
 test('what happened is counted, what is now is looked up, and nothing names a user', async () => {
   await service.call('recv', { consumer: 'behind', timeout: 0 })
   await service.phone('say', { text: 'a secret word' })
+  const leave = new AbortController()
+  await fetch(`${service.url}/events?after=0&consumer=left`, { signal: leave.signal })
+  leave.abort()
   const { body } = await service.call('recv', { timeout: 30 })
   const user: string = body[0].from_user
   await service.call('send', { to: user, text: 'an answer' })
@@ -61,6 +64,7 @@ test('what happened is counted, what is now is looked up, and nothing names a us
   expect(sampleIn(text, 'svc_outbox_oldest_age_seconds')).toBe(0)
   expect(sampleIn(text, 'svc_consumer_lag_messages{consumer="behind"}')).toBe(1)
   expect(sampleIn(text, 'svc_consumer_lag_messages{consumer="default"}')).toBe(0)
+  expect(sampleIn(text, 'svc_event_reader_lag_events{consumer="left"}')).toBeGreaterThan(1)
   expect(sampleIn(text, 'process_resident_memory_bytes')).toBeGreaterThan(1e6)
   const route = (name: string) => `svc_http_request_duration_seconds_count{method=${name}`
   expect(sampleIn(text, route('"POST",route="/tools/default/recv",status="200"}'))).toBe(2)

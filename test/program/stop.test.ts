@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -24,11 +25,12 @@ describe('SIGTERM', () => {
   test('in the middle of a send with a slow upload: the caller hears the truth, and history agrees', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-stop-'))
     try {
+      await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
       const service = await startService({ dir })
       await logIn(service)
       await service.phone('say', { text: 'hi' })
       const [hi] = (await service.call('recv', { timeout: 50 })).body
-      await service.phone('faults', { endpoint: 'upload', kind: 'slow', times: 0, delay_ms: 60_000 })
+      await sandbox.fail('upload', 'slow', { times: 0, delay_ms: 60_000 })
       const data = Buffer.alloc(3_000_000, 7).toString('base64')
       const sending = service.call('send', {
         to: hi.from_user,

@@ -4,8 +4,8 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { Delivery } from '../../src/push/delivery.ts'
-import { Feed } from '../../src/push/feed.ts'
-import { MemoryWebhooks, webhookTables } from '../storage/memory-webhooks.ts'
+import { memoryWebhooks } from '../storage/memory-events.ts'
+import { Tables, verbs } from '../storage/memory-tables.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { until } from '../support/until.ts'
@@ -174,33 +174,104 @@ test('what a process of before had under way goes on in the next one, in order',
     )
 })
 
-test('a right to poll that is lost and comes back at once is delivered under', async () => {
-  const bus = new Bus()
-  const stop = new AbortController()
+/** Delivery of a process to endpoints of these paths, whose log has one event; `data` makes what it says. */
+async function withProcesses(url: string, paths: readonly string[], data = async (_id: string) => ({})) {
   let looks = 0
-  const webhooks = new MemoryWebhooks(() => {
+  let heads = 0
+  const kept = verbs(memoryWebhooks(new Tables()))
+  const list = () => {
     looks += 1
-    return { webhooks: webhookTables(), wake: () => {} }
+    return kept.list()
+  }
+  const webhooks = { ...kept, list }
+  const { signal: closing } = new AbortController()
+  const bus = new Bus()
+  const add = (id: string) =>
+    webhooks.add({
+      ...{
+        id,
+        url: `${url}/${id}`,
+        types: [],
+        headers: {},
+        secrets: [{ secret: 'whsec_AAAA' }],
+        link_key: '',
+      },
+      ...{ allow_private: true, replies: false, created_at: 0, position: 's-0' },
+    })
+  for (const id of paths) await add(id)
+  const event = { id: 's-1', type: 'session.status', at: 0, session: 's', user: 'u' }
+  const after = async (cursor: string, { id }: { id: string }) => ({
+    events: cursor === 's-0' ? [{ ...event, data: () => data(id) }] : [],
+    cursor: 's-1',
   })
   const ports = {
     webhooks,
     events: {
-      head: async () => '',
+      head: async () => {
+        heads += 1
+        return 's-1'
+      },
       append: async () => true,
       wait: (_seen: string, ms: number, signal: AbortSignal) => systemClock.sleep(ms, signal),
     },
-    feed: new Feed({} as never),
+    feed: { after } as never,
     links: () => undefined,
     reply: async () => {},
     trustsClock: async () => true,
   }
-  const delivery = new Delivery(ports, { clock: systemClock, log: silentLog, closing: stop.signal, bus })
-  delivery.start('poller')
-  await until('it looks', 30_000, () => looks > 0)
+  const open = (polls = () => true) => {
+    const delivery = new Delivery(ports, { clock: systemClock, log: silentLog, closing, bus })
+    delivery.start(polls)
+    return delivery
+  }
+  return { webhooks, bus, add, open, looks: () => looks, heads: () => heads }
+}
+
+test('a right to poll that is lost and comes back at once is delivered under; without an endpoint no event is asked for', async () => {
+  const { bus, open, looks, heads } = await withProcesses('http://127.0.0.1:1', [])
+  const delivery = open()
+  await until('it looks', 30_000, () => looks() > 0)
   bus.tell('roleChanged', 'watcher')
   bus.tell('roleChanged', 'poller')
-  const before = looks
-  await until('it looks on', 30_000, () => looks > before + 1)
+  const before = looks()
+  await until('it looks on', 30_000, () => looks() > before + 1)
+  await delivery.stop()
+  expect(heads()).toBe(0)
+})
+
+test('one that stood still while another took over keeps nothing of what it had under way', async () => {
+  const hung = Promise.withResolvers<Response>()
+  using r = receiver(() => (asked++ === 0 ? hung.promise : 200))
+  let asked = 0
+  const { webhooks, open } = await withProcesses(r.url, ['w'])
+  let stoodStill = false
+  const first = open(() => !stoodStill)
+  await until('under way', 60_000, () => asked > 0)
+  stoodStill = true
+  const second = open()
+  const done = async () => (await webhooks.list())[0]!.tries.done
+  await until('delivered by the other', 60_000, async () => (await done()) > 0)
+  hung.resolve(new Response())
+  await until('both', 60_000, () => r.got.length === 2)
+  await first.stop()
+  expect(await done()).toBe(1)
+  await second.stop()
+})
+
+test('an endpoint that cannot be changed at once holds up no other', async () => {
+  using r = receiver()
+  const held = Promise.withResolvers<object>()
+  let asked = false
+  const { webhooks, add, open } = await withProcesses(r.url, ['slow'], async id => {
+    asked ||= id === 'slow'
+    return id === 'slow' ? held.promise : {}
+  })
+  const delivery = open()
+  await until('under way', 60_000, () => asked)
+  await webhooks.change('slow', { paused: true })
+  await add('other')
+  await until('the other', 60_000, () => r.got.length > 0)
+  held.resolve({})
   await delivery.stop()
 })
 
@@ -236,6 +307,9 @@ test('paused it waits, and goes on from there', async () => {
   await t.sandbox.say('three')
   await t.until('the other has it', () => other.texts().includes('three'))
   expect(r.got).toHaveLength(before)
+  const lag = new RegExp(`^svc_webhook_lag_events.*${hook.id}.* (\\d+)$`, 'm')
+  // Both messages, or more of the first.
+  expect(Number(lag.exec(await t.gateway.metrics.text())?.[1])).toBeWithin(2, 1000)
   await t.gateway.webhooks.pause(hook.id, false)
   await t.until('three', () => r.texts().includes('three'))
 })

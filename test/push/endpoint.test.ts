@@ -2,9 +2,11 @@
 import { expect, test } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { type EndpointPorts, EndpointRun } from '../../src/push/endpoint.ts'
+import { Turns } from '../../src/push/turns.ts'
 import type { LaneEvent } from '../../src/push/window.ts'
 import { placeOf } from '../../src/storage/events.ts'
-import { MemoryWebhooks, webhookTables } from '../storage/memory-webhooks.ts'
+import { memoryWebhooks } from '../storage/memory-events.ts'
+import { Tables, verbs } from '../storage/memory-tables.ts'
 import { testClock } from '../support/clock.ts'
 import { until } from '../support/until.ts'
 import { receiver } from './receiver.ts'
@@ -13,8 +15,7 @@ const withinMs = 60_000
 
 /** An endpoint at the beginning of a log that holds one event of each of these users. */
 async function withEndpoint(url: string, users: readonly string[], data = async (_user: string) => ({})) {
-  const tables = webhookTables()
-  const { progress, ...webhooks } = new MemoryWebhooks(() => ({ webhooks: tables, wake: () => {} }))
+  const { progress, ...webhooks } = verbs(memoryWebhooks(new Tables()))
   const clock = testClock()
   const log = users.map(
     (user, nth): LaneEvent => ({
@@ -39,7 +40,8 @@ async function withEndpoint(url: string, users: readonly string[], data = async 
     disable: async () => {},
     trustsClock: async () => true,
   }
-  const open = async () => new EndpointRun((await webhooks.list())[0]!, ports, { clock, log: silentLog })
+  const parts = { clock, log: silentLog, turns: new Turns(clock) }
+  const open = async () => new EndpointRun((await webhooks.list())[0]!, ports, parts)
   return { clock, ports, open }
 }
 
@@ -83,4 +85,24 @@ test('when progress could not be kept, no later part of it is kept without it', 
   const again = await until('the one that hung', withinMs, () => r.got.find(({ id }) => id === 's-1'))
   await second.stop()
   expect(again.status).toBe(200)
+})
+
+test('conversations whose events take long hold up no other', async () => {
+  const slow = Array.from({ length: 20 }, (_, nth) => `slow${nth}`)
+  let hung = 0
+  const hang = () => {
+    hung += 1
+    return new Promise<Response>(() => {})
+  }
+  const users = [...Array.from({ length: 20 }, () => slow).flat(), 'quick', 'quick']
+  const isQuick = (id: string) => placeOf(id) > users.length - 2
+  using r = receiver(({ id }) => (isQuick(id) ? 200 : hang()))
+  const { clock, open } = await withEndpoint(r.url, users)
+  const run = await open()
+  await until('all of the others', withinMs, () => {
+    clock.advance(100)
+    return r.got.length === 2
+  })
+  await run.stop()
+  expect(hung).toBe(slow.length)
 })

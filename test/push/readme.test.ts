@@ -3,8 +3,10 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventLadderMs, probeLadderMs } from '../../src/push/schedule.ts'
+import { restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
 import { freePort } from '../support/port.ts'
+import type { Json } from '../support/rest.ts'
 import { receiver } from './receiver.ts'
 
 const page = readFileSync(join(import.meta.dir, '../../src/push/README.md'), 'utf8')
@@ -80,4 +82,54 @@ test('the workflow for n8n answers a delivery as its nodes are documented', asyn
   await t.send({ to: to!, text: text!, idempotency_key: idempotency_key! })
   const seen = await t.sandbox.seen(messages => messages.length > 0)
   expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"').slice(1, -1))
+})
+
+test('the automation for Home Assistant answers a delivery as its integrations are documented', async () => {
+  await using t = await withGateway()
+  await using rest = await restOf(t.gateway)
+  using r = receiver()
+  const { rest_command, automation } = Bun.YAML.parse(block('yaml')) as Json
+  const { url, method, content_type, payload, ...others } = rest_command.wechat
+  expect([others, method, content_type]).toEqual([{}, 'POST', 'application/json'])
+  const [{ triggers, actions }] = automation
+  const [{ trigger, webhook_id, allowed_methods, local_only }] = triggers
+  expect([trigger, local_only]).toEqual(['webhook', true])
+  expect(actions[0].action).toBe('rest_command.wechat')
+  expect(page.slice(page.indexOf('## Home Assistant'))).toContain(`:8123/api/webhook/${webhook_id} `)
+
+  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  await t.sandbox.say('good "day"\n你好')
+  await t.until('delivered', () => r.got.length > 0)
+  const { body, headers } = r.got[0]!
+  expect(allowed_methods).toContain('POST')
+  // It gives `trigger.json` to a content type that has this word in it, and form data to any other.
+  expect(headers.get('content-type')).toContain('json')
+
+  // Templates that name a value, or one written as JSON.
+  const rendered = (template: string, variables: Json): string =>
+    template.replace(/\{\{ ([\w.]+)( \| to_json)? \}\}/g, (_, path: string, json) => {
+      const value = path.split('.').reduce((one, key) => one[key], variables)
+      expect([path, typeof value]).toEqual([path, 'string'])
+      return json ? JSON.stringify(value) : value
+    })
+  const data = Object.fromEntries(
+    Object.entries<string>(actions[0].data).map(([name, template]) => [
+      name,
+      rendered(template, { trigger: { json: body } }),
+    ]),
+  )
+  await t.until('it may be answered', async () => (await t.right()) !== undefined)
+  const answers = []
+  // Twice, as after a repeat.
+  for (let i = 0; i < 2; i++) {
+    const answer = await fetch(rest.url + new URL(url).pathname, {
+      ...{ method, headers: { 'content-type': content_type }, body: rendered(payload, data) },
+    })
+    answers.push([answer.status, await answer.json()])
+  }
+  expect(answers[0]).toMatchObject([200, { status: 'accepted' }])
+  expect(answers[1]).toEqual(answers[0])
+  const [seen, ...more] = await t.sandbox.seen(messages => messages.length > 0)
+  expect(more).toEqual([])
+  expect(JSON.stringify(seen)).toContain(JSON.stringify('You said: good "day"\n你好').slice(1, -1))
 })

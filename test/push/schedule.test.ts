@@ -12,6 +12,7 @@ import {
   type Pulse,
   probeLadderMs,
   retryAfterOf,
+  roomOf,
   slotsOf,
   switchOffMs,
   verdictOf,
@@ -46,6 +47,17 @@ test('no wait is longer than told, whatever the chance', () => {
     expect(until).toBeLessThanOrEqual(5000)
     expect(until).toBeGreaterThanOrEqual(4000)
   }
+})
+
+test('what takes long leaves its place to others, up to all that may be under way', () => {
+  const began = [0, 100, 900, 1000]
+  expect(roomOf(freshPulse, began, 1000)).toEqual({ room: 1, moreInMs: 100 })
+  const many = Array.from({ length: 63 }, () => 0)
+  expect(roomOf(freshPulse, many, 5000)).toMatchObject({ room: 1 })
+  expect(roomOf(freshPulse, [...many, 0], 5000)).toMatchObject({ room: 0 })
+  const failing = { ...freshPulse, failing: true }
+  expect(roomOf(failing, [], 5000)).toMatchObject({ room: 1 })
+  expect(roomOf(failing, [0], 5000)).toMatchObject({ room: 0 })
 })
 
 test('the first failure stops nobody else; a second one without a success between does', () => {

@@ -1,7 +1,8 @@
 /** Signatures, judged by the package that receivers verify with. */
 import { expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
-import { linkTo, newSecret, opens, rotated, rotationMs, signed } from '../../src/push/signature.ts'
+import { linkTo, newSecret, opens, rotationMs, signed } from '../../src/push/signature.ts'
+import { rotated } from '../../src/storage/webhooks.ts'
 
 const body = '{"type":"message.received","data":{"text":"你好 🙂"}}'
 
@@ -36,7 +37,7 @@ test('a secret is 32 random bytes', () => {
 test('after a rotation the secret of before signs as well, for a day', () => {
   const now = Date.now()
   const [old, fresh] = [newSecret(), newSecret()]
-  const secrets = rotated([{ secret: old }], fresh, now)
+  const secrets = rotated([{ secret: old }], { secret: fresh, until: now + rotationMs })
   const verifies = (secret: string, at: number) => {
     const headers = signed('a-1', body, secrets, at)
     return headers['webhook-signature']
@@ -45,7 +46,7 @@ test('after a rotation the secret of before signs as well, for a day', () => {
   }
   expect([old, fresh].map(secret => verifies(secret, now + rotationMs - 1))).toEqual([true, true])
   expect([old, fresh].map(secret => verifies(secret, now + rotationMs))).toEqual([false, true])
-  expect(rotated(secrets, newSecret(), now)).toHaveLength(2)
+  expect(rotated(secrets, { secret: newSecret(), until: now + rotationMs })).toHaveLength(2)
 })
 
 test('a link opens what it was made for, for 15 minutes, and nothing else', () => {

@@ -108,7 +108,7 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
         kept.keep(window.progress())
         expect(kept.lanes.size).toBe(0)
         expect(kept.position).toBe(`s-${log.length}`)
-        expect(window.waiting).toBe(0)
+        expect([window.waiting, window.inHand]).toEqual([0, 0])
         for (const user of new Set(log.map(one => one.user))) {
           const expected = log.filter(one => one.user === user).map(one => one.id)
           const got = delivered.get(user) ?? []
@@ -134,8 +134,23 @@ test('a conversation that cannot keep up is not held in memory, nor does it hold
   window.take(pageOf(log, window.readFrom, 10))
   slow()
   window.take(pageOf(log, window.readFrom, 1000))
-  expect(window.waiting).toBeLessThan(50)
+  expect(window.inHand).toBeLessThan(50)
   expect(slow()?.user).toBe('u1')
+})
+
+test('many conversations that are slow let the log be read on for others, and not all of theirs is in memory', () => {
+  const slow = 60
+  const log = logOf([...Array.from({ length: slow * 40 }, (_, nth) => nth % slow), slow])
+  const window = new Kept().open()
+  const read = () => window.take(pageOf(log, window.readFrom, 128))
+  read()
+  for (let nth = 0; nth < slow; nth++) window.begin(window.next(0, false)!)
+  while (window.readFrom !== log.at(-1)!.id) {
+    expect(window.waiting).toBeLessThan(64)
+    read()
+  }
+  expect(window.inHand).toBeLessThan(1200)
+  expect(window.begin(window.next(0, false)!)?.user).toBe(`u${slow}`)
 })
 
 test('while an endpoint fails, what did not fail is tried first, and what did takes turns', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { FaultKind } from '../../src/sandbox/faults.ts'
+import type { FaultKind } from '../support/faults.ts'
 import { withPoller } from '../support/poller.ts'
 
 const kinds: FaultKind[] = ['500', 'reset', 'malformed', 'ret']

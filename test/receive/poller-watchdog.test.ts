@@ -167,7 +167,7 @@ describe('after a long sleep of the machine', () => {
       })
       await t.sandbox.say('second')
       expect((await t.recv()).map(({ text }) => text)).toEqual(['second'])
-      expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
     })
   }
 

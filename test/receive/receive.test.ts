@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import type { Updates } from '../../src/ilink/api.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type BatchPorts, ingest } from '../../src/receive/ingest.ts'
-import type { FaultKind } from '../../src/sandbox/faults.ts'
 import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
+import type { FaultKind } from '../support/faults.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -379,7 +379,7 @@ describe('changes during a long poll', () => {
     await t.other.sessions.rename('default', 'elsewhere')
     await t.sandbox.say('found you')
     expect((await t.recv())[0]).toMatchObject({ text: 'found you', session: 'elsewhere' })
-    expect(t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]).toBe(1)
+    expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
   })
 
   test('a login in another process is picked up within 2 s', async () => {
@@ -387,7 +387,7 @@ describe('changes during a long poll', () => {
     await new Promise(resolve => setTimeout(resolve, 100))
     const bot = await t.connect('late')
     using watch = stopwatch()
-    await t.until('polled', () => t.sandbox.world.core.stats.polls_at_once[bot.bot_id] === 1)
+    await t.until('polled', () => t.sandbox.pollsAtOnce[bot.bot_id] === 1)
     expect(watch.ms).toBeLessThan(2000)
   })
 
@@ -399,7 +399,7 @@ describe('changes during a long poll', () => {
     t.clock.advance(2000)
     await t.sandbox.say('x')
     expect(texts(await t.recv())).toEqual(['x'])
-    expect(t.sandbox.world.core.stats.polls_at_once[record.bot_id]).toBe(1)
+    expect(t.sandbox.pollsAtOnce[record.bot_id]).toBe(1)
   })
 
   test('a cursor that somebody put back does not end polling', async () => {
@@ -433,7 +433,7 @@ describe('two gateways on one directory', () => {
     await first.sandbox.say('hello')
     expect(texts(await waiting)).toEqual(['hello'])
     expect(said.ms).toBeLessThan(3000)
-    expect(first.sandbox.world.core.stats.polls_at_once[bot_id]).toBe(1)
+    expect(first.sandbox.pollsAtOnce[bot_id]).toBe(1)
 
     await first.gateway.close()
     using freed = stopwatch()

@@ -103,7 +103,7 @@ async function accepted(t: TestGateway, polls: number): Promise<void> {
   await t.until('asked', () => t.requests('getupdates') > polls && stats.polls_now === 1)
   t.clock.advance(3000)
 }
-const atOnce = (t: TestGateway) => t.sandbox.world.core.stats.polls_at_once[t.bots.get('default')!.bot_id]
+const atOnce = (t: TestGateway) => t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]
 /** Lets time pass until `look` is true; what is due meanwhile is done. */
 async function passUntil(
   t: TestGateway,

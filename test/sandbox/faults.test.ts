@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { faultKinds } from '../../src/sandbox/faults.ts'
+import { faultKinds } from '../support/faults.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
 import { until } from '../support/until.ts'
@@ -111,13 +111,4 @@ test('uploads and downloads fail in their own ways', async () => {
   const started = performance.now()
   expect((await download()).equals(cipher)).toBe(true)
   expect(performance.now() - started).toBeGreaterThan(50)
-})
-
-test('an unknown endpoint, kind or number is refused by name', async () => {
-  await using sandbox = await withSandbox()
-  const refused = (fault: object) =>
-    sandbox.phone('POST', 'faults', fault).catch((error: Error) => error.message)
-  expect(await refused({ endpoint: 'x', kind: '500' })).toContain('invalid_arguments: endpoint')
-  expect(await refused({ endpoint: 'upload', kind: 'x' })).toContain('invalid_arguments: kind')
-  expect(await refused({ endpoint: 'upload', kind: '500', times: 'x' })).toContain('invalid_arguments: times')
 })

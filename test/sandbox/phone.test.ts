@@ -111,7 +111,7 @@ test('foreign web pages get nothing: not by another Host, not by another Origin,
   expect(await status({ origin: 'https://evil.example' })).toBe(403)
   expect(await status({ origin: 'null' })).toBe(403)
   expect(await status({ 'sec-fetch-site': 'cross-site' })).toBe(403)
-  expect(await status({ origin: 'http://127.0.0.1:1' }, 'faults')).toBe(403)
+  expect(await status({ origin: 'http://127.0.0.1:1' }, 'stats')).toBe(403)
   expect(await status({ host: 'localhost:1' })).toBe(200)
 })
 

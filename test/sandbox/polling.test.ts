@@ -69,11 +69,7 @@ test('two pollers share the messages: each goes to one of them', async () => {
   await sandbox.say('b')
   const got = (await Promise.all(polls)).flatMap(answer => textsOf(answer) ?? [])
   expect(got.sort()).toEqual(['a', 'b'])
-  expect(
-    (await sandbox.phone<{ polls_at_once: Record<string, number> }>('GET', 'stats')).polls_at_once[
-      bot.bot_id
-    ],
-  ).toBe(2)
+  expect(sandbox.pollsAtOnce[bot.bot_id]).toBe(2)
 })
 
 test('of two polls the newer one is given the message: who begins another has most likely left the one before', async () => {
@@ -98,7 +94,6 @@ test('a poll that its client leaves while it begins the next one is not counted 
   const moment = Promise.withResolvers<void>()
   const sleep: Clock['sleep'] = (ms, signal) => (ms <= 200 ? moment.promise : systemClock.sleep(ms, signal))
   await using sandbox = await withSandbox({ clock: { ...systemClock, sleep } })
-  const { stats } = sandbox.world.core
   const bot = bind(sandbox)
   const leaving = new AbortController()
   const older = bot.poll('', leaving.signal).catch(() => 'left')
@@ -110,10 +105,10 @@ test('a poll that its client leaves while it begins the next one is not counted 
   await held(sandbox, 1)
   moment.resolve()
   await Bun.sleep(20)
-  expect(stats.polls_at_once[bot.bot_id]).toBe(1)
+  expect(sandbox.pollsAtOnce[bot.bot_id]).toBe(1)
 
   const third = bot.poll()
-  await until('counted', 30_000, () => stats.polls_at_once[bot.bot_id] === 2)
+  await until('counted', 30_000, () => sandbox.pollsAtOnce[bot.bot_id] === 2)
   for (const text of ['a', 'b']) await sandbox.say(text)
   await Promise.all([newer, third])
 })

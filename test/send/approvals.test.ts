@@ -115,7 +115,7 @@ describe('a yes', () => {
       ['holiday.png', path],
     ])
     const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
-    expect(messages[0]?.reason).toContain(path)
+    expect(messages[0]?.reason_quote).toBe(path)
     const said = await Promise.allSettled(
       [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!)),
     )

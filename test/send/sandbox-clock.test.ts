@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 const dayMs = 24 * 60 * 60_000
 
 test('a day later the window is closed for both; what is queued goes out when the user writes', async () => {
-  await using service = await startService({ args: ['--pace', 'off'] })
+  await using service = await startService({ args: ['--pace', 'off', '--admin-port', '0'] })
   const mei = await service.phone('users', { name: 'Mei' })
   await logIn(service, 'home', mei.id)
   await service.phone('say', { text: 'hi' })
@@ -21,6 +21,10 @@ test('a day later the window is closed for both; what is queued goes out when th
   await service.phone('clock', { advance_ms: dayMs })
   // The service, and a command beside it that asks WeChat nothing.
   await until('the service knows', 20_000, async () => (await users())[0].remaining === 0)
+  // The panel's page goes by what the service says the time is.
+  const admin = /^admin on (\S+)$/m.exec(service.stdout())?.[1]
+  const { headers } = await fetch(`${admin}/api/status`)
+  expect(Date.parse(headers.get('date') ?? '')).toBeGreaterThan(Date.now() + dayMs - 60_000)
   const command = await svc(['users', '--json', '--sandbox', '-d', service.dir], { home: service.dir })
   expect(JSON.parse(command.stdout)).toMatchObject([{ remaining: 0 }])
   expect((await service.call('send', { to, text: 'too late' })).body).toMatchObject({ code: 'window_closed' })

@@ -1,7 +1,9 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import { eventTypes } from '../../src/model/event.ts'
 import { eventSource, restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
+import { asyncApi } from '../support/openapi-judges.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
 
 test('a stream that is cut and resumed 1,000 times has no gap and no repeat', async () => {
@@ -9,6 +11,16 @@ test('a stream that is cut and resumed 1,000 times has no gap and no repeat', as
   console.log(JSON.stringify(result))
   expect(result).toMatchObject({ cuts: 1000, missing: 0, repeated: 0, inOrder: true })
 }, 300_000)
+
+test("AsyncAPI's own parser finds nothing to say of /asyncapi.json", async () => {
+  await using t = await withGateway({ start: false })
+  await using rest = await restOf(t.gateway)
+  const { version, messages, diagnostics } = await asyncApi(
+    await (await fetch(`${rest.url}/asyncapi.json`)).text(),
+  )
+  expect([version, diagnostics]).toEqual(['3.1.0', []])
+  expect(messages).toEqual(expect.arrayContaining([...eventTypes]))
+})
 
 test('without anything new a comment comes, and the place of what was filtered away', async () => {
   await using t = await withGateway({ start: false })

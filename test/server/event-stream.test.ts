@@ -4,6 +4,7 @@ import { eventTypes } from '../../src/model/event.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { parse } from '../../src/tools/parse.ts'
+import { receiver } from '../push/receiver.ts'
 import { startAdmin } from '../support/admin.ts'
 import { eventSource, restOf } from '../support/event-source.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -52,6 +53,10 @@ test('a reader reads on by the id it has seen, in header or query, and is given 
   ] as const) {
     await using stream = await eventSource(`${rest.url}/events${query}`, headers)
     for (const nth of [1, 2, 3]) expect((await stream.next())?.data.data.text).toBe(`missed ${nth}`)
+  }
+  for (const query of ['after=0', 'after=0&consumer=whole']) {
+    await using stream = await eventSource(`${rest.url}/events?types=message.received&${query}`)
+    expect((await stream.next())?.data.data.text).toBe('before')
   }
   for (const query of ['after=x', 'after=0000000000-5', 'types=a', 'consumer=', 'what=1']) {
     const response = await fetch(`${rest.url}/events?${query}`)
@@ -154,6 +159,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   const { asyncapi, channels, components } = await response.json()
   expect([response.status, asyncapi]).toEqual([200, '3.1.0'])
   expect(Object.keys(channels.events.messages)).toEqual([...eventTypes])
+  expect(Object.keys(channels.webhooks.messages)).toEqual([...eventTypes, 'webhook.test'])
   const from = await t.gateway.events.head()
   await using stream = await eventSource(`${rest.url}/events?after=${from}`, {
     authorization: 'Bearer a-long-enough-token',
@@ -162,13 +168,21 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   await t.receive(1)
   await t.send({ text: 'hello' })
   await t.gateway.accounts.rename('default', 'work')
+  using gone = receiver(() => 410)
+  await t.gateway.webhooks.add({ url: gone.url, allow_private: true })
+  await t.sandbox.say('to an endpoint that is gone')
   const seen = new Set<string>()
-  while (seen.size < 3) {
+  while (seen.size < eventTypes.length) {
     const { data } = (await stream.next())!
     // Throws where it does not fit.
     expect(parse(components.messages[data.type].payload, data)).toEqual(data)
     seen.add(data.type)
   }
+  using tried = receiver()
+  const { id } = await t.gateway.webhooks.add({ url: tried.url, allow_private: true })
+  await t.gateway.webhooks.test(id, AbortSignal.timeout(60_000))
+  const { body } = tried.got.find(one => one.body.type === 'webhook.test')!
+  expect(parse(components.messages['webhook.test'].payload, body)).toEqual(body)
 })
 
 test('in a browser the page of the panel reads it under its cookie, and no longer once it has signed out', async () => {

@@ -31,6 +31,22 @@ onEach(openStore => {
     expect(ids(await t.store.consumers.claim('late', { limit: 10 }))).toEqual([4])
   })
 
+  test('of a lease that is gone nothing happens; one that lapsed is its own until its rows are claimed; names have a case', async () => {
+    await using t = await openStore()
+    await add(t.store, 1)
+    const { consumers } = t.store
+    const { lease } = (await consumers.claim('default', { limit: 1 }))!
+    expect(await consumers.claim('Default', { limit: 1 })).toBeUndefined()
+    t.clock.at += 30_001
+    await consumers.renew(lease)
+    expect(await consumers.claim('default', { limit: 1 })).toBeUndefined()
+    await consumers.ack(lease)
+    for (const verb of ['ack', 'nack', 'renew'] as const) await consumers[verb](lease)
+    await consumers.giveBack({ lease, redelivered: new Set() }, 0)
+    expect(await consumers.claim('default', { limit: 1 })).toBeUndefined()
+    expect(await t.store.backlog.waiting('default', { limit: 1 })).toBe(0)
+  })
+
   test('what was confirmed does not come again, in this process or the next', async () => {
     await using t = await openStore()
     await add(t.store, 3)

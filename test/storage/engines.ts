@@ -2,7 +2,8 @@
 import { describe } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore, type StoreOptions } from '../../src/storage/sqlite/store.ts'
-import { MemoryStore, Tables } from './memory-store.ts'
+import { MemoryStore } from './memory-store.ts'
+import { Tables } from './memory-tables.ts'
 import { type EngineStore, openStore, type TestStore, testClock } from './support.ts'
 
 type Limits = Partial<Pick<StoreOptions, 'maxAgeDays' | 'maxCount'>>

@@ -2,7 +2,13 @@
 import { expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { openDatabase } from '../../src/platform/sqlite.ts'
-import { type LoggedEvent, type NewEvent, placeOf, type WantedEvents } from '../../src/storage/events.ts'
+import {
+  type LoggedEvent,
+  type NewEvent,
+  placeOf,
+  readersKept,
+  type WantedEvents,
+} from '../../src/storage/events.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import type { Store } from '../../src/storage/store.ts'
@@ -52,6 +58,9 @@ onEach((openStore, share) => {
     await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: { id: 'e' } }])
     await receive(t.store, 'again')
     const found = await all(t.store)
+    for (const [nth, { cursor }] of found.entries())
+      expect(await t.store.backlog.events(cursor)).toBe(found.length - 1 - nth)
+    expect(await t.store.backlog.events('')).toBe(found.length)
     expect(inShort(found)).toEqual([
       'session connected',
       `message ${row}`,
@@ -86,7 +95,7 @@ onEach((openStore, share) => {
     const began = await outbox.begin([first.entry.parts[0]!.id], 'b', open, out('w1'))
     if (began.go !== 'begun') throw new Error(began.go)
     await outbox.settle(began.begun, { status: 'queued', spent: true })
-    await outbox.end(first.entry.id, refused)
+    await outbox.end(first.entry.id, { ...refused, quote: 'not on a Sunday' })
     const asked = await outbox.enqueue(
       { ...call, asked: 'queue', parts: [{ kind: 'text', waiting: { message: out('w2') } }] },
       open,
@@ -98,8 +107,11 @@ onEach((openStore, share) => {
       // Waits for a yes, then for its user.
       ...[`message ${row + 1} queued`, `message ${row + 1} queued`],
     ])
-    expect(inShort(await all(t.store, start, { whole: true }))).toContain(`message ${row} sending`)
-    expect((await t.store.log.byIds([row]))[0]?.reason_code).toBe('window_closed')
+    expect(inShort(await all(t.store, start, { hidden: true }))).toContain(`message ${row} sending`)
+    expect((await t.store.log.byIds([row]))[0]).toMatchObject({
+      reason_code: 'window_closed',
+      reason_quote: 'not on a Sunday',
+    })
   })
 
   test('imported messages are no events', async () => {
@@ -110,7 +122,7 @@ onEach((openStore, share) => {
       { ...message('answer'), session: 's', bot_id: 'b', direction: 'sent' },
     ])
     expect(await all(t.store)).toEqual([])
-    expect(inShort(await all(t.store, '', { whole: true }))).toEqual(['message 1', 'message 2'])
+    expect(inShort(await all(t.store, '', { hidden: true }))).toEqual(['message 1', 'message 2'])
     await receive(t.store, 'new')
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })
@@ -174,10 +186,12 @@ onEach((openStore, share) => {
     await using t = await openStore()
     const start = await t.store.events.head()
     await receive(t.store, 'before')
+    await t.store.events.append([told('s', 'connected')])
     await t.store.upkeep.renameSession('s', 'new')
     await receive(t.store, 'after', 'u', 'new')
     expect(await all(t.store, start, { session: 'NEW' })).toHaveLength(2)
-    expect(await all(t.store, start, { session: 's' })).toHaveLength(0)
+    // What was told of the session itself keeps its name.
+    expect(inShort(await all(t.store, start, { session: 's' }))).toEqual(['session connected'])
   })
 
   test('the end as it was at a time: what was written since comes after it', async () => {
@@ -237,8 +251,12 @@ onEach((openStore, share) => {
     expect(await events.append([told('s', 'expired')], seen)).toBe(true)
     expect(await events.append([told('other', 'expired'), told('S', 'connected')], seen)).toBe(false)
     expect(await events.append([told('other', 'expired')], seen)).toBe(true)
-    expect(await events.append([told('s', 'connected')], await events.head())).toBe(true)
-    expect(await all(t.store)).toHaveLength(3)
+    const then = await events.head()
+    // What is written of its messages is nothing that it was compared with.
+    await receive(t.store, 'meanwhile')
+    expect(await events.append([told('s', 'connected')], then)).toBe(true)
+    expect(await all(t.store)).toHaveLength(4)
+    expect(inShort(await all(t.store, '', { user: 'u' }))).toEqual(['message 1'])
   })
 
   test('readers keep their places', async () => {
@@ -249,11 +267,32 @@ onEach((openStore, share) => {
     const second = await events.head()
     await events.move('bot', first)
     await events.move('bot', second)
+    await events.move('hook', second)
     await events.move('hook', first)
     await t.reopen()
     const found = await Promise.all(['bot', 'hook', 'nobody'].map(name => t.store.events.position(name)))
     expect(found).toEqual([second, first, undefined])
     expect(await failure(t.store.events.move('bot', 'x-1'))).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('what follows each reader is counted; of too many the one that is furthest behind is forgotten', async () => {
+    await using t = await openStore()
+    const { events } = t.store
+    const first = await events.head()
+    await receive(t.store, '1')
+    await events.move('behind', first)
+    const second = await events.head()
+    await events.move('bot', second)
+    expect(await t.store.backlog.readers(9)).toEqual([
+      { reader: 'bot', events: 0 },
+      { reader: 'behind', events: 1 },
+    ])
+    expect(await t.store.backlog.readers(1)).toHaveLength(1)
+    for (let nth = 2; nth < readersKept; nth++) await events.move(`other ${nth}`, second)
+    expect(await events.position('behind')).toBe(first)
+    await events.move('one too many', first)
+    expect(await events.position('behind')).toBeUndefined()
+    expect(await events.position('one too many')).toBe(first)
   })
 
   test('who waits is woken by each kind of event, also of another process', async () => {

@@ -28,7 +28,7 @@ onEach(openStore => {
       sent('answer', 'x-1'),
       sent('answer', 'x-2'),
     ]
-    expect(await store.intake.known(batch)).toEqual([false, false, true, false, false, false])
+    expect(await store.intake.has(batch)).toEqual([false, false, true, false, false, false])
     expect(await store.intake.add(batch)).toBe(3)
     expect(await store.intake.add(batch)).toBe(0)
     expect(await store.intake.insertReceived('work', 'b@im.bot', [old])).toEqual(['duplicate'])

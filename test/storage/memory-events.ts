@@ -1,113 +1,126 @@
-/** The event log of the engine in memory: an array. */
+/** The event log and the webhook endpoints of the engine in memory. */
 import { badArgument } from '../../src/model/error.ts'
-import { sessionKey } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import type * as face from '../../src/storage/events.ts'
-import type { Tables } from './memory-store.ts'
+import { type Events, placeOf, readersKept } from '../../src/storage/events.ts'
+import { type Conversation, rotated, triesKept, type Webhooks } from '../../src/storage/webhooks.ts'
+import { type Event, isOf, type Tables } from './memory-tables.ts'
 
-export interface Happened extends Omit<face.LoggedEvent, 'cursor'> {
-  place: number
-  /** Row id of the newest message by then. */
-  newest: number
-  session?: string
-  imported?: true
+export function memoryEvents(db: Tables, clock: Clock): Events {
+  const cursorOf = (place: number) => `${db.id}-${place}`
+  const place = (cursor: string) => {
+    const found = cursor === '' ? 0 : placeOf(cursor)
+    if (cursor !== '' && cursor !== cursorOf(found)) throw badArgument('after', 'of another store')
+    return found
+  }
+  return {
+    async after(cursor, { limit, session, types, user, hidden }) {
+      const [asked, end] = [place(cursor), db.last.place]
+      const found = db.events
+        .filter(isOf(session, user))
+        .filter(one => one.place > asked && (hidden || !one.hidden) && types?.includes(one.type) !== false)
+      const shown = found.slice(0, limit)
+      return {
+        events: shown.map(({ hidden: _, place, session: _of, user: _by, ...event }) => ({
+          ...event,
+          cursor: cursorOf(place),
+        })),
+        cursor: cursorOf(shown.length < found.length ? shown.at(-1)!.place : end),
+        ...((asked > end || (cursor !== '' && asked < db.last.gone)) && { gone: true }),
+      }
+    },
+    async head(before) {
+      if (before === undefined) return cursorOf(db.last.place)
+      return cursorOf(db.events.findLast(({ at }) => at < before)?.place ?? 0)
+    },
+    async wait(seen, ms, signal) {
+      if (!signal.aborted && cursorOf(db.last.place) === seen) await db.sleep(ms, signal)
+    },
+    async append(events, seen) {
+      const since = db.events.filter(
+        one => seen !== undefined && one.place > place(seen) && one.type === 'session.status',
+      )
+      if (events.some(event => 'session' in event && since.some(isOf(event.session)))) return false
+      for (const event of events) db.happened({ ...event, at: clock.now(), hidden: false })
+      return true
+    },
+    position: async reader => db.readers.get(reader),
+    async move(reader, cursor) {
+      place(cursor)
+      db.readers.set(reader, cursor)
+      const others = [...db.readers].filter(([name]) => name !== reader)
+      const [last] = others.sort(([, a], [, b]) => placeOf(a) - placeOf(b))
+      if (last && others.length >= readersKept) db.readers.delete(last[0])
+    },
+  }
 }
 
-/** A cursor bears which tables it is of. */
-const stores = new WeakMap<Tables, string>()
-let opened = 0
+/** What was before the oldest message goes, but for the newest of each session. */
+export function pruneEvents(db: Tables): void {
+  const from = db.rows[0]?.stored_at ?? Number.POSITIVE_INFINITY
+  const isNewest = (one: Event) =>
+    one.type === 'session.status' &&
+    db.events.findLast(other => other.type === one.type && isOf(one.session)(other)) === one
+  db.last.gone = db.events.findLast(({ at }) => at < from)?.place ?? db.last.gone
+  db.events = db.events.filter(one => one.at >= from || isNewest(one))
+}
 
-export class MemoryEvents implements face.Events {
-  readonly #clock: Clock
-  readonly #open: () => Tables
-
-  constructor(clock: Clock, open: () => Tables) {
-    this.#clock = clock
-    this.#open = open
+export function memoryWebhooks(db: Tables): Webhooks {
+  const of = (id: string) => db.webhooks.find(({ webhook }) => webhook.id === id)
+  const isLane = ({ session, user }: Conversation) => isOf(session, user)
+  const change = (id: string, work: (kept: Tables['webhooks'][number]) => void) => {
+    const kept = of(id)
+    if (kept) work(kept)
+    db.wake()
+    return kept !== undefined
   }
-
-  #cursor(place: number): string {
-    const tables = this.#open()
-    if (!stores.has(tables)) stores.set(tables, `memory${++opened}`)
-    return `${stores.get(tables)}-${place}`
-  }
-
-  #place(cursor: string): number {
-    const place = Number(cursor.split('-')[1] ?? 0)
-    if (cursor !== '' && cursor !== this.#cursor(place)) throw badArgument('after', 'of another store')
-    return place
-  }
-
-  #end = () => this.#open().lastEvent
-
-  #of({ message, session: own }: Happened, { session, user }: face.WantedEvents): boolean {
-    const row = this.#open().rows.find(({ id }) => id === message)
-    const isOf = session === undefined || sessionKey(row?.session.name ?? own ?? '') === sessionKey(session)
-    return isOf && (user === undefined || row?.peer === user)
-  }
-
-  async after(cursor: string, wanted: face.WantedEvents): Promise<face.EventPage> {
-    const { events, eventsGone } = this.#open()
-    const [asked, end] = [this.#place(cursor), this.#end()]
-    const found = events.filter(
-      event =>
-        event.place > asked &&
-        wanted.types?.includes(event.type) !== false &&
-        (wanted.whole || !(event.status === 'sending' || event.imported)) &&
-        this.#of(event, wanted),
-    )
-    const shown = found.slice(0, wanted.limit)
-    return {
-      events: shown.map(({ place, newest: _, session: _of, imported: _imported, ...event }) => ({
-        ...structuredClone(event),
-        cursor: this.#cursor(place),
-      })),
-      cursor: this.#cursor(shown.length < found.length ? shown.at(-1)!.place : end),
-      ...((asked > end || (cursor !== '' && asked < eventsGone)) && { gone: true }),
-    }
-  }
-
-  async head(before?: number): Promise<string> {
-    if (before === undefined) return this.#cursor(this.#end())
-    return this.#cursor(this.#open().events.findLast(({ at }) => at < before)?.place ?? 0)
-  }
-
-  async wait(seen: string, ms: number, signal: AbortSignal): Promise<void> {
-    const tables = this.#open()
-    if (!signal.aborted && this.#cursor(this.#end()) === seen) await tables.sleep(ms, signal)
-  }
-
-  async append(events: readonly face.NewEvent[], seen?: string): Promise<boolean> {
-    const tables = this.#open()
-    const place = seen === undefined ? Number.POSITIVE_INFINITY : this.#place(seen)
-    const named = events.map(event => ('session' in event ? sessionKey(event.session) : undefined))
-    const isNewer = (one: Happened) => one.place > place && one.session && named.includes(one.session)
-    if (tables.events.some(isNewer)) return false
-    for (const [nth, { type, data }] of events.entries())
-      tables.happened({ type, at: this.#clock.now(), session: named[nth], data: structuredClone(data) })
-    tables.wake()
-    return true
-  }
-
-  async position(reader: string): Promise<string | undefined> {
-    return this.#open().positions.get(reader)
-  }
-
-  async move(reader: string, cursor: string): Promise<void> {
-    this.#place(cursor)
-    this.#open().positions.set(reader, cursor)
-  }
-
-  /** What stands before the newest message that is gone goes, but for the newest of each session. */
-  prune(): void {
-    const tables = this.#open()
-    const gone = (tables.rows[0]?.id ?? tables.lastId + 1) - 1
-    const old = tables.events.filter(
-      ({ newest, type }) => newest < gone + (type === 'message.received' ? 1 : 0),
-    )
-    tables.eventsGone = old.at(-1)?.place ?? tables.eventsGone
-    const isLast = (one: Happened) => tables.events.findLast(({ session }) => session === one.session) === one
-    const stays = (one: Happened) => !old.includes(one) || (one.session !== undefined && isLast(one))
-    tables.events = tables.events.filter(stays)
+  return {
+    list: async () => db.webhooks.map(({ webhook }) => webhook),
+    async add(given) {
+      const fresh = { paused: false, epoch: 0, tries: { done: 0, failed: 0, gave_up: 0 } }
+      db.webhooks.push({ webhook: { ...given, ...fresh }, lanes: [], tries: [] })
+      db.wake()
+    },
+    change: async (id, { rotation, ...wanted }) =>
+      change(id, ({ webhook }) => {
+        Object.assign(webhook, wanted, rotation && { secrets: rotated(webhook.secrets, rotation) })
+      }),
+    rewind: async (id, position, replayed) =>
+      change(id, kept => {
+        kept.lanes = kept.lanes.filter(lane => placeOf(lane.position) < placeOf(position))
+        Object.assign(kept.webhook, { replayed, position, epoch: kept.webhook.epoch + 1 })
+      }),
+    remove: async id =>
+      change(id, kept => {
+        db.webhooks = db.webhooks.filter(one => one !== kept)
+      }),
+    progress: {
+      async takeOver() {
+        for (const { webhook } of db.webhooks) webhook.epoch += 1
+      },
+      lanes: async id => of(id)?.lanes ?? [],
+      async keep(id, { epoch, position, lanes, ended, tries, health }) {
+        const kept = of(id)
+        if (kept?.webhook.epoch !== epoch) return false
+        const { failing_since, last_error, last_success_at = kept.webhook.last_success_at } = health
+        Object.assign(kept.webhook, { position, failing_since, last_error, last_success_at })
+        const isOver = (lane: Conversation) => [...lanes, ...ended].some(isLane(lane))
+        kept.lanes = [...kept.lanes.filter(lane => !isOver(lane)), ...lanes]
+        const counts = { ...kept.webhook.tries }
+        for (const { outcome } of tries) counts[outcome] += 1
+        kept.webhook.tries = counts
+        const all = [...kept.tries, ...tries]
+        kept.tries = all.filter(
+          (one, nth) =>
+            all.slice(nth + 1).filter(({ outcome }) => outcome === one.outcome).length <
+            triesKept[one.outcome],
+        )
+        return true
+      },
+      tries: async (id, limit, outcome) =>
+        (of(id)?.tries ?? [])
+          .filter(one => outcome === undefined || one.outcome === outcome)
+          .reverse()
+          .slice(0, limit),
+    },
   }
 }

@@ -1,132 +1,149 @@
 /** State as simple as its interface allows: one process, nothing written. It shows what an engine has to do, and no more. */
 import { SvcError } from '../../src/model/error.ts'
-import {
-  type BotInfo,
-  contextAfter,
-  marked,
-  sessionKey,
-  sessionName,
-  type UserContext,
-} from '../../src/model/session.ts'
+import { contextAfter, hasWritten, marked, sessionName } from '../../src/model/session.ts'
+import type { Clock } from '../../src/platform/clock.ts'
+import type { LoginFlows } from '../../src/storage/logins.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
-import type { SessionRecord, State } from '../../src/storage/state.ts'
-import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
-import type { MemoryStore } from './memory-store.ts'
+import type { Sessions, State } from '../../src/storage/state.ts'
+import type { Ingested, Storage } from '../../src/storage/storage.ts'
+import { MemoryStore } from './memory-store.ts'
+import { isOf, type Tables, verbs } from './memory-tables.ts'
 
-interface Kept {
-  name: string
-  bot: BotInfo
-  users: Map<string, UserContext>
+function loginFlows(db: Tables, { get, save }: Sessions): LoginFlows {
+  const me = {}
+  const at = (session: string) => db.logins.find(({ login }) => isOf(sessionName(session))(login))
+  const flows: LoginFlows = {
+    list: async now => db.logins.map(({ login }) => login).filter(({ until }) => until > now),
+    underWay: async now => (await flows.list(now)).filter(({ ended }) => !ended),
+    of: async (session, now) => (await flows.list(now)).find(isOf(sessionName(session))),
+    async put(given, now) {
+      const before = at(given.session)
+      const version = before && before.login.until > now ? before.login.version : ''
+      if (version !== given.version) return undefined
+      const login = { ...given, version: crypto.randomUUID() }
+      const owner = before?.login.id === login.id ? before.owner : undefined
+      db.logins = [...db.logins.filter(one => one !== before), { login, ...(owner && { owner }) }]
+      return login
+    },
+    async finish(login, bot, now) {
+      const kept = await flows.put(login, now)
+      if (kept && (await get(login.session))?.bot?.token !== bot.token) await save(login.session, bot)
+      return kept
+    },
+    async claim({ id, session }) {
+      const found = at(session)
+      if (found?.login.id !== id || (found.owner && found.owner !== me)) return false
+      found.owner = me
+      return true
+    },
+    async release({ session }) {
+      const found = at(session)
+      if (found?.owner === me) delete found.owner
+    },
+    async wait({ session, version }, signal) {
+      while (!signal.aborted && at(session)?.login.version === version) await Bun.sleep(10)
+    },
+  }
+  return flows
 }
 
-export function memoryStorage(store: MemoryStore): Omit<Storage, 'leases'> {
-  const kept = new Map<string, Kept>()
-  let chosen: string | undefined
-  const links = new Map<string, number>()
-  const ended = new Map<string, number>()
-  const one = (name: string) => {
-    try {
-      return kept.get(sessionKey(sessionName(name)))
-    } catch {
-      return undefined
-    }
-  }
+/** Several over one `Tables` are as several processes. */
+export function memoryStorage(db: Tables, clock: Clock): Omit<Storage, 'leases'> {
+  const store = new MemoryStore(db, clock, { maxAgeDays: 0, maxCount: 0 })
+  const one = (name: string) =>
+    db.sessions.find(({ name: session }) => isOf(name.normalize('NFC'))({ session }))
   const existing = (name: string) => {
     const found = one(name)
     if (!found) throw new SvcError('session_not_found', `there is no session named "${name}"`)
     return found
   }
-  const oldest = () => [...kept.values()].sort((a, b) => a.bot.created_at - b.bot.created_at)[0]?.name
-  const chosenNow = () => (chosen === undefined ? undefined : one(chosen)?.name)
-  const recordOf = ({ name, bot }: Kept): SessionRecord => ({ name, bot: { ...bot } })
-  const state: State = {
-    sessions: {
-      list: async () => [...kept.values()].map(recordOf),
-      async get(name) {
-        const found = one(name)
-        return found && recordOf(found)
-      },
-      defaultName: async () => chosenNow(),
-      async save(name, bot) {
-        const before = one(name)
-        const users = new Map<string, UserContext>()
-        for (const [user, context] of before?.users ?? []) {
-          const { first_seen } = context
-          users.set(user, before?.bot.bot_id === bot.bot_id ? context : { used: 0, first_seen })
-        }
-        const own = before?.name ?? sessionName(name)
-        if (before?.bot.bot_id !== bot.bot_id) store.forget(own)
-        kept.set(sessionKey(own), { name: own, bot: { ...bot }, users })
-        chosen = chosenNow() ?? oldest()
-      },
-      async mark(name, token, wanted) {
-        const found = one(name)
-        if (found?.bot.token === token) found.bot = marked(found.bot, wanted) ?? found.bot
-      },
-      async remove(name) {
-        const { name: own } = existing(name)
-        const was = chosenNow() === own
-        kept.delete(sessionKey(own))
-        store.forget(own)
-        if (was) chosen = oldest()
-      },
-      async rename(oldName, newName) {
-        const found = existing(oldName)
-        const to = sessionName(newName)
-        const taken = one(to)
-        if (taken && taken !== found) throw new SvcError('session_exists', 'that name is taken')
-        await store.upkeep.renameSession(found.name, to)
-        const was = chosenNow() === found.name
-        kept.delete(sessionKey(found.name))
-        kept.set(sessionKey(to), { ...found, name: to })
-        if (was) chosen = to
-      },
-      async setDefault(name) {
-        chosen = existing(name).name
-      },
-      sweep: async () => 0,
+  const choose = () => {
+    if (!db.chosen || !db.sessions.includes(db.chosen))
+      db.chosen = db.sessions.toSorted((a, b) => a.bot.created_at - b.bot.created_at)[0]
+  }
+  /** Nothing is counted of its answers any more, and no lane of it is held. */
+  const forget = (session: string) => {
+    for (const lane of db.lanes.filter(isOf(session)))
+      Object.assign(lane, { counter: { used: 0 }, not_before: 0, failures: 0, hold: undefined })
+  }
+  const sessions: State['sessions'] = {
+    list: async () => db.sessions,
+    get: async name => one(name),
+    defaultName: async () => db.chosen?.name,
+    async save(name, bot) {
+      const before = one(name) ?? { name: sessionName(name), bot }
+      if (!db.sessions.includes(before)) db.sessions.push(before)
+      if (before.bot.bot_id !== bot.bot_id) {
+        forget(before.name)
+        for (const kept of db.contexts.filter(isOf(before.name)))
+          kept.context = { used: 0, first_seen: kept.context.first_seen }
+      }
+      before.bot = { ...bot }
+      choose()
     },
-    contexts: {
-      find: async (session, user) => one(session)?.users.get(user),
-      of: async session => new Map(one(session)?.users),
-      writers: async sessions => {
-        const wrote = ({ received_at, token }: UserContext) =>
-          received_at !== undefined || token !== undefined
-        const count = (name: string) => [...(one(name)?.users.values() ?? [])].filter(wrote).length
-        return new Map(sessions.map(name => [name, count(name)]))
-      },
-      knowing: async user =>
-        new Set([...kept.values()].flatMap(({ name, users }) => (users.has(user) ? [name] : []))),
+    async mark(name, token, wanted) {
+      const found = one(name)
+      if (found?.bot.token === token) found.bot = marked(found.bot, wanted) ?? found.bot
     },
-    signIns: {
-      addLink: async (code, until) => void links.set(code, until),
-      async takeLink(code, now) {
-        const until = links.get(code) ?? 0
-        return links.delete(code) && until > now
-      },
-      ended: async names => new Set(names.filter(name => ended.has(name))),
-      async end(names, until, now) {
-        for (const name of names) ended.set(name, until)
-        for (const [name, at] of ended) if (at <= now) ended.delete(name)
-      },
+    async remove(name) {
+      const found = existing(name)
+      db.sessions = db.sessions.filter(other => other !== found)
+      db.contexts = db.contexts.filter(kept => !isOf(found.name)(kept))
+      forget(found.name)
+      choose()
+    },
+    async rename(oldName, newName) {
+      const found = existing(oldName)
+      if ((one(newName) ?? found) !== found) throw new SvcError('session_exists', 'that name is taken')
+      await store.upkeep.renameSession(found.name, sessionName(newName))
+      found.name = sessionName(newName)
+    },
+    async setDefault(name) {
+      db.chosen = existing(name)
+    },
+    sweep: async () => 0,
+  }
+  const contexts: State['contexts'] = {
+    find: async (session, user) => db.contexts.find(isOf(session, user))?.context,
+    of: async session => new Map(db.contexts.filter(isOf(session)).map(one => [one.user, one.context])),
+    writers: async names => {
+      const wrote = db.contexts.filter(({ context }) => hasWritten(context))
+      return new Map(names.map(name => [name, wrote.filter(isOf(name)).length]))
+    },
+    knowing: async user => new Set(db.contexts.filter(isOf(undefined, user)).map(one => one.session)),
+  }
+  const signIns: State['signIns'] = {
+    addLink: async (code, until) => void db.links.set(code, until),
+    async takeLink(code, now) {
+      const until = db.links.get(code) ?? 0
+      return db.links.delete(code) && until > now
+    },
+    ended: async names => new Set(names.filter(name => db.signedOut.has(name))),
+    async end(names, until, now) {
+      for (const name of names) db.signedOut.set(name, until)
+      for (const [name, at] of db.signedOut) if (at <= now) db.signedOut.delete(name)
     },
   }
   const stored = new WeakMap<readonly PolledMessage[], Ingested['rows']>()
   return {
-    ...{ state, store },
-    async ingest({ session, token, botId, cursorFrom, cursorTo, messages, marks, now }: PolledBatch) {
+    state: verbs({ sessions, contexts, logins: loginFlows(db, sessions), signIns }),
+    store,
+    async ingest({ session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {
       const rows = stored.get(messages) ?? (await store.intake.insertReceived(session, botId, messages))
       stored.set(messages, rows)
       const found = one(session)
-      const cursor = found?.bot.cursor
       const isOurs = found?.name === session && found.bot.token === token
-      if (!isOurs || (cursor !== cursorFrom && cursor !== cursorTo)) return { rows, cursor: 'gone' }
-      for (const [nth, message] of messages.entries()) {
-        const { from_user: user, contextToken, known, written_at } = message
+      if (!isOurs || ![cursorFrom, cursorTo].includes(found.bot.cursor)) return { rows, cursor: 'gone' }
+      for (const [nth, { from_user: user, contextToken, repeated, written_at }] of messages.entries()) {
         const isNew = rows[nth] !== 'duplicate' && written_at !== undefined
-        const wrote = { user_id: user, token: contextToken, ...(isNew ? { received_at: written_at } : known) }
-        const after = user && contextAfter(found.users.get(user), wrote, now)
-        if (after) found.users.set(user, after)
+        const said = {
+          user_id: user,
+          token: contextToken,
+          ...(isNew ? { received_at: written_at } : repeated),
+        }
+        const before = db.contexts.find(isOf(session, user))
+        const context = user && contextAfter(before?.context, said, now)
+        if (context) db.contexts = [...db.contexts.filter(one => one !== before), { session, user, context }]
       }
       found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
       return { rows, cursor: 'moved' }

@@ -334,15 +334,15 @@ test('a killed process leaves a whole batch or none of it', async () => {
 test('who wrote to which session is known at once, whichever process stored it', async () => {
   await using t = await openStore()
   const from = { from_user: 'u@im.wechat' }
-  expect([...(await t.store.conversations.writtenTo('u@im.wechat'))]).toEqual([])
+  expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual([])
   await t.store.intake.insertReceived('one', 'b', [message('1', from)])
-  expect([...(await t.store.conversations.writtenTo('u@im.wechat'))]).toEqual(['one'])
+  expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))]).toEqual(['one'])
   const other = JSON.stringify(message('2', from))
   await inOtherProcess(
     t.path,
     `const there = await open(); await there.intake.insertReceived('two', 'b2', [${other}])`,
   )
-  expect([...(await t.store.conversations.writtenTo('u@im.wechat'))].sort()).toEqual(['one', 'two'])
+  expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['one', 'two'])
   await t.store.upkeep.renameSession('one', 'three')
-  expect([...(await t.store.conversations.writtenTo('u@im.wechat'))].sort()).toEqual(['three', 'two'])
+  expect([...(await t.store.conversations.sessionsOf('u@im.wechat'))].sort()).toEqual(['three', 'two'])
 })

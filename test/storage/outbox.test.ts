@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Begun, NewPart, Terms } from '../../src/storage/outbox.ts'
+import { type Begun, type NewPart, stoppedWhile, type Terms } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
@@ -263,6 +263,62 @@ onEach(openStore => {
     expect(found.rows).toEqual([])
   })
 
+  test('what comes of a message after it was taken for lost is told of its row alone', async () => {
+    await using t = await openStore()
+    const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
+    expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)
+    const lost = await t.store.outbox.keyed('k')
+    expect(lost).toMatchObject({ ended: true, parts: [{ status: 'unknown', error: stoppedWhile }] })
+    await t.store.outbox.settle(one, { status: 'refused', spent: false, message_id: '7' })
+    expect(await byMessageId(t.store, '7')).toMatchObject({ status: 'refused' })
+    expect(await t.store.outbox.keyed('k')).toEqual(lost)
+    expect((await t.store.outbox.counters('s')).get('u')?.used).toBe(0)
+  })
+
+  test('a call of mode fail needs no lane, and is its own process alone to send', async () => {
+    await using t = await openStore()
+    await using second = await t.second()
+    await add(t.store, [part('waits')])
+    expect(await second.store.outbox.claim(await lane(t.store))).toBe(true)
+    const { entry } = await add(t.store, [part('now')], { mode: 'fail' })
+    expect(await begin(second.store, idsOf(entry.parts), 'now')).toEqual({ go: 'gone' })
+    expect(await begin(t.store, idsOf(entry.parts), 'now')).toMatchObject({ go: 'begun' })
+  })
+
+  test('after a yes a send has a week from its call if it may wait for its user, else its day', async () => {
+    await using t = await openStore()
+    for (const [asked, days] of [
+      ['queue', 7],
+      ['fail', 1],
+    ] as const) {
+      const { entry } = await add(t.store, [part('x')], { asked })
+      expect(entry.expires_at - entry.created_at).toBe(dayMs)
+      t.clock.at += 1000
+      await t.store.outbox.approve(entry.id, open)
+      const now = await t.store.outbox.entry(entry.id)
+      expect(now).toMatchObject({ mode: 'queue', expires_at: entry.created_at + days * dayMs })
+      expect(now?.asked).toBeUndefined()
+    }
+  })
+
+  test('what waits goes out although retention took its rows, with rows of its own', async () => {
+    await using t = await openStore({ maxCount: 2 })
+    await add(t.store, [part('waits'), part('too')])
+    await t.store.intake.insertReceived(
+      's',
+      'b',
+      ['1', '2', '3'].map(text => message(text)),
+    )
+    await t.store.upkeep.prune()
+    expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
+    const parts = await next(t.store)
+    expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
+    const one = await begun(t.store, idsOf(parts), 'waits\n\ntoo')
+    await t.store.outbox.settle(one, { ...accepted, message_id: '9' })
+    expect(await byMessageId(t.store, '9')).toMatchObject({ status: 'accepted', text: 'waits\n\ntoo' })
+    expect(await lanes(t.store)).toEqual([])
+  })
+
   test('expired, cancelled and settled parts free their files and their lane', async () => {
     await using t = await openStore()
     const first = (await add(t.store, [file('x')])).entry
@@ -282,7 +338,7 @@ onEach(openStore => {
     expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
     expect(await t.store.outbox.end(first.id, late, 'queue')).toBeUndefined()
     // Its week is over.
-    await t.store.outbox.prune()
+    await t.store.upkeep.prune()
     expect(await t.store.outbox.entry(first.id)).toBeUndefined()
     expect(await t.store.outbox.entry(second.id)).toBeDefined()
     await t.store.outbox.end(second.id, late)
@@ -463,23 +519,11 @@ test('a plain send of a killed process is unknown at once; of a living one it is
   expect((await byMessageId(t.store, 'local:theirs'))?.status).toBe('unknown')
 })
 
-test('retention warns of what waits, and it goes out all the same', async () => {
-  await using t = await openStore({ maxCount: 2 })
+test('retention warns of what waits', async () => {
+  await using t = await openStore({ maxCount: 1 })
   await add(t.store, [part('waits'), part('too')])
-  await t.store.intake.insertReceived(
-    's',
-    'b',
-    ['1', '2', '3'].map(text => message(text)),
-  )
   await t.store.upkeep.prune()
   expect(t.lines.join('')).toContain('retention removes unsent messages')
-  expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
-  const parts = await next(t.store)
-  expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
-  const one = await begun(t.store, idsOf(parts), 'waits\n\ntoo')
-  await t.store.outbox.settle(one, { ...accepted, message_id: '9' })
-  expect(await byMessageId(t.store, '9')).toMatchObject({ status: 'accepted', text: 'waits\n\ntoo' })
-  expect(await lanes(t.store)).toEqual([])
 })
 
 test('a key of a killed process: free when nothing was on its way, else the log tells', async () => {

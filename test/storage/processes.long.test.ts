@@ -36,7 +36,7 @@ const texts = (...all: string[]): PolledMessage[] =>
   all.map(text => ({
     ...{ message_id: `${++ids}`, derived_id: '', from_user: 'u', msg_type: 'TEXT', text, raw: '{}' },
     ...{ timestamp: ids, timed: true, contentHash: text, written_at: ids, contextToken: `t ${text}` },
-    known: { received_at: ids },
+    repeated: { received_at: ids },
   }))
 
 const batches: PolledBatch[] = ['first', 'second', 'third'].map((text, nth) => ({
@@ -176,7 +176,7 @@ test('three processes at once: one order without gaps, each row to one reader, e
           const messages = [0, 1, 2].map(m => ({
             message_id: '${name}' + n + '.' + m, derived_id: '', from_user: 'u', msg_type: 'TEXT', text: '${name} ' + n,
             raw: '{}', timestamp: n, timed: true, contentHash: '${name}' + n + '.' + m, written_at: n + 1,
-            contextToken: 't' + n, known: { received_at: n + 1 },
+            contextToken: 't' + n, repeated: { received_at: n + 1 },
           }))
           const cursors = { cursorFrom: n === 0 ? '' : 'c' + n, cursorTo: 'c' + (n + 1) }
           const { cursor } = await storage.ingest({ ...${JSON.stringify(own)}, ...cursors, messages })

@@ -5,35 +5,46 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Inbound } from '../../src/model/session.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { PolledMessage } from '../../src/storage/messages.ts'
 import { openStorage } from '../../src/storage/sqlite/open.ts'
 import type { Ingested, PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
 import { memoryStorage } from './memory-state.ts'
-import { MemoryStore, Tables } from './memory-store.ts'
+import { Tables } from './memory-tables.ts'
 import { bot } from './sqlite/state/support.ts'
 import { message, open as openTerms, sending, testClock } from './support.ts'
 
-type Engine = Omit<Storage, 'leases'>
+type Engine = Omit<Storage, 'leases'> & {
+  /** The same content, as another process has it. */
+  second(): Promise<Omit<Storage, 'leases'>>
+}
 
-const keepAll = { maxAgeDays: 0, maxCount: 0 }
 const engines: readonly [string, () => Promise<Engine & Partial<AsyncDisposable>>][] = [
   [
     'SQLite and session files',
     async () => {
       const dir = await mkdtemp(join(tmpdir(), 'svc-storage-'))
-      const storage = await openStorage({ dir, clock: testClock(), log: silentLog, ...keepAll })
+      const second = () =>
+        openStorage({ dir, clock: testClock(), log: silentLog, maxAgeDays: 0, maxCount: 0 })
       const end = () => rm(dir, { recursive: true, force: true })
-      return Object.assign(storage, { [Symbol.asyncDispose]: end })
+      return Object.assign(await second(), { second, [Symbol.asyncDispose]: end })
     },
   ],
-  ['in memory', async () => memoryStorage(new MemoryStore(new Tables(), testClock(), keepAll))],
+  [
+    'in memory',
+    async () => {
+      const tables = new Tables()
+      const process = () => memoryStorage(tables, testClock())
+      return Object.assign(process(), { second: async () => process() })
+    },
+  ],
 ]
 
 /** A message that says this of who wrote it. */
 const from = ({ user_id, token, received_at, again }: Inbound, more: Partial<PolledMessage> = {}) => ({
   ...message('x', { from_user: user_id, written_at: received_at }),
-  ...{ contextToken: token, known: again ? { received_at, again } : { received_at } },
+  ...{ contextToken: token, repeated: again ? { received_at, again } : { received_at } },
   ...more,
 })
 
@@ -183,10 +194,23 @@ describe.each(engines)('state: %s', (_name, open) => {
         JSON.stringify([await sessions.list(), [...(await contexts.of('s')), ...(await contexts.of('x'))]])
       const before = await seen()
       const late = { token: bot('b').token, cursorFrom: 'c0', cursorTo: 'c1', marks: { idle_at: 7 } }
+      const sent = {
+        client_id: 'c',
+        to_user: 'u',
+        msg_type: 'TEXT',
+        text: '',
+        timestamp: 1,
+        raw: '',
+      } as const
+      await sending(storage.store, 's', 'b@im.bot', sent)
       const batch = [from({ user_id: 'u', token: 't', received_at: 1000 })]
-      expect(await ingest(batch, late)).toEqual({ rows: [1], cursor: 'gone' })
+      expect(await ingest(batch, late)).toEqual({ rows: [2], cursor: 'gone' })
       expect(await seen()).toBe(before)
-      expect(await storage.store.log.head()).toBe(1)
+      // The count of answers goes with the message.
+      expect((await storage.store.outbox.counters('s')).get('u')).toMatchObject({
+        received_at: 1000,
+        used: 0,
+      })
     }),
   )
 
@@ -219,6 +243,21 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect([...(await state.contexts.of('s'))]).toEqual([
         ['u', { token: 't', received_at: 3000, used: 0, first_seen: 3000 }],
       ])
+    }))
+
+  test('a name under which messages of a session that was logged out stand is free, and finds both', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      const texts = async (session: string) =>
+        (await store.log.after(0, { limit: 9, session })).map(({ text }) => text)
+      for (const name of ['s', 'x']) {
+        await state.sessions.save(name, bot('b', { cursor: 'c0' }))
+        const own = { session: name, cursorFrom: 'c0', cursorTo: 'c1' }
+        await ingest([from({ user_id: 'u', received_at: 1000 }, { text: `of ${name}` })], own)
+        if (name === 's') await state.sessions.remove('s')
+      }
+      await state.sessions.rename('x', 's')
+      expect(await texts('S')).toEqual(['of s', 'of x'])
+      expect(await texts('x')).toEqual([])
     }))
 
   test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
@@ -279,6 +318,7 @@ describe.each(engines)('state: %s', (_name, open) => {
 
   test('a code signs in once and in time; sign-ins that were ended stay so until they would have ended', () =>
     withState(async ({ signIns }) => {
+      await signIns.addLink('a', 1000)
       await signIns.addLink('a', 2000)
       await signIns.addLink('b', 2000)
       const taken = await Promise.all([1, 2, 3].map(() => signIns.takeLink('a', 1999)))
@@ -291,5 +331,93 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(await signIns.ended(['x', 'z', 'of nobody'])).toEqual(new Set(['x', 'z']))
       await signIns.end(['w'], 9000, 4000)
       expect(await signIns.ended(['w', 'x', 'y', 'z'])).toEqual(new Set(['w', 'z']))
+    }))
+
+  const login = (session: string, more: Partial<StoredLogin> = {}): StoredLogin => ({
+    ...{ id: `login of ${session}`, session, version: '', until: 5000, force: false, ended: false },
+    ...{ status: 'waiting', revision: 0, told: 0, ...more },
+  })
+  const qr = {
+    qrcode: 'q',
+    qrUrl: 'http://q',
+    renewals: 1,
+    state: 'waiting',
+    needsCode: false,
+    shown_at: 7,
+  } as const
+
+  test('of each session one login is kept, until its time; only who knows the newest version replaces it', () =>
+    withState(async ({ logins }) => {
+      expect(await logins.list(0)).toEqual([])
+      const first = (await logins.put(login('s', { qr, code: '12' }), 1000))!
+      expect(first).toEqual({ ...login('s', { qr, code: '12' }), version: expect.stringMatching(/./) })
+      expect(await logins.put(login('S', { id: 'of another' }), 1000)).toBeUndefined()
+      const tries = await Promise.all([1, 2, 3].map(told => logins.put({ ...first, told }, 1000)))
+      const [now] = tries.filter(one => one !== undefined)
+      expect(tries.filter(one => one !== undefined)).toHaveLength(1)
+      expect(now!.version).not.toBe(first.version)
+      expect(await logins.put(first, 1000)).toBeUndefined()
+      expect(await logins.list(4999)).toEqual([now!])
+      expect(await logins.list(5000)).toEqual([])
+      expect(await logins.put(now!, 5000)).toBeUndefined()
+      const next = login('s', { id: 'next', until: 9000 })
+      expect(await logins.put(next, 5000)).toMatchObject({ id: 'next' })
+      expect((await logins.list(5000)).map(({ id }) => id)).toEqual(['next'])
+      expect(await failure(logins.put(login('../s'), 0))).toMatchObject({ code: 'invalid_arguments' })
+    }))
+
+  test('a login ends together with its credentials, or not at all when it ended before', () =>
+    withState(async ({ logins, sessions }, commit) => {
+      const kept = (await logins.put(login('s'), 0))!
+      expect(await logins.underWay(0)).toEqual([kept])
+      const end = { ...kept, ended: true, status: 'confirmed', bot_id: 'b@im.bot' } as const
+      const done = (await logins.finish(end, bot('b'), 0))!
+      expect(await logins.list(0)).toEqual([done])
+      expect(await logins.underWay(0)).toEqual([])
+      expect([await logins.of('S', 0), await logins.of('s', done.until), await logins.of('t', 0)]).toEqual([
+        done,
+        undefined,
+        undefined,
+      ])
+      expect(await sessions.list()).toEqual([{ name: 's', bot: bot('b') }])
+      expect(await commit([])).toBe('moved')
+      const before = await sessions.get('s')
+      // As after a crash between the two: what has come since stays.
+      expect(await logins.finish(done, bot('b'), 0)).toBeDefined()
+      expect(await sessions.get('s')).toEqual(before)
+      const other = (await logins.put(login('x'), 0))!
+      await logins.put({ ...other, ended: true, status: 'expired' }, 0)
+      expect(await logins.finish({ ...other, ended: true }, bot('c'), 0)).toBeUndefined()
+      expect(await sessions.get('x')).toBeUndefined()
+    }))
+
+  test('one process at a time has a login, each sees what another wrote, and is woken by it', () =>
+    withStorage(async ({ state: { logins }, second }) => {
+      await using stack = new AsyncDisposableStack()
+      const process = stack.adopt(await second(), one => one.close())
+      const theirs = process.state.logins
+      const kept = (await logins.put(login('s'), 0))!
+      expect(await theirs.list(0)).toEqual([kept])
+      expect([await logins.claim(kept), await theirs.claim(kept), await logins.claim(kept)]).toEqual([
+        true,
+        false,
+        true,
+      ])
+      await theirs.release(kept)
+      expect(await theirs.claim(kept)).toBe(false)
+      const { signal } = new AbortController()
+      const waits = [logins.wait(kept, signal), theirs.wait(kept, signal)]
+      expect(await Promise.race([...waits, Bun.sleep(150).then(() => 'waits')])).toBe('waits')
+      expect(await theirs.put({ ...kept, code: '34' }, 0)).toBeDefined()
+      await Promise.all(waits)
+      await logins.wait(kept, signal)
+      expect(await logins.list(0)).toMatchObject([{ code: '34' }])
+      await logins.release(kept)
+      expect([await theirs.claim(kept), await logins.claim(kept)]).toEqual([true, false])
+      expect(await logins.claim({ ...kept, id: 'of another' })).toBe(false)
+      const left = new AbortController()
+      const wait = logins.wait((await logins.list(0))[0]!, left.signal)
+      left.abort()
+      await wait
     }))
 })

@@ -48,7 +48,9 @@ onEach(openStore => {
     await webhooks.add(endpoint('a'))
     expect(await webhooks.change('none', { paused: true })).toBe(false)
     const secrets = [{ secret: 'whsec_BB==' }, { secret: 'whsec_AA==', until: 9 }]
-    await webhooks.change('a', { paused: true, disabled: { reason: 'gone', at: 5 }, secrets })
+    await webhooks.change('a', {
+      ...{ paused: true, disabled: { reason: 'gone', at: 5 }, rotation: { secret: 'whsec_BB==', until: 9 } },
+    })
     expect((await webhooks.list())[0]).toMatchObject({
       ...{ paused: true, disabled: { reason: 'gone', at: 5 }, secrets },
     })
@@ -56,6 +58,29 @@ onEach(openStore => {
     const [now] = await webhooks.list()
     expect(now?.disabled).toBeUndefined()
     expect(now).toMatchObject({ paused: false, secrets })
+  })
+
+  test('of two rotations at once the later one’s secret is new, and the other one’s that of before', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    const rotate = (secret: string) => webhooks.change('a', { rotation: { secret, until: 9 } })
+    await Promise.all([rotate('whsec_BB=='), rotate('whsec_CC==')])
+    expect((await webhooks.list())[0]?.secrets).toEqual([
+      { secret: 'whsec_CC==' },
+      { secret: 'whsec_BB==', until: 9 },
+    ])
+  })
+
+  test('after a takeover, what who delivered before did not keep yet is not kept', async () => {
+    await using t = await openStore()
+    const { webhooks } = t.store
+    await webhooks.add(endpoint('a'))
+    await webhooks.progress.takeOver()
+    const [{ epoch } = { epoch: 0 }] = await webhooks.list()
+    expect(await webhooks.progress.keep('a', went({ epoch }))).toBe(true)
+    expect(await webhooks.progress.keep('a', went({ epoch: 0, position: 'at-30' }))).toBe(false)
+    expect((await webhooks.list())[0]?.position).toBe('at-8')
   })
 
   test('how far an endpoint is, its lanes and its tries are kept as a whole', async () => {
@@ -124,6 +149,8 @@ onEach(openStore => {
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-3', replayed: 'at-30', epoch: 1 })
     expect(await webhooks.progress.keep('a', went({ position: 'at-31' }))).toBe(false)
     expect(await webhooks.progress.keep('a', went({ position: 'at-4', epoch: 1 }))).toBe(true)
+    expect(await webhooks.rewind('a', 'at-30', 'at-30')).toBe(true)
+    expect((await webhooks.list())[0]).toMatchObject({ position: 'at-30', epoch: 2 })
   })
 
   test('of each outcome the newest tries are kept', async () => {

@@ -10,14 +10,16 @@ import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
 import type { GivenUpload } from '../../src/media/uploads.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
+import type { LoginRequest } from '../../src/model/login.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { Message, OutboxEntry, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
-import type { LoginRequest, Session, SessionUser } from '../../src/model/session.ts'
+import type { Session, SessionUser } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
-import { MemoryWebhooks, webhookTables } from '../storage/memory-webhooks.ts'
+import { memoryWebhooks } from '../storage/memory-events.ts'
+import { Tables, verbs } from '../storage/memory-tables.ts'
 
 export class MemoryGateway implements Gateway {
   /** The message log, oldest first. */
@@ -268,7 +270,7 @@ export class MemoryGateway implements Gateway {
 
   /** Kept in memory; nothing is delivered. */
   readonly webhooks = new Webhooks({
-    webhooks: new MemoryWebhooks(() => this.#hooks),
+    webhooks: verbs(memoryWebhooks(new Tables())),
     events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
     sessionNamed: async name => {
       const session = this.known.find(one => one.name === name)
@@ -278,8 +280,6 @@ export class MemoryGateway implements Gateway {
     message: async id => this.log.find(one => one.message_id === id),
     clock: systemClock,
   })
-
-  readonly #hooks = { webhooks: webhookTables(), wake: () => {} }
 
   readonly logins = {
     login: async (request: LoginRequest, _signal: AbortSignal) => {

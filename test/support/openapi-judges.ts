@@ -1,4 +1,4 @@
-/** The linters of OpenAPI documents, which live in the workspace `test/openapi-tools`. */
+/** The linters of OpenAPI and AsyncAPI documents, which live in the workspace `test/openapi-tools`. */
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { type Ended, ended } from './ended.ts'
@@ -30,3 +30,9 @@ export interface SpectralFinding {
 /** What Spectral finds in a document by `spectral:oas`. */
 export const spectral = async (document: string): Promise<SpectralFinding[]> =>
   JSON.parse((await runTool(['spectral.ts'], document)).stdout)
+
+/** What AsyncAPI's own parser finds in a document. */
+export const asyncApi = async (
+  document: string,
+): Promise<{ version: string; messages: string[]; diagnostics: unknown[] }> =>
+  JSON.parse((await runTool(['asyncapi.ts'], document)).stdout)

@@ -79,7 +79,6 @@ export async function withPoller(
     mayPoll: options.mayPoll ?? (() => true),
   }
   const running = poller.run(lease, stop.signal)
-  const stats = sandbox.world.core.stats
   return {
     ...{ poller, sandbox, clock, lines },
     /** How long each poll so far was expected to be held, ms. */
@@ -94,7 +93,7 @@ export async function withPoller(
       await state.sessions.mark('s', bot.token, { check_at: clock.now() })
       runtime.bus.tell('sessionsChanged')
     },
-    atOnce: () => stats.polls_at_once[bot.bot_id] ?? 0,
+    atOnce: () => sandbox.pollsAtOnce[bot.bot_id] ?? 0,
     texts: async () => (await store.log.after(0, { limit: 100 })).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
     cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
-import type { Fault, FaultEndpoint, FaultKind } from '../../src/sandbox/faults.ts'
 import type { Said } from '../../src/sandbox/inbox.ts'
 import type { SeenMessage } from '../../src/sandbox/phone-view.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import type { Switches } from '../../src/sandbox/switches.ts'
 import type { World } from '../../src/sandbox/world.ts'
+import { type FailOptions, type FaultEndpoint, type FaultKind, Faults } from './faults.ts'
+import { HeldPolls } from './held-polls.ts'
 import { freePort } from './port.ts'
 import { stopwatch } from './stopwatch.ts'
 import { until } from './until.ts'
@@ -22,6 +23,8 @@ export interface TestSandbox extends AsyncDisposable {
   readonly dir: string
   /** For what HTTP does not say. */
   readonly world: World
+  /** The most polls that were held at once, by bot. */
+  readonly pollsAtOnce: Readonly<Record<string, number>>
   /** Any phone call; the parsed answer. @throws Error with code and detail when refused */
   phone<T = Record<string, unknown>>(
     method: 'GET' | 'POST' | 'DELETE',
@@ -48,7 +51,7 @@ export interface TestSandbox extends AsyncDisposable {
   /** A bot without a client's login: its credentials, as the login would have brought them. */
   bot(user?: string): { bot_id: string; token: string; user_id: string; base_url: string }
   addUser(name?: string): Promise<string>
-  fail(endpoint: FaultEndpoint, kind: FaultKind, options?: FailOptions): Promise<Fault>
+  fail(endpoint: FaultEndpoint, kind: FaultKind, options?: FailOptions): Promise<void>
   mend(): Promise<void>
   switches(changes: Partial<Switches>): Promise<Switches>
   advance(ms: number): Promise<void>
@@ -70,7 +73,6 @@ export interface SayOptions {
   part?: string
   message_id?: string
 }
-export type FailOptions = Partial<Omit<Fault, 'id' | 'endpoint' | 'kind'>>
 export interface SeenLogin {
   qrcode: string
   url: string
@@ -91,10 +93,13 @@ export interface TestSandboxOptions {
 /** Pace is not what most tests are about, so the burst rule is off unless asked for. */
 export async function withSandbox(options: TestSandboxOptions = {}): Promise<TestSandbox> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-sandbox-')))
+  const clock = options.clock ?? systemClock
+  const faults = new Faults(clock)
+  const held = new HeldPolls(clock)
   const start = (port: number) =>
     startSandbox({
       ...{ dir, host: '127.0.0.1', port },
-      ...{ clock: options.clock ?? systemClock, log: options.log ?? silentLog },
+      ...{ clock, log: options.log ?? silentLog, between: held.around(faults.between) },
     })
   // It is to have the same port after a restart.
   let running = await start(freePort())
@@ -125,6 +130,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       return running.world
     },
     dir,
+    pollsAtOnce: held.atOnce,
     phone,
     messages,
     say: (text, more = {}) => phone('POST', 'say', { text, ...more }),
@@ -150,8 +156,8 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       return { bot_id: bot.id, token: bot.token, user_id: owner.id, base_url: running.url }
     },
     addUser: async name => (await phone<{ id: string }>('POST', 'users', { name })).id,
-    fail: (endpoint, kind, more = {}) => phone('POST', 'faults', { endpoint, kind, ...more }),
-    mend: async () => void (await phone('DELETE', 'faults')),
+    fail: async (endpoint, kind, more) => faults.add(endpoint, kind, more),
+    mend: async () => faults.clear(),
     switches: changes => phone('POST', 'switches', changes),
     advance: async ms => void (await phone('POST', 'clock', { advance_ms: ms })),
     async seen(enough, withinMs = 30_000) {
@@ -180,6 +186,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     async restart() {
       const port = Number(new URL(running.url).port)
       await running.stop()
+      faults.clear()
       running = await start(port)
     },
     async [Symbol.asyncDispose]() {

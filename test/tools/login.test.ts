@@ -1,7 +1,7 @@
 /** login where the door can talk back to the person. */
 import { expect, test } from 'bun:test'
 import { directCall, type Question } from '../../src/model/call.ts'
-import type { LoginStatus } from '../../src/model/session.ts'
+import type { LoginStatus } from '../../src/model/login.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { invoke, verbs } from '../../src/tools/index.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'

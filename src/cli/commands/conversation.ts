@@ -1,15 +1,13 @@
 /** The commands about conversations and accounts that are no tools. */
-import type { CommandSpec } from '../command.ts'
+import { resultCommands } from '../command.ts'
 
-export const conversation: readonly CommandSpec[] = [
+export const conversation = resultCommands([
   {
     words: 'users',
     summary: 'list who has written, and what may be answered',
     about:
       'Lists the users who have written to the bot, the latest first, with the answers that are left and until when. WeChat lets a bot answer for about 24 hours after a user has written, about 10 times.',
-    config: 'tool',
-    takes: command => command.enablePositionalOptions().argument('[session]', 'Only users of this session.'),
-    json: 'Print the result as one JSON value.',
+    takes: command => command.argument('[session]', 'Only users of this session.'),
     examples: [['svc users', 'Whom svc send can reach now']],
     run: async (command, line) => (await import('../run-reads.ts')).listUsers(line, command),
   },
@@ -18,14 +16,12 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'give a user a name',
     about:
       'Gives a user a name that svc shows instead of the id, and that svc send and svc history take. No two users of a session have the same name, and none has an "@". It is kept when the session is logged out. Agents read names and cannot set them.',
-    config: 'tool',
     takes: command =>
       command
         .argument('<user>', 'Id of the user, or the name that the user has now.')
         .argument('[name]', 'What svc calls the user from now on; an empty one takes the name away.')
         .option('-s, --session <session>', 'As a user of this session; without it the one written to last.')
         .option('--clear', 'Take the name away.'),
-    json: 'Print the result as one JSON value.',
     examples: [
       ['svc users name o9cq80x1y2z3@im.wechat Mum', 'From now on: svc send Mum "Hello!"'],
       ['svc users name Mum --clear', 'The id again'],
@@ -37,13 +33,11 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'show a user that the bot is typing',
     about:
       'Shows a user that the bot is typing, for as long as told or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
-    config: 'tool',
     takes: command =>
       command
         .argument('<user>', 'Id or name of a user who has written.')
         .option('--seconds <seconds>', 'How long.', '5')
         .option('-s, --session <session>', 'From this session; without it the one written to last.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc typing Mum --seconds 20', 'While another program makes an answer']],
     run: async command => (await import('../run-reads.ts')).showTyping(command),
   },
@@ -52,11 +46,10 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'show what happened, and with --follow what happens',
     about:
       'Shows the events of the last 24 hours, or those after an id: messages, the status of sent ones, what became of sessions. With --follow those that come from now on, until Ctrl-C. Follows the store, beside any service, and receives nothing from WeChat itself.',
-    config: 'tool',
     takes: command =>
       command
         .option('-f, --follow', 'Go on with what comes.')
-        .option('--after <id>', 'Begin after the event of this id.')
+        .option('--after <id>', 'Begin after the event of this id; 0: at the beginning.')
         .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
         .option('-s, --session <session>', 'Only events of this session.')
         .option('-u, --user <user>', 'Only messages from and to this user, by id.'),
@@ -72,13 +65,10 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'list messages that wait until they may go',
     about:
       'Lists what was sent with --when-closed queue and waits until it may go (its user writes, or the pace allows it), in the order in which it goes out. What has been sent, has expired or was cancelled is not here any more: svc history tells.',
-    config: 'tool',
     takes: command =>
       command
-        .enablePositionalOptions()
         .option('-u, --user <user>', 'Only what waits for this user.')
         .option('-s, --session <session>', 'Only what this session is to send.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc outbox', 'What waits, oldest first']],
     run: async (command, line) => (await import('../run-reads.ts')).listOutbox(line, command),
   },
@@ -87,9 +77,7 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'take back what has not gone out yet',
     about:
       'Takes back a queued send. What has been sent already, or is being sent right now, stays as it is.',
-    config: 'tool',
     takes: command => command.argument('<id>', 'Id of the queued send, as svc outbox and svc send show it.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc outbox cancel 12', 'By its id']],
     run: async (command, line) => (await import('../run-reads.ts')).cancelOutbox(line, command),
   },
@@ -98,8 +86,6 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'list what waits for a person to say yes',
     about:
       'Lists what agents want to send and nobody could be asked about: svc was started with --confirm-send, and the client has no way to ask. Each waits 24 hours for a yes.',
-    config: 'tool',
-    takes: command => command.enablePositionalOptions(),
     json: 'Print the result as one JSON value, texts whole.',
     examples: [['svc approvals', 'What waits, oldest first']],
     run: async (command, line) => (await import('../run-reads.ts')).listApprovals(line, command),
@@ -109,9 +95,7 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'let it be sent',
     about:
       'Sends what waits for a yes. When it may not go now (window closed, answers used up, too fast) it goes on waiting for a yes, or for the user to write where the agent asked for that.',
-    config: 'tool',
     takes: command => command.argument('<id>', 'Id of the send, as svc approvals shows it.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc approvals yes 12', 'By its id']],
     run: async (command, line) => (await import('../run-reads.ts')).approve(line, command),
   },
@@ -119,9 +103,7 @@ export const conversation: readonly CommandSpec[] = [
     words: 'approvals no',
     summary: 'decline it',
     about: 'Declines what waits for a yes: it is never sent, and the agent learns that.',
-    config: 'tool',
     takes: command => command.argument('<id>', 'Id of the send, as svc approvals shows it.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc approvals no 12', 'By its id']],
     run: async (command, line) => (await import('../run-reads.ts')).cancelOutbox(line, command),
   },
@@ -130,10 +112,8 @@ export const conversation: readonly CommandSpec[] = [
     summary: 'ask WeChat now whether an account works',
     about:
       'Asks WeChat whether it still accepts the login of an account, in some seconds, and heals one that works again. Beside a running service that one asks; otherwise this command polls for as long as it takes, and what arrives is stored.',
-    config: 'tool',
     takes: command => command.argument('[session]', 'Only this session; all of them otherwise.'),
-    json: 'Print the result as one JSON value.',
     examples: [['svc check', 'Every account, and exit status 1 unless all work']],
     run: async (command, line) => (await import('../run-reads.ts')).checkSessions(line, command),
   },
-]
+])

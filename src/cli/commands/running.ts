@@ -77,7 +77,7 @@ export const running: readonly CommandSpec[] = [
     async run(command) {
       // It serves no REST, so that port cannot be in the way.
       const config = configFrom(command, { port: '0' })
-      const { serveAdmin } = await import('../panel.ts')
+      const { serveAdmin } = await import('../run-service.ts')
       await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }))
     },
   },

@@ -11,9 +11,9 @@ export function add(line: CommandLine, word?: string): void {
 function addTool(line: CommandLine, tool: Tool): void {
   const summary = tool.title.charAt(0).toLowerCase() + tool.title.slice(1)
   // The command's own options stand after its last word: those of its parent do not catch them.
-  const command = subcommand(line.program, tool.cli.path, summary)
-    .description((tool.cli.about ?? tool.description).replaceAll('`', ''))
-    .enablePositionalOptions()
+  const command = subcommand(line.program, tool.cli.path, summary).description(
+    (tool.cli.about ?? tool.description).replaceAll('`', ''),
+  )
   const flags = addToolFlags(command, tool)
   const run = { line, command, tool, flags }
   if (tool.name === 'recv')

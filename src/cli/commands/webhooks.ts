@@ -1,29 +1,23 @@
 /** The commands about webhooks. */
 import type { Command } from 'commander'
-import type { CommandSpec } from '../command.ts'
+import { resultCommands } from '../command.ts'
 
 const run = () => import('../run-webhooks.ts')
-const json = 'Print the result as one JSON value.'
 const ofOne = (command: Command) => command.argument('<id>', 'Id of the webhook, as svc webhook shows it.')
 const id = 'wh_3f1c9a0b2d4e6f80'
 
-export const webhooks: readonly CommandSpec[] = [
+export const webhooks = resultCommands([
   {
     words: 'webhook',
     summary: 'list where events are delivered to, and how that goes',
     about:
       'Lists the endpoints that events are delivered to: each message that comes, what becomes of those sent, changes of accounts. Whichever process polls delivers, signed by Standard Webhooks, each event at least once and in order per conversation.',
-    config: 'tool',
-    takes: command => command.enablePositionalOptions(),
-    json,
     examples: [['svc webhook', 'Every endpoint']],
     run: async (command, line) => (await run()).list(line, command),
   },
   {
     words: 'webhook list',
     summary: 'the same',
-    config: 'tool',
-    json,
     examples: [['svc webhook list', 'Every endpoint']],
     run: async (command, line) => (await run()).list(line, command),
   },
@@ -32,7 +26,6 @@ export const webhooks: readonly CommandSpec[] = [
     summary: 'deliver events to an address from now on',
     about:
       'Adds an endpoint, and shows the secret that deliveries are signed with, this once. Only an answer of 2xx counts as delivered; anything else comes again later.',
-    config: 'tool',
     takes: command =>
       command
         .argument('<url>', 'An http or https address.')
@@ -49,7 +42,6 @@ export const webhooks: readonly CommandSpec[] = [
         )
         .option('--allow-private', 'The address may be of your own network, or of this machine.')
         .option('--replies', 'Send the text of an answer {"reply": {"text": …}} to the user who wrote.'),
-    json,
     examples: [
       ['svc webhook add https://example.com/hook', 'Everything that happens'],
       [
@@ -62,9 +54,7 @@ export const webhooks: readonly CommandSpec[] = [
   {
     words: 'webhook show',
     summary: 'how one endpoint does',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook show ${id}`, 'Whether it works, since when not, and why']],
     run: async (command, line) => (await run()).show(line, command),
   },
@@ -73,48 +63,38 @@ export const webhooks: readonly CommandSpec[] = [
     summary: 'deliver a test now',
     about:
       'Delivers an event of type webhook.test, and tells what came of it. Exit status 1 where it failed.',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook test ${id}`, 'Whether the receiver answers']],
     run: async (command, line) => (await run()).test(line, command),
   },
   {
     words: 'webhook log',
     summary: 'the newest tries to deliver',
-    config: 'tool',
     takes: command =>
       ofOne(command)
         .option('-n, --limit <count>', 'Tries at most.', '20')
         .option('--outcome <outcome>', 'Only those that came to this: done, failed, gave_up.'),
-    json,
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'What was not delivered in the end']],
     run: async (command, line) => (await run()).log(line, command),
   },
   {
     words: 'webhook pause',
     summary: 'deliver nothing until it is resumed',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook pause ${id}`, 'What happens meanwhile waits']],
     run: async (command, line) => (await run()).pause(line, command, true),
   },
   {
     words: 'webhook resume',
     summary: 'go on from where it was, also where svc switched it off',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook resume ${id}`, 'Deliver what waits, and what comes']],
     run: async (command, line) => (await run()).pause(line, command, false),
   },
   {
     words: 'webhook rotate',
     summary: 'a new secret; that of before signs as well for 24 hours',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook rotate ${id}`, 'Shows the new secret, this once']],
     run: async (command, line) => (await run()).rotate(line, command),
   },
@@ -122,23 +102,19 @@ export const webhooks: readonly CommandSpec[] = [
     words: 'webhook replay',
     summary: 'deliver events again',
     about: 'Delivers everything again from an event or a time on, with the ids that it had.',
-    config: 'tool',
     takes: command =>
       ofOne(command).requiredOption(
         '--from <from>',
         'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
       ),
-    json,
     examples: [[`svc webhook replay ${id} --from 1h`, 'What happened in the last hour']],
     run: async (command, line) => (await run()).replay(line, command),
   },
   {
     words: 'webhook remove',
     summary: 'deliver nothing to it any more',
-    config: 'tool',
     takes: ofOne,
-    json,
     examples: [[`svc webhook remove ${id}`, 'Its log goes with it']],
     run: async (command, line) => (await run()).remove(line, command),
   },
-]
+])

@@ -3,9 +3,10 @@
 import type { Static } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import type { PanelGateway } from '../../gateway/gateway-api.ts'
-import { type LoginFlow, SessionCheck } from '../../model/session.ts'
+import type { LoginFlow } from '../../model/login.ts'
+import { SessionCheck } from '../../model/session.ts'
 import { closed } from '../../model/shapes.ts'
-import { addJsonRoute } from '../json-route.ts'
+import { jsonRoutes } from '../json-route.ts'
 import type { RouteContext } from '../route.ts'
 import {
   CancelBody,
@@ -34,25 +35,18 @@ const loginErrors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
 
 /** Adds /api/status and /api/sessions with all below it. */
 export function addAccountRoutes(app: Elysia, context: PanelContext, views: AccountViews): void {
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/status',
-    operationId: 'status',
+  const add = jsonRoutes(app, context, 'accounts')
+  jsonRoutes(app, context, 'panel')('GET /api/status', 'status', {
     summary: 'How the service is',
     description:
       'Version, accounts, who polls, whether the store works, and where things lie. Takes no lock.',
-    tag: 'panel',
     answer: Status,
     run: () => views.status(),
   })
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/sessions',
-    operationId: 'sessions',
+  add('GET /api/sessions', 'sessions', {
     summary: 'All sessions with their users',
     description:
       'Each with everybody who wrote to it and what is left of the right to answer. Takes no lock.',
-    tag: 'accounts',
     answer: Sessions,
     run: () => views.sessions() as Promise<never>,
   })
@@ -63,26 +57,19 @@ export function addAccountRoutes(app: Elysia, context: PanelContext, views: Acco
 /** Adds /api/sessions/login with all below it. */
 function addLoginRoutes(app: Elysia, context: PanelContext): void {
   const { logins } = context.gateway
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/login',
-    operationId: 'start_login',
+  const add = jsonRoutes(app, context, 'accounts')
+  add('POST /api/sessions/login', 'start_login', {
     summary: 'Start a login by QR code',
     description:
       'Answers with the QR code at once. A login of that session that is under way is joined. Of a connected session without force: confirmed, and nothing is started.',
-    tag: 'accounts',
     body: LoginBody,
     answer: Login,
     errors: loginErrors,
     run: async ({ body, signal }) => shown(await logins.begin(body.name ?? '', body.force ?? false, signal)),
   })
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/sessions/login/status',
-    operationId: 'login_status',
+  add('GET /api/sessions/login/status', 'login_status', {
     summary: 'Follow a login',
     description: 'Returns when the status changes, or after timeout.',
-    tag: 'accounts',
     query: LoginQuery,
     answer: Login,
     errors: loginErrors,
@@ -95,33 +82,28 @@ function addLoginRoutes(app: Elysia, context: PanelContext): void {
         ),
       ),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/login/code',
-    operationId: 'login_code',
+  add('POST /api/sessions/login/code', 'login_code', {
     summary: 'Give the digits that the phone shows',
     description: 'Answers with what became of them: wrong_code as notice, or the next status.',
-    tag: 'accounts',
     body: CodeBody,
     answer: Login,
     errors: loginErrors,
     run: async ({ body, signal }) => shown(await logins.giveCode(body.login_id, body.verify_code, signal)),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/login/cancel',
-    operationId: 'cancel_login',
+  add('POST /api/sessions/login/cancel', 'cancel_login', {
     summary: 'Call a login off',
     description:
       'One that was confirmed on the phone this moment goes on; success is false then, and when there is none.',
-    tag: 'accounts',
     body: CancelBody,
     answer: Success,
-    run: async ({ body }) => ({ success: cancelled(logins, body) }),
+    run: async ({ body }) => ({ success: await cancelled(logins, body) }),
   })
 }
 
-function cancelled(logins: PanelGateway['logins'], { login_id, left }: Static<typeof CancelBody>): boolean {
+async function cancelled(
+  logins: PanelGateway['logins'],
+  { login_id, left }: Static<typeof CancelBody>,
+): Promise<boolean> {
   if (!left) return logins.callOff(login_id)
   // It ends by itself when the service stops.
   void logins.leave(login_id).catch(() => {})
@@ -131,39 +113,28 @@ function cancelled(logins: PanelGateway['logins'], { login_id, left }: Static<ty
 /** Adds what lies below /api/sessions/{name}. */
 function addSessionRoutes(app: Elysia, context: PanelContext): void {
   const { accounts } = context.gateway
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/:name/check',
-    operationId: 'check',
+  const add = jsonRoutes(app, context, 'accounts')
+  add('POST /api/sessions/:name/check', 'check', {
     summary: 'Ask WeChat whether a session works',
     description: 'Takes some seconds. One that is expired and works again is healed.',
-    tag: 'accounts',
     params: SessionPath,
     body: closed({}),
     answer: SessionCheck,
     errors: ['session_not_found', 'not_connected'],
     run: ({ params }) => accounts.check(params.name),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/:name/logout',
-    operationId: 'logout',
+  add('POST /api/sessions/:name/logout', 'logout', {
     summary: 'Log a session out',
     description: 'Deletes its credentials; its messages stay.',
-    tag: 'accounts',
     params: SessionPath,
     body: closed({}),
     answer: Success,
     errors: ['session_not_found'],
     run: async ({ params }) => ({ success: (await accounts.logout(params.name)).success }),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/:name/rename',
-    operationId: 'rename',
+  add('POST /api/sessions/:name/rename', 'rename', {
     summary: 'Rename a session',
     description: 'Its messages move along. A login of it that is under way ends.',
-    tag: 'accounts',
     params: SessionPath,
     body: RenameBody,
     answer: Renamed,
@@ -173,13 +144,9 @@ function addSessionRoutes(app: Elysia, context: PanelContext): void {
       return { success, name: new_name }
     },
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/sessions/:name/default',
-    operationId: 'set_default',
+  add('POST /api/sessions/:name/default', 'set_default', {
     summary: 'Make a session the default one',
     description: 'It is the one that calls without a session name mean.',
-    tag: 'accounts',
     params: SessionPath,
     body: closed({}),
     answer: DefaultSet,

@@ -2,8 +2,9 @@
 
 import { type Static, Type } from '@sinclair/typebox'
 import { Conversation, Hour } from '../../model/conversation.ts'
+import { LoginStatus } from '../../model/login.ts'
 import { Direction, MediaKind, MessageKind } from '../../model/message.ts'
-import { LoginStatus, Session, SessionUser } from '../../model/session.ts'
+import { Session, SessionUser } from '../../model/session.ts'
 import { bounded, closed, flag, integer, oneOf, optional, seconds, text, told } from '../../model/shapes.ts'
 import { HistoryPage } from '../../tools/history.ts'
 import { RowId, Time } from '../../tools/schema.ts'

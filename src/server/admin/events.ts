@@ -5,6 +5,7 @@
 import type { PanelGateway } from '../../gateway/gateway-api.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
+import { eventStream } from '../route.ts'
 
 export interface EventPorts {
   gateway: PanelGateway
@@ -41,27 +42,15 @@ export class PanelEvents {
   /** A stream of events, until the reader goes, may listen no more, or `stop`. */
   open(allowed: () => Promise<boolean>): Response {
     let own: ReadableStreamDefaultController<Uint8Array>
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: controller => {
-          own = controller
-          if (this.#stopped) return controller.close()
-          this.#readers.set(controller, allowed)
-          controller.enqueue(this.#event('hello', {}))
-          this.#begin()
-        },
-        cancel: () => this.#leave(own),
+    return eventStream(behindBytes, {
+      start: controller => {
+        own = controller
+        if (this.#stopped) return controller.close()
+        this.#readers.set(controller, allowed)
+        controller.enqueue(this.#event('hello', {}))
+        this.#begin()
       },
-      { highWaterMark: behindBytes, size: chunk => chunk?.byteLength ?? 0 },
-    )
-    return new Response(body, {
-      headers: {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-        'x-content-type-options': 'nosniff',
-        // A proxy in front shall not gather them.
-        'x-accel-buffering': 'no',
-      },
+      cancel: () => this.#leave(own),
     })
   }
 

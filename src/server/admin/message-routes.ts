@@ -4,7 +4,7 @@ import type { Elysia } from 'elysia'
 import { SendResult } from '../../model/message.ts'
 import type { Log } from '../../platform/log.ts'
 import { invoke, verbs } from '../../tools/index.ts'
-import { addJsonRoute } from '../json-route.ts'
+import { jsonRoutes } from '../json-route.ts'
 import { addMediaRoutes } from '../media-routes.ts'
 import { addApprovalRoute, addOutboxRoutes } from '../outbox-routes.ts'
 import { addUserRoutes } from '../user-routes.ts'
@@ -40,25 +40,18 @@ export function addMessageRoutes(app: Elysia, context: PanelContext, options: Me
 /** Adds /api/conversations with all below it, and /api/stats. */
 function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: MessageOptions): void {
   const { conversations } = context.gateway
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/conversations',
-    operationId: 'conversations',
+  const add = jsonRoutes(app, context, 'messages')
+  add('GET /api/conversations', 'conversations', {
     summary: 'All conversations, the newest first',
     description:
       'Each with its newest message, what is unread, and until when and how often the bot may answer.',
-    tag: 'messages',
     answer: Conversations,
     errors: ['store_unavailable'],
     run: async () => ({ conversations: await conversations.list() }),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/conversations/read',
-    operationId: 'mark_read',
+  add('POST /api/conversations/read', 'mark_read', {
     summary: 'Mark a conversation as read up to a message',
     description: 'For the panel alone: consumers of recv are not moved. A mark never goes back.',
-    tag: 'messages',
     body: ReadBody,
     answer: Success,
     errors: ['store_unavailable'],
@@ -68,13 +61,9 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
       return { success: true }
     },
   })
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/stats',
-    operationId: 'stats',
+  add('GET /api/stats', 'stats', {
     summary: 'Messages per hour',
     description: 'Received and sent, hours without any included.',
-    tag: 'messages',
     query: StatsQuery,
     answer: Stats,
     errors: ['store_unavailable'],
@@ -85,26 +74,19 @@ function addConversationRoutes(app: Elysia, context: PanelContext, { onRead }: M
 /** Adds /api/messages. */
 function addPageRoutes(app: Elysia, context: PanelContext, { log }: MessageOptions): void {
   const { gateway } = context
-  addJsonRoute(app, context, {
-    method: 'get',
-    path: '/api/messages',
-    operationId: 'messages',
+  const add = jsonRoutes(app, context, 'messages')
+  add('GET /api/messages', 'messages', {
     summary: 'Pages of messages, by any filter',
     description: 'Newest first; next_before leads to the next older page.',
-    tag: 'messages',
     query: MessagesQuery,
     answer: Messages,
     errors: ['store_unavailable'],
     run: ({ query: { msg_type: has_kind, limit = 50, ...query }, signal }) =>
       gateway.history.page({ ...query, has_kind, limit, offset: 0 }, signal),
   })
-  addJsonRoute(app, context, {
-    method: 'post',
-    path: '/api/messages',
-    operationId: 'send',
+  add('POST /api/messages', 'send', {
     summary: 'Send text and uploaded media to a user',
     description: 'As the tool send, with media by upload_id alone. Accepted by WeChat is not delivered.',
-    tag: 'messages',
     body: SendBody,
     answer: SendResult,
     errors: verbs.send.errors,

@@ -1,48 +1,58 @@
 /** A folder that is to be the data directory, before anything in it is opened. */
+import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { refuseNewer } from './migrations.ts'
 
-/** What svc puts into a folder, and what a disk holds that is otherwise empty. */
-const ownNames = new Set([
-  dataFiles.dataLock,
-  dataFiles.pollLock,
-  dataFiles.defaultSession,
-  dataFiles.endedSignIns,
-  dataFiles.store,
-  dataFiles.apiToken,
-  dataFiles.address,
-  'lost+found',
+const ownNames: ReadonlySet<string> = new Set([
+  ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
+  ...[dataFiles.store, dataFiles.apiToken, dataFiles.address],
 ])
+/** What a file system, or the desktop, puts into any folder. */
+const nobodys = /^(lost\+found|\.DS_Store)$/
+/** Of SQLite's files beside the store, and of a lock's folder. */
+const suffix = /(?<=\.db)-(wal|shm|journal)$|(?<=\.lock)\.lock$/
+/** A file that was being written, and one that did not parse. */
+const leftoverName = /\.[0-9a-f]{12}\.tmp$/
+export const setAsideName = /\.corrupt-\d+$/
 
-/** Whether a file of this name tells that svc worked on the directory: with accounts or, so far, without. */
-export const showsUse = (name: string): boolean => name === dataFiles.store || name === dataFiles.pollLock
+const isKept = (name: string): boolean => ownNames.has(name.replace(suffix, ''))
+
+/** Whether svc gives files of this name into the directory itself. */
+export const isOurFile = (name: string): boolean =>
+  isKept(name) || leftoverName.test(name) || setAsideName.test(name)
 
 /** What lies in a folder. */
 export interface Contents {
+  entries: readonly Dirent[]
+  /** Nothing of anybody's lies there. */
   isEmpty: boolean
   /** It has something of svc's. */
   isOurs: boolean
   isSandbox: boolean
-  /** svc worked on it. */
+  /** svc worked on it, with accounts or, so far, without. */
   isUsed: boolean
-  /** How many have credentials. */
+  /** How many have credentials, or cannot be looked into. */
   sessions: number
 }
 
+/** The folders that may be a session's. */
+export const sessionFolders = ({ entries }: Pick<Contents, 'entries'>): string[] =>
+  entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
+
 export async function contentsOf(dir: string): Promise<Contents> {
   const entries = await readdir(dir, { withFileTypes: true })
-  const folders = entries.filter(entry => entry.isDirectory())
-  const isSandbox = folders.some(({ name }) => name === dataFiles.sandbox)
-  const own = folders.filter(({ name }) => isSessionFolder(name))
-  const logged = await Promise.all(own.map(({ name }) => fileExists(join(dir, name, dataFiles.token))))
+  const names = entries.map(({ name }) => name)
+  const isSandbox = entries.some(entry => entry.isDirectory() && entry.name === dataFiles.sandbox)
+  const tokens = sessionFolders({ entries }).map(name => join(dir, name, dataFiles.token))
+  const logged = await Promise.all(tokens.map(path => fileExists(path).catch(() => true)))
   const sessions = logged.filter(Boolean).length
   return {
-    ...{ isEmpty: entries.length === 0, isSandbox, sessions },
-    isOurs: isSandbox || sessions > 0 || entries.some(({ name }) => ownNames.has(name)),
-    isUsed: entries.some(({ name }) => showsUse(name)),
+    ...{ entries, isEmpty: names.every(name => nobodys.test(name)), isSandbox, sessions },
+    isOurs: isSandbox || sessions > 0 || names.some(isKept),
+    isUsed: names.includes(dataFiles.store) || names.includes(dataFiles.pollLock),
   }
 }
 

@@ -47,10 +47,16 @@ export class Consumers {
     })
   }
 
-  waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
+  waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): number {
+    return typeof from === 'string'
+      ? this.#waiting(from, wanted)
+      : this.#messages.idsFrom(from, { ...wanted, direction: 'received' }).length
+  }
+
+  #waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
     const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
     const row = this.#db.get`SELECT position FROM consumer WHERE name = ${consumer}`
-    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.#messages.lastId()
+    const position = row ? Number(row.position) : consumer === firstConsumer ? 0 : this.#messages.head()
     const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
       (JSON.parse(ids) as number[]).filter(id => keys === undefined || this.#isOf(id, keys)),
     )
@@ -99,7 +105,7 @@ export class Consumers {
       .all`SELECT name, position FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most})
       ORDER BY position DESC`
     // Received rows are those that the index of sent ones has not. One walk serves all.
-    let [above, lag] = [this.#messages.lastId(), 0]
+    let [above, lag] = [this.#messages.head(), 0]
     const first = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 1)
     return readers.map(({ name, position }) => {
       const from = Math.max(Number(position), first - 1)
@@ -128,7 +134,7 @@ export class Consumers {
     if (!row || this.#seenLongAgo(Number(row.seen_at))) return false
     if (this.#lapsedLeases(consumer).length > 0) return false
     const position = Number(row.position)
-    if (position >= this.#messages.lastId()) return true
+    if (position >= this.#messages.head()) return true
     return (
       keys !== undefined &&
       this.#messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
@@ -156,7 +162,7 @@ export class Consumers {
       }
       return Number(row.position)
     }
-    const position = consumer === firstConsumer ? 0 : this.#messages.lastId()
+    const position = consumer === firstConsumer ? 0 : this.#messages.head()
     this.#db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${position}, ${now})`
     return position
   }
@@ -231,7 +237,7 @@ export class Consumers {
     const ids = this.#freshIds(consumer, position, limit)
     const rows = this.#messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
-    const next = isAll ? this.#messages.lastId() : (rows.at(-1)?.id ?? position)
+    const next = isAll ? this.#messages.head() : (rows.at(-1)?.id ?? position)
     if (next > position) {
       this.#db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
       this.#db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`

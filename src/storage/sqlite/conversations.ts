@@ -80,7 +80,7 @@ export class Conversations {
   }
 
   markRead(session: string, peer: string, upTo: number): void {
-    const position = Math.min(upTo, this.#messages.lastId())
+    const position = Math.min(upTo, this.#messages.head())
     for (const key of this.#messages.sessionKeys(session)) {
       this.#db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
         ON CONFLICT DO UPDATE SET position = excluded.position WHERE excluded.position > position`

@@ -20,6 +20,7 @@ export const callLifeMs = 10 * 60_000
 const asksFirst = (file?: KeptFile): EndReason => ({
   code: 'approval',
   detail: `waits for a person to say yes${file?.source ? `; the file is from ${file.source}` : ''}`,
+  ...(file?.source && { quote: file.source }),
 })
 
 /** More parts than an entry can have. */
@@ -56,7 +57,7 @@ export class Entries {
     this.#owner = owner
   }
 
-  get(id: number): Entry | undefined {
+  entry(id: number): Entry | undefined {
     const row = this.#db.get<EntryRow>`SELECT o.*, s.name, l.peer
       FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
       LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
@@ -150,7 +151,7 @@ export class Entries {
       WHERE o.mode = 'queue' AND o.ended_at IS NULL ORDER BY o.id`
       .filter(row => filter.user_id === undefined || row.peer === filter.user_id)
       .filter(row => keys === undefined || keys.includes(Number(row.session)))
-      .flatMap(row => this.get(Number(row.id)) ?? [])
+      .flatMap(row => this.entry(Number(row.id)) ?? [])
   }
 
   depth(): { messages: number; oldest_at?: number } {
@@ -192,7 +193,7 @@ export class Entries {
     for (const part of waiting) {
       if (part.message !== undefined)
         this.#messages.settleSent(part.message, { status: 'refused', error: reason })
-      const lane = part.slot === undefined ? undefined : this.#lanes.get(part.lane)
+      const lane = part.slot === undefined ? undefined : this.#lanes.lane(part.lane)
       if (lane && part.slot !== undefined)
         this.#slots.giveBack(this.#messages.keyOf(lane.session), lane.user, part.slot)
       this.endPart(part.id, 'refused', reason)
@@ -207,10 +208,10 @@ export class Entries {
    * @returns it as it stands
    */
   close(id: number, count?: Counter): Entry | undefined {
-    const entry = this.get(id)
+    const entry = this.entry(id)
     if (!entry || entry.ended) return entry
     if (entry.parts.some(({ status }) => open.has(status))) return entry
-    const counter = count ?? this.#lanes.get(entry.parts[0]?.lane ?? 0)?.counter
+    const counter = count ?? this.#lanes.lane(entry.parts[0]?.lane ?? 0)?.counter
     const sentNothing = entry.parts.every(({ status }) => status === 'refused')
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {

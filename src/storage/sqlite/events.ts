@@ -10,7 +10,14 @@ import type { SentStatus } from '../../model/message.ts'
 import { sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
-import type { EventPage, EventType, LoggedEvent, NewEvent, WantedEvents } from '../events.ts'
+import {
+  type EventPage,
+  type EventType,
+  type LoggedEvent,
+  type NewEvent,
+  readersKept,
+  type WantedEvents,
+} from '../events.ts'
 import type { Messages } from './messages.ts'
 
 /** Places from one message to the next. */
@@ -102,11 +109,11 @@ export class Events {
     }
   }
 
-  #received(first: number, last: number, limit: number, { session, user, whole }: Narrowed): Row[] {
+  #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): Row[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
     return this.#db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
-       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND ${whole ? notSentHere : 'sent = 0'}
+       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
        ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
       ...[first, last, ...given(keys), ...given(user), limit],
@@ -117,14 +124,14 @@ export class Events {
     from: number,
     to: number,
     limit: number,
-    { session, user, types, whole }: Narrowed & Pick<WantedEvents, 'types'>,
+    { session, user, types, hidden }: Narrowed & Pick<WantedEvents, 'types'>,
   ): Row[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
     const folded = session === undefined ? undefined : sessionKey(session)
     return this.#db.all(
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
-       ${whole ? '' : `AND e.status IS NOT 'sending'`}
+       ${hidden ? '' : `AND e.status IS NOT 'sending'`}
        ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
        ${user === undefined ? '' : 'AND m.peer = ?'} ORDER BY e.place LIMIT ?`,
       ...[from, to, ...given(types && JSON.stringify(types))],
@@ -139,6 +146,15 @@ export class Events {
       SELECT * FROM (SELECT id * ${placesPerMessage} AS place FROM message WHERE stored_at < ${before} ORDER BY id DESC LIMIT 1)
       UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} ORDER BY place DESC LIMIT 1))`
     return this.#cursorOf(Number(row?.place ?? 0))
+  }
+
+  countAfter(cursor: string): number {
+    const place = this.#placeOf(cursor)
+    const first = Math.floor(Math.max(place, this.#oldest()) / placesPerMessage)
+    // As for consumers: received rows are those that the index of sent ones has not.
+    const found = this.#db.get`SELECT (SELECT count(*) FROM message WHERE sent = 1 AND id > ${first}) AS sent,
+      (SELECT count(*) FROM event WHERE place > ${place} AND status IS NOT 'sending') AS others`
+    return Math.max(0, this.#end().row - first - Number(found?.sent)) + Number(found?.others)
   }
 
   append(events: readonly NewEvent[], seen?: string): boolean {
@@ -169,6 +185,15 @@ export class Events {
   move(reader: string, cursor: string): void {
     this.#db
       .run`INSERT OR REPLACE INTO event_reader (name, place) VALUES (${reader}, ${this.#placeOf(cursor)})`
+    this.#db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader WHERE name <> ${reader}
+      ORDER BY place DESC LIMIT -1 OFFSET ${readersKept - 1})`
+  }
+
+  readers(most: number): { reader: string; events: number }[] {
+    return this.#db.all`SELECT name, place FROM event_reader ORDER BY place DESC LIMIT ${most}`.map(row => ({
+      reader: String(row.name),
+      events: this.countAfter(this.#cursorOf(Number(row.place))),
+    }))
   }
 
   /** The newest place, and the row id of the newest message there was. */
@@ -206,6 +231,6 @@ export class Events {
   }
 }
 
-type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'whole'>
+type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'hidden'>
 
 const given = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])

@@ -78,7 +78,7 @@ export class History {
   async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#plan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
-    const last = this.#messages.lastId()
+    const last = this.#messages.head()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more than asked for tells whether there are more.
     const page = await this.#find(plan, top, filter.offset, filter.limit + 1, signal)

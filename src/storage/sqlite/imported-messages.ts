@@ -8,7 +8,6 @@ import type { Clock } from '../../platform/clock.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { PastMessage } from '../messages.ts'
 import { searchable } from './bigram-index.ts'
-import { batchOf } from './deduplication.ts'
 import { type Messages, receivedElsewhere } from './messages.ts'
 
 export class Past {
@@ -28,7 +27,7 @@ export class Past {
     return ids?.last == null ? 0 : Number(ids.last) - Number(ids.first) + 1
   }
 
-  known(batch: readonly PastMessage[]): boolean[] {
+  has(batch: readonly PastMessage[]): boolean[] {
     return batch.map(message => this.#placeOf(message) === undefined)
   }
 
@@ -48,7 +47,7 @@ export class Past {
   /** The id and the content's hash to store it under; undefined when it is there already. */
   #placeOf(message: PastMessage): { id: string; hash: string | null } | undefined {
     if (message.direction === 'received') {
-      const [judged] = batchOf(this.#db, message.bot_id, [message], this.#clock.now())
+      const [judged] = this.#messages.judged(message.bot_id, [message])
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`

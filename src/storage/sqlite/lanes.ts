@@ -30,7 +30,7 @@ export class Lanes {
   }
 
   /** Every lane in which a queued send waits. */
-  waiting(): Lane[] {
+  lanes(): Lane[] {
     return this.#db
       .all(`SELECT ${columns} WHERE l.id IN
            (SELECT lane FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) ORDER BY l.id`)
@@ -50,7 +50,7 @@ export class Lanes {
     return row && laneOf(row)
   }
 
-  get(id: number): Lane | undefined {
+  lane(id: number): Lane | undefined {
     const row = this.#db.get(`SELECT ${columns} WHERE l.id = ?`, id)
     return row && laneOf(row)
   }
@@ -81,15 +81,8 @@ export class Lanes {
     const row = this.#db.get`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
     if (!row) return false
     const now = this.#clock.now()
-    const leftMs = Number(row.lease_until) - now
-    const free =
-      row.owner === null ||
-      row.owner === this.#owner.name ||
-      leftMs <= 0 ||
-      // Far more than a whole lease is left when the clock was set back.
-      leftMs > 2 * laneLeaseMs ||
-      this.#owner.isDead(String(row.owner))
-    if (!free) return false
+    const owner = row.owner === null ? undefined : String(row.owner)
+    if (!this.#owner.mayTake(owner, Number(row.lease_until) - now, laneLeaseMs)) return false
     this.#db.run`UPDATE outbox_lane SET owner = ${this.#owner.name}, lease_until = ${now + laneLeaseMs}
       WHERE id = ${lane}`
     return true

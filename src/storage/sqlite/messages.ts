@@ -4,9 +4,9 @@ import { sessionKey } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
+import { type Arrived, batchOf, type Stored } from '../deduplication.ts'
 import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
 import { BigramIndex, searchable } from './bigram-index.ts'
-import { type Arrived, batchOf } from './deduplication.ts'
 
 /** Whether a row is still taken, asked of one after the other; the first that is not ends the reading. */
 export type Fits = (row: StoredMessage) => boolean
@@ -30,11 +30,11 @@ export interface Settled {
   /** Upstream's. */
   messageId?: string
   /** Why it was refused, or is in doubt. */
-  error?: { code: string; detail: string }
+  error?: { code: string; detail: string; quote?: string }
 }
 
 const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
-  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code,
+  m.bot_id, m.sent, m.status, m.peer, m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote,
   m.sent_with, (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name`
 
 export class Messages {
@@ -71,9 +71,25 @@ export class Messages {
     return this.#db.transaction(() => {
       const now = this.#clock.now()
       const key = this.keyOf(session)
-      const arrived = batchOf(this.#db, botId, batch, now)
-      return arrived.map(one => this.#insertArrived(one, session, key, botId, now))
+      return this.judged(botId, batch).map(one => this.#insertArrived(one, session, key, botId, now))
     })
+  }
+
+  /** Which of a batch are new. Inside the transaction that stores them. */
+  judged(botId: string, batch: readonly ReceivedMessage[]): Arrived[] {
+    const stored: Stored = {
+      under: id => {
+        const row = this.#db.get`SELECT bot_id, sent, content_hash FROM message WHERE message_id = ${id}`
+        return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
+      },
+      copies: (bot, { message, hash }, since) =>
+        Number(
+          this.#db.get`SELECT count(*) AS copies FROM message INDEXED BY message_time
+            WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
+            AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`?.copies,
+        ),
+    }
+    return batchOf(stored, botId, batch, this.#clock.now())
   }
 
   #insertArrived(
@@ -117,10 +133,10 @@ export class Messages {
     const text = searchable(message.text)
     this.#sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
-      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code)
+      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
       ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
-      ${error?.detail ?? null}, ${error?.code ?? null})`
+      ${error?.detail ?? null}, ${error?.code ?? null}, ${error?.quote ?? null})`
     this.grams.added(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -133,7 +149,7 @@ export class Messages {
     this.#sentChanges += 1
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
-      reason = NULL, reason_code = NULL, sent_with = NULL WHERE id = ${id}`
+      reason = NULL, reason_code = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
     this.#dated(id)
     if (String(before.text) !== text) this.grams.changed(id, text)
     return true
@@ -160,16 +176,17 @@ export class Messages {
   }
 
   #settle(id: number, { status, messageId, error }: Settled): void {
-    const [reason, code] = [error?.detail ?? null, error?.code ?? null]
+    const [reason, code, quote] = [error?.detail ?? null, error?.code ?? null, error?.quote ?? null]
     if (messageId !== undefined) {
       // An id that another row has already is not ours to take; the local one stays.
       const { changes } = this.#db.run`UPDATE OR IGNORE message
-        SET status = ${status}, reason = ${reason}, reason_code = ${code}, message_id = ${messageId}
+        SET status = ${status}, reason = ${reason}, reason_code = ${code}, reason_quote = ${quote},
+          message_id = ${messageId}
         WHERE id = ${id}`
       if (changes > 0) return
     }
-    this.#db
-      .run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code} WHERE id = ${id}`
+    this.#db.run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code},
+      reason_quote = ${quote} WHERE id = ${id}`
   }
 
   /** A message went out joined to that one. */
@@ -272,7 +289,7 @@ export class Messages {
     return row && stored(row)
   }
 
-  lastId(): number {
+  head(): number {
     return Number(this.#db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
   }
 
@@ -369,6 +386,7 @@ function stored(row: MessageRow): StoredMessage {
     raw: String(row.raw),
     ...(row.reason !== null && { reason: String(row.reason) }),
     ...(row.reason_code !== null && { reason_code: String(row.reason_code) }),
+    ...(row.reason_quote !== null && { reason_quote: String(row.reason_quote) }),
     ...(row.sent_with !== null && { sent_with: String(row.sent_with) }),
     ...(row.user_name !== null && { user_name: String(row.user_name) }),
     ...(row.sent === receivedElsewhere && { past: true }),

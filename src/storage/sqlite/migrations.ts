@@ -264,6 +264,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX webhook_try_outcome ON webhook_try (webhook, outcome, id);
   `,
   eventTables,
+  'ALTER TABLE message ADD COLUMN reason_quote TEXT',
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

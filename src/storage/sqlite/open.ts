@@ -62,8 +62,11 @@ function ingestInto({ intake }: LogHalf, state: Pick<FileState, 'commitBatch'>):
   }
 }
 
-function inboundOf({ from_user, contextToken, known, written_at }: PolledMessage, isNew: boolean): Inbound[] {
+function inboundOf(
+  { from_user, contextToken, repeated, written_at }: PolledMessage,
+  isNew: boolean,
+): Inbound[] {
   if (!from_user) return []
-  const wrote = isNew && written_at !== undefined ? { received_at: written_at } : known
+  const wrote = isNew && written_at !== undefined ? { received_at: written_at } : repeated
   return [{ user_id: from_user, ...(contextToken && { token: contextToken }), ...wrote }]
 }

@@ -6,21 +6,22 @@
  */
 import type { Clock } from '../../platform/clock.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
-import type { EndedEntry, EndReason, Entry, EntryPart, SendMode } from '../outbox.ts'
-import type { ClockTrust } from './clock-trust.ts'
+import type { ClockTrust } from '../clock-trust.ts'
+import {
+  type EndedEntry,
+  type EndReason,
+  type Entry,
+  type EntryPart,
+  type SendMode,
+  stoppedBefore,
+  stoppedWhile,
+} from '../outbox.ts'
 import { callLifeMs, type Entries, filesOf, type PartRow, partOf, queueLifeMs } from './entries.ts'
 import type { Messages } from './messages.ts'
 import type { Owner } from './owner.ts'
 
 /** A key is known for this long after its call. */
 const keyLifeMs = 24 * 60 * 60_000
-
-const stoppedBefore: EndReason = { code: 'shutting_down', detail: 'svc was stopped before it was sent' }
-const stoppedWhile: EndReason = {
-  code: 'upstream_error',
-  detail: 'svc was stopped while it was sent; it may have arrived',
-  hint: 'Do not send it again before you know: ask the user, or look at the phone.',
-}
 
 interface EndsParts {
   messages: Messages
@@ -47,7 +48,7 @@ export class OutboxEnds {
    *   entry
    */
   end(id: number, reason: EndReason, only?: SendMode): EndedEntry | undefined {
-    const found = this.#parts.entries.get(id)
+    const found = this.#parts.entries.entry(id)
     if (!found || (only !== undefined && (found.mode !== only || found.ended))) return undefined
     const ended = this.#parts.entries.endWaiting(id, reason)
     return { entry: this.#parts.entries.close(id)!, ended: ended.length, files: filesOf(ended) }
@@ -87,7 +88,7 @@ export class OutboxEnds {
     if (!row) return undefined
     const id = Number(row.id)
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
-    if (called === null || now - Number(called) < keyLifeMs) return this.#parts.entries.get(id)
+    if (called === null || now - Number(called) < keyLifeMs) return this.#parts.entries.entry(id)
     if (row.mode === 'queue') this.#db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
     else this.#parts.entries.remove(id)
     return undefined
@@ -137,7 +138,7 @@ export class OutboxEnds {
 
   /** A call of mode `fail` whose process is gone: what it was sending is unknown, the rest is never sent. */
   #die(id: number): void {
-    for (const part of this.#parts.entries.get(id)?.parts ?? [])
+    for (const part of this.#parts.entries.entry(id)?.parts ?? [])
       if (part.status === 'sending') this.#unknown(part)
     this.#parts.entries.endWaiting(id, stoppedBefore)
     this.#parts.entries.close(id)

@@ -100,7 +100,7 @@ export class Outbox {
    */
   approve(id: number, terms: Terms): Approved | undefined {
     const { entries } = this.#parts
-    const entry = entries.get(id)
+    const entry = entries.entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
     const { asked, parts, session, user } = entry
     const verdict = this.verdict(session, user, parts.length, terms)
@@ -123,7 +123,7 @@ export class Outbox {
     const { entries, lanes, messages, slots } = this.#parts
     const parts = ids.flatMap(id => entries.part(id) ?? [])
     const entry = parts[0] && this.#db.get`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
-    const lane = parts[0] && lanes.get(parts[0].lane)
+    const lane = parts[0] && lanes.lane(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
     if (entry.mode === 'fail' ? entry.owner !== this.#owner.name : !lanes.claim(lane.id))
@@ -211,7 +211,7 @@ export class Outbox {
 
   #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
     const { lanes, messages, slots } = this.#parts
-    const lane = lanes.get(begun.lane)
+    const lane = lanes.lane(begun.lane)
     if (spent || !lane) return lane?.counter
     if (unseen && begun.slot !== undefined)
       slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)

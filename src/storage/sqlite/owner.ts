@@ -12,6 +12,18 @@ export class Owner {
   /** `<pid>:<run>.<store>:<host>`: unlike that of any other store, in this process too. */
   readonly name = `${process.pid}:${run}.${randomUUID().slice(0, 4)}:${host}`
 
+  /** Whether what an owner, if any, has by a lease of `leaseMs` may be taken, with `leftMs` of it left. */
+  mayTake(owner: string | undefined, leftMs: number, leaseMs: number): boolean {
+    return (
+      owner === undefined ||
+      owner === this.name ||
+      leftMs <= 0 ||
+      // Far more than a whole lease is left when the clock was set back.
+      leftMs > 2 * leaseMs ||
+      this.isDead(owner)
+    )
+  }
+
   /** Whether an owner certainly no longer runs: only a process of this host can be asked. */
   isDead(owner: string): boolean {
     const [pid, life, ...where] = owner.split(':')

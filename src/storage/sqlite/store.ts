@@ -9,6 +9,7 @@ import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { unavailable } from '../../platform/system-error.ts'
+import { ClockTrust } from '../clock-trust.ts'
 import type { Events as EventsFace } from '../events.ts'
 import type { ReceivedMessage } from '../messages.ts'
 import type { Outbox as OutboxFace } from '../outbox.ts'
@@ -17,7 +18,6 @@ import type { Webhooks as WebhooksFace } from '../webhooks.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import { Archive, type ContextArchive } from './archive.ts'
 import { Commits } from './change-notifier.ts'
-import { ClockTrust } from './clock-trust.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Consumers } from './consumers.ts'
 import { Conversations } from './conversations.ts'
@@ -31,12 +31,11 @@ import { migrate, refuseNewer } from './migrations.ts'
 import { OpenedFile } from './opened-file.ts'
 import { Outbox } from './outbox.ts'
 import { OutboxEnds } from './outbox-ends.ts'
-import { outboxVerbs } from './outbox-verbs.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
-import { verb, type Ways } from './ways.ts'
+import { verbs, type Ways } from './ways.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** The path of a log that only this process has, gone with it. */
@@ -75,6 +74,8 @@ export interface LogHalf {
   readonly upkeep: {
     /** The rows of a session follow its new name. Durable. */
     renameSession(oldName: string, newName: string): Promise<void>
+    /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
+    close(): Promise<void>
   }
 }
 
@@ -94,6 +95,8 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly upkeep: face.Upkeep & LogHalf['upkeep']
   readonly #db: Database
   readonly #messages: Messages
+  /** Removes of the outbox what answers for nothing any more. */
+  readonly #pruneOutbox: () => Promise<void>
   readonly #writes: CommitQueue
   readonly #options: StoreOptions
   readonly #calendar: ClockTrust
@@ -109,6 +112,11 @@ export class SqliteStore implements face.Store, LogHalf {
   readonly #ways: Ways = {
     plain: work => this.#guarded(work),
     relaxed: work => this.#guarded(() => this.#relaxed(work)),
+    again: work => {
+      const result = this.#guarded(() => this.#relaxed(work))
+      this.#commits.wake()
+      return result
+    },
     light: work => this.#told(() => this.#relaxed(() => this.#db.transaction(work))),
     write: work => this.#write(work),
     intake: work => this.#taken(work),
@@ -124,48 +132,71 @@ export class SqliteStore implements face.Store, LogHalf {
     this.#messages = new Messages(db, clock, log)
     this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
-    const owner = new Owner()
-    const consumers = new Consumers(db, this.#messages, clock, owner)
-    this.intake = this.#openIntake()
-    this.log = this.#openLog(consumers)
-    this.events = this.#openEvents()
-    this.consumers = this.#openConsumers(consumers)
-    this.acknowledgements = this.#openAcknowledgements(consumers)
-    this.backlog = this.#openBacklog(consumers)
-    this.conversations = this.#openConversations()
-    this.names = this.#openNames()
-    this.contexts = this.#openContexts()
-    this.outbox = this.#openOutbox(owner)
-    const webhooks = new Webhooks(db)
-    this.webhooks = this.#openWebhooks(webhooks)
-    this.upkeep = this.#openUpkeep(webhooks)
-  }
-
-  #openIntake(): face.Intake & LogHalf['intake'] {
     const messages = this.#messages
-    const past = new Past(this.#db, messages, this.#options.clock)
-    const { intake, plain } = this.#ways
-    return {
-      insertReceived: verb(intake, messages.insertReceived.bind(messages)),
-      count: verb(plain, past.count.bind(past)),
-      known: verb(plain, past.known.bind(past)),
-      add: verb(intake, past.add.bind(past)),
+    const owner = new Owner()
+    const consumers = new Consumers(db, messages, clock, owner)
+    const events = new Events(db, messages, clock)
+    const webhooks = new Webhooks(db)
+    const past = new Past(db, messages, clock)
+    const acknowledgements = new Acknowledgements(db, messages, consumers)
+    const archive = new Archive(db, messages)
+    const conversations = new Conversations(db, messages)
+    const names = new UserNames(db, messages)
+    const { again, intake, light, plain, relaxed, write } = this.#ways
+    this.intake = {
+      ...verbs(intake, messages, 'insertReceived'),
+      ...verbs(intake, past, 'add'),
+      ...verbs(plain, past, 'count', 'has'),
     }
+    this.log = this.#openLog(consumers)
+    this.events = this.#openEvents(events)
+    this.consumers = {
+      ...verbs(relaxed, consumers, 'claim', 'ack', 'renew'),
+      ...verbs(again, consumers, 'giveBack', 'nack'),
+    }
+    this.acknowledgements = {
+      ...verbs(relaxed, acknowledgements, 'after'),
+      ...verbs(write, acknowledgements, 'handedOut'),
+    }
+    this.backlog = {
+      ...verbs(plain, consumers, 'waiting', 'lags', 'lapsed'),
+      ...verbs(plain, messages, 'recent'),
+      ...verbs(plain, events, 'readers'),
+      events: async cursor => this.#guarded(() => events.countAfter(cursor)),
+    }
+    this.conversations = {
+      ...verbs(plain, conversations, 'peers', 'thread', 'open', 'counts', 'suspects'),
+      sessionsOf: async user =>
+        this.#guarded(() => [...new Set([...messages.writtenTo(user), ...names.naming(user)])]),
+      ...verbs(relaxed, conversations, 'markRead'),
+    }
+    this.names = verbs(plain, names, 'of', 'called', 'set')
+    this.contexts = {
+      ...verbs(write, archive, 'keep'),
+      ...verbs(plain, archive, 'of', 'count', 'knowing', 'drop', 'forget'),
+    }
+    const { prune, ...outbox } = this.#openOutbox(owner)
+    this.outbox = outbox
+    this.#pruneOutbox = prune
+    this.webhooks = {
+      ...verbs(plain, webhooks, 'list'),
+      ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
+      progress: {
+        ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),
+        ...verbs(light, webhooks, 'keep'),
+      },
+    }
+    this.upkeep = this.#openUpkeep(webhooks)
   }
 
   #openLog(consumers: Consumers): face.MessageLog {
     const messages = this.#messages
     const history = new History(this.#db, messages, this.#options.clock)
-    const { plain } = this.#ways
-    const head = () => plain(() => messages.lastId())
     return {
-      head: verb(plain, messages.lastId.bind(messages)),
-      after: verb(plain, messages.after.bind(messages)),
-      byIds: verb(plain, messages.byIds.bind(messages)),
-      byMessageIds: verb(plain, messages.byMessageIds.bind(messages)),
+      ...verbs(this.#ways.plain, messages, 'head', 'after', 'byIds', 'byMessageIds'),
       wait: async (seen, ms, signal) => {
-        if (signal.aborted || head() > seen) return
-        const longestMs = plain(() => consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
+        if (signal.aborted || this.#guarded(() => messages.head()) > seen) return
+        const longestMs = this.#guarded(() => consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
         await this.#commits.wait(signal, longestMs)
       },
       history: async (filter, signal) => {
@@ -179,101 +210,20 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openEvents(): EventsFace {
-    const events = new Events(this.#db, this.#messages, this.#options.clock)
+  #openEvents(events: Events): EventsFace {
     const { intake, plain, relaxed } = this.#ways
     return {
-      head: verb(plain, events.head.bind(events)),
-      after: verb(plain, events.after.bind(events)),
+      ...verbs(plain, events, 'head', 'after', 'position'),
+      ...verbs(intake, events, 'append'),
+      ...verbs(relaxed, events, 'move'),
       wait: async (seen, ms, signal) => {
-        if (!signal.aborted && plain(() => events.head()) === seen) await this.#commits.wait(signal, ms)
+        const isThere = signal.aborted || this.#guarded(() => events.head()) !== seen
+        if (!isThere) await this.#commits.wait(signal, ms)
       },
-      append: verb(intake, events.append.bind(events)),
-      position: verb(plain, events.position.bind(events)),
-      move: verb(relaxed, events.move.bind(events)),
     }
   }
 
-  #openConsumers(consumers: Consumers): face.Consumers {
-    const { relaxed } = this.#ways
-    /** What comes again is news to those who wait. */
-    const again: Ways['relaxed'] = work => {
-      const result = relaxed(work)
-      this.#commits.wake()
-      return result
-    }
-    return {
-      claim: verb(relaxed, consumers.claim.bind(consumers)),
-      giveBack: verb(again, consumers.giveBack.bind(consumers)),
-      ack: verb(relaxed, consumers.ack.bind(consumers)),
-      nack: verb(again, consumers.nack.bind(consumers)),
-      renew: verb(relaxed, consumers.renew.bind(consumers)),
-    }
-  }
-
-  #openAcknowledgements(consumers: Consumers): face.Acknowledgements {
-    const acknowledgements = new Acknowledgements(this.#db, this.#messages, consumers)
-    const { relaxed, write } = this.#ways
-    return {
-      after: verb(relaxed, acknowledgements.after.bind(acknowledgements)),
-      handedOut: verb(write, acknowledgements.handedOut.bind(acknowledgements)),
-    }
-  }
-
-  #openBacklog(consumers: Consumers): face.Backlog {
-    const messages = this.#messages
-    const { plain } = this.#ways
-    return {
-      waiting: verb(plain, (from, wanted) =>
-        typeof from === 'string'
-          ? consumers.waiting(from, wanted)
-          : messages.idsFrom(from, { ...wanted, direction: 'received' }).length,
-      ),
-      lags: verb(plain, consumers.lags.bind(consumers)),
-      lapsed: verb(plain, consumers.lapsed.bind(consumers)),
-      recent: verb(plain, messages.recent.bind(messages)),
-    }
-  }
-
-  #openConversations(): face.Conversations {
-    const all = new Conversations(this.#db, this.#messages)
-    const { plain, relaxed } = this.#ways
-    return {
-      peers: verb(plain, all.peers.bind(all)),
-      thread: verb(plain, all.thread.bind(all)),
-      markRead: verb(relaxed, all.markRead.bind(all)),
-      open: verb(plain, all.open.bind(all)),
-      counts: verb(plain, all.counts.bind(all)),
-      suspects: verb(plain, all.suspects.bind(all)),
-      writtenTo: verb(plain, this.#messages.writtenTo.bind(this.#messages)),
-    }
-  }
-
-  #openNames(): face.Names {
-    const names = new UserNames(this.#db, this.#messages)
-    const { plain } = this.#ways
-    return {
-      of: verb(plain, names.of.bind(names)),
-      called: verb(plain, names.called.bind(names)),
-      naming: verb(plain, names.naming.bind(names)),
-      set: verb(plain, names.set.bind(names)),
-    }
-  }
-
-  #openContexts(): ContextArchive {
-    const archive = new Archive(this.#db, this.#messages)
-    const { plain, write } = this.#ways
-    return {
-      keep: verb(write, archive.keep.bind(archive)),
-      of: verb(plain, archive.of.bind(archive)),
-      count: verb(plain, archive.count.bind(archive)),
-      knowing: verb(plain, archive.knowing.bind(archive)),
-      drop: verb(plain, archive.drop.bind(archive)),
-      forget: verb(plain, archive.forget.bind(archive)),
-    }
-  }
-
-  #openOutbox(owner: Owner): OutboxFace {
+  #openOutbox(owner: Owner): OutboxFace & { prune(): Promise<void> } {
     const db = this.#db
     const { clock } = this.#options
     const messages = this.#messages
@@ -281,44 +231,37 @@ export class SqliteStore implements face.Store, LogHalf {
     const lanes = new Lanes(db, messages, clock, owner)
     const entries = new Entries(db, { clock, messages, lanes, slots, owner })
     const ends = new OutboxEnds(db, { messages, entries, owner, clock, calendar: this.#calendar })
-    const parts = { messages, lanes, slots, entries, ends }
-    return outboxVerbs(new Outbox(db, parts, clock, owner), parts, this.#ways)
-  }
-
-  #openWebhooks(webhooks: Webhooks): WebhooksFace {
-    const { plain, light } = this.#ways
-    /** Others look for changes as for commits. */
-    const told: Ways['plain'] = work => {
-      const result = plain(work)
-      this.#commits.wake()
-      return result
-    }
+    const outbox = new Outbox(db, { messages, lanes, slots, entries, ends }, clock, owner)
+    const { light, plain, write } = this.#ways
     return {
-      list: verb(plain, webhooks.list.bind(webhooks)),
-      add: verb(told, webhooks.add.bind(webhooks)),
-      change: verb(told, webhooks.change.bind(webhooks)),
-      rewind: verb(told, webhooks.rewind.bind(webhooks)),
-      remove: verb(told, webhooks.remove.bind(webhooks)),
-      progress: {
-        lanes: verb(plain, webhooks.lanes.bind(webhooks)),
-        keep: verb(light, webhooks.keep.bind(webhooks)),
-        tries: verb(plain, webhooks.tries.bind(webhooks)),
+      ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'refuse'),
+      ...verbs(write, ends, 'end', 'expire', 'prune'),
+      ...verbs(plain, outbox, 'verdict', 'next'),
+      ...verbs(plain, entries, 'entry', 'list', 'depth', 'files'),
+      ...verbs(plain, lanes, 'lane', 'lanes', 'counters'),
+      ...verbs(light, lanes, 'claim', 'release', 'later'),
+      ...verbs(light, ends, 'renew'),
+      // Looking takes no write lock: there are hardly ever any.
+      reap: async before => {
+        const { parts, calls } = this.#guarded(() => ends.orphans(before))
+        return parts.length + calls.length === 0 ? 0 : this.#write(() => ends.reap(before))
       },
+      keyed: async key =>
+        this.#guarded(() => ends.hasKey(key)) ? this.#write(() => ends.keyed(key)) : undefined,
     }
   }
 
   #openUpkeep(webhooks: Webhooks): face.Upkeep & LogHalf['upkeep'] {
-    const messages = this.#messages
     const renameSession = (oldName: string, newName: string) =>
       this.#db.transaction(() => {
-        messages.renameSession(oldName, newName)
+        this.#messages.renameSession(oldName, newName)
         webhooks.renameSession(oldName, newName)
       })
     return {
       trouble: async () => this.#trouble(),
       trustsClock: async () => this.#calendar.trusted,
       prune: signal => this.#prune(signal),
-      renameSession: verb(this.#ways.plain, renameSession),
+      ...verbs(this.#ways.plain, { renameSession }, 'renameSession'),
       close: async () => this.#close(),
     }
   }
@@ -359,7 +302,7 @@ export class SqliteStore implements face.Store, LogHalf {
     const { clock, log, maxAgeDays, maxCount } = this.#options
     const { trusted } = this.#calendar
     const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
-    if (trusted) await this.outbox.prune()
+    if (trusted) await this.#pruneOutbox()
     else if (!this.#doubted)
       log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
     this.#doubted = !trusted

@@ -1,20 +1,33 @@
 /** How a verb does its work: each at once, in the call, whatever it resolves with later. */
 
 export interface Ways {
-  plain<T>(work: () => T): T
+  plain: Way
   /** Without waiting for the disk. */
-  relaxed<T>(work: () => T): T
-  /** The same in a transaction, of which those hear who wait for sent messages. */
-  light<T>(work: () => T): T
+  relaxed: Way
+  /** The same; what comes of it is news to those who wait. */
+  again: Way
+  /** Without waiting for the disk, in a transaction, of which those hear who wait for sent messages. */
+  light: Way
   /** In the next transaction, which others share; on the disk when it resolves. */
-  write<T>(work: () => T): Promise<T>
+  write: Way
   /** What comes from outside, in a transaction of its own. */
-  intake<T>(work: () => T): T
+  intake: Way
 }
 
-type How = <T>(work: () => T) => T | Promise<T>
+export type Way = <T>(work: () => T) => T | Promise<T>
 
-export const verb =
-  <A extends unknown[], R>(how: How, does: (...args: A) => R) =>
-  async (...args: A): Promise<R> =>
-    how(() => does(...args))
+type Method = (...args: never[]) => unknown
+type Verb<M> = M extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never
+
+/** Methods of a part as verbs, which do their work in that way. */
+export function verbs<T extends object, Name extends keyof T>(
+  way: Way,
+  part: T,
+  ...names: Name[]
+): { [N in Name]: Verb<T[N]> } {
+  const entries = names.map(name => {
+    const does = (part[name] as Method).bind(part)
+    return [name, async (...args: never[]) => way(() => does(...args))]
+  })
+  return Object.fromEntries(entries)
+}

@@ -5,6 +5,7 @@ import { placeOf } from '../events.ts'
 import {
   type Conversation,
   type NewWebhook,
+  rotated,
   type TryOutcome,
   triesKept,
   tryOutcomes,
@@ -40,7 +41,9 @@ export class Webhooks {
     return this.#db.transaction(() => {
       const before = this.#db.get`SELECT * FROM webhook WHERE id = ${id}`
       if (!before) return false
-      const now = { ...webhookOf(before), ...change }
+      const webhook = webhookOf(before)
+      const { rotation, ...rest } = change
+      const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
       this.#db
         .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
           disabled = ${now.disabled?.reason ?? null}, disabled_at = ${now.disabled?.at ?? null},
@@ -66,6 +69,10 @@ export class Webhooks {
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id}`
       return this.#db.run`DELETE FROM webhook WHERE id = ${id}`.changes > 0
     })
+  }
+
+  takeOver(): void {
+    this.#db.run`UPDATE webhook SET epoch = epoch + 1`
   }
 
   /** Endpoints of that session alone, and conversations under way, follow it to its new name. */

@@ -1,7 +1,8 @@
-/** One `svc sandbox` and several `svc openapi --sandbox` on one data directory, each replaced after its death. */
+/** A simulated WeChat in a process of its own and several `svc openapi --sandbox` on one data directory, each replaced after its death. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { FailOptions, FaultEndpoint, FaultKind } from '../../support/faults.ts'
 import { lived } from './lived.ts'
 import { type Phone, phoneAt } from './phone.ts'
 import { type Program, pollLockNote, runSvc, started, until } from './program.ts'
@@ -46,6 +47,8 @@ export interface FleetOptions {
   /** The program and its first arguments; the sources by default. */
   command?: string[]
   args?: string[]
+  /** What upstream gets wrong, from the first request on. */
+  faults?: readonly (FailOptions & { endpoint: FaultEndpoint; kind: FaultKind })[]
 }
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
@@ -61,7 +64,9 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     places[place] = program
     programs.push(program)
   }
-  const sandbox = run(['sandbox', ...common, '--sandbox-port', '0'])
+  const sandbox = runSvc([join(dir, 'sandbox'), JSON.stringify(options.faults ?? [])], {
+    command: [process.execPath, join(import.meta.dir, 'sandbox-program.ts')],
+  })
   const dispose = async () => {
     await Promise.all([...places, sandbox].map(program => program[Symbol.asyncDispose]()))
     await rm(dir, { recursive: true, force: true })

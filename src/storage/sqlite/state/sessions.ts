@@ -118,25 +118,30 @@ export class SessionFiles implements Sessions {
     return (await this.#get(text, locked))?.name
   }
 
-  async save(name: string, bot: BotInfo): Promise<void> {
-    await this.#change(async touched => {
-      const folder = this.#folderOf(name) ?? sessionName(name)
-      touched.add(folder)
-      const path = join(this.#dir, folder)
-      const isNew = !(await statOf(path))
-      await ensurePrivateDir(path, { parents: false })
-      if (isNew) await syncDir(this.#dir)
-      const before = this.token(folder)
-      // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
-      if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-      const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(
-        before?.fields ?? {},
-      )
-      await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
-      // Where nobody chose one, the oldest is the default, and stays it.
-      if ((await this.#defaultName(true)) === undefined)
-        await this.#writeDefault((await this.#oldest())?.name ?? folder)
-    })
+  save(name: string, bot: BotInfo): Promise<void> {
+    return this.saveIn(save => save(name, bot))
+  }
+
+  /** `work` under the data lock, with `save`: for what is written together with credentials. */
+  saveIn(work: (save: Sessions['save']) => Promise<void>): Promise<void> {
+    return this.#change(touched => work((name, bot) => this.#save(touched, name, bot)))
+  }
+
+  async #save(touched: Set<string>, name: string, bot: BotInfo): Promise<void> {
+    const folder = this.#folderOf(name) ?? sessionName(name)
+    touched.add(folder)
+    const path = join(this.#dir, folder)
+    const isNew = !(await statOf(path))
+    await ensurePrivateDir(path, { parents: false })
+    if (isNew) await syncDir(this.#dir)
+    const before = this.token(folder)
+    // First: a crash between leaves the old bot without tokens, never the new one with those of the old.
+    if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
+    const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(before?.fields ?? {})
+    await writeDurably(this.tokenPath(folder), serialized({ ...bot, ...others }))
+    // Where nobody chose one, the oldest is the default, and stays it.
+    if ((await this.#defaultName(true)) === undefined)
+      await this.#writeDefault((await this.#oldest())?.name ?? folder)
   }
 
   /** Of those with credentials. Under the lock. */

@@ -7,6 +7,7 @@ import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
+import { LoginFiles } from './login-files.ts'
 import { SessionFiles, type SessionRows } from './sessions.ts'
 import { SignInFile } from './sign-ins.ts'
 import { serialized, told } from './token-file.ts'
@@ -54,7 +55,8 @@ export function openState(options: {
   sessions.onNewBot = name => contexts.forget(name)
   const grouped = inGroups(lock, batch => commit({ sessions, contexts }, batch))
   const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
-  return { sessions, contexts, signIns, commitBatch: batch => told(() => grouped(batch)) }
+  const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock })
+  return { sessions, contexts, logins, signIns, commitBatch: batch => told(() => grouped(batch)) }
 }
 
 /** Under the data lock. */

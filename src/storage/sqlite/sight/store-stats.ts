@@ -1,48 +1,18 @@
 /** The message store, read beside the process that has it open: no lock that a writer waits for, and no file made or changed. */
 import { join } from 'node:path'
-import { dataFiles } from '../model/data-files.ts'
-import { suspectSpanMs } from '../model/message.ts'
-import { errorCodeOf, statOf } from '../platform/files.ts'
-import { type Database, openDatabase, type Row } from '../platform/sqlite.ts'
-import { suspectsOf } from '../storage/sqlite/conversations.ts'
-import { newestForm } from '../storage/sqlite/migrations.ts'
-
-export interface StoreStats {
-  /** Of the tables; `newest` is the one this version writes. */
-  form: number
-  newest: number
-  sizeBytes: number
-  walBytes: number
-  messages: number
-  outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
-  /** By session, how many messages of the last 24 h WeChat took without giving them an id. */
-  suspects: ReadonlyMap<string, number>
-  /** Webhooks that do not work, where there are any. */
-  webhooks?: WebhookTrouble[]
-  /** What the check of the whole file found wrong; absent when it was not asked for. */
-  damage?: string[]
-}
-
-/** A webhook that svc switched off, or of which nothing has succeeded for a minute. */
-export interface WebhookTrouble {
-  id: string
-  status: 'disabled' | 'failing'
-  why: string
-  /** Unix ms. */
-  since: number
-}
+import { dataFiles } from '../../../model/data-files.ts'
+import { suspectSpanMs } from '../../../model/message.ts'
+import { errorCodeOf, statOf } from '../../../platform/files.ts'
+import { type Database, openDatabase, type Row } from '../../../platform/sqlite.ts'
+import type { StoreStats, WebhookTrouble } from '../../sight.ts'
+import { suspectsOf } from '../conversations.ts'
+import { newestForm } from '../migrations.ts'
 
 const failingMs = 60_000
 const busyMs = 2000
 const lines = 5
 
-/**
- * Reads what there is to know.
- *
- * @param check whether to read the whole file for damage: about a second for a gigabyte
- * @returns undefined when there is no store
- * @throws the engine's error when it cannot be read
- */
+/** As of `Sight.store`. */
 export async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},

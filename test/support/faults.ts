@@ -1,6 +1,96 @@
-/** Answers as a fault spoils them. */
-import type { Clock } from '../platform/clock.ts'
-import type { Fault, FaultKind } from './faults.ts'
+/** What upstream and its CDN get wrong on purpose: per endpoint and bot, a number of times or at a rate. */
+import type { Clock } from '../../src/platform/clock.ts'
+import type { Between } from '../../src/sandbox/world.ts'
+
+/** The endpoints faults are named by; `*` is any. */
+export const faultEndpoints = [
+  ...(['get_bot_qrcode', 'get_qrcode_status', 'getupdates', 'sendmessage', 'getuploadurl'] as const),
+  ...(['getconfig', 'sendtyping', 'notifystart', 'notifystop', 'upload', 'download', '*'] as const),
+] as const
+/** Where a fault strikes. */
+export type FaultEndpoint = (typeof faultEndpoints)[number]
+
+/** What each kind does. */
+export const faultKinds = {
+  '400': 'HTTP 400',
+  '401': 'HTTP 401 with {"ret":-1,"errmsg":"Invalid token"}',
+  '404': 'HTTP 404',
+  '405': 'HTTP 405',
+  '500': 'HTTP 500, empty body',
+  '502': 'HTTP 502, an HTML page',
+  '524': 'HTTP 524, an HTML page (a gateway gave up waiting)',
+  '201': 'HTTP 201 instead of 200 (uploads)',
+  hang: 'no answer until the client leaves',
+  reset: 'the connection is closed without an answer',
+  slow: 'the answer comes after delay_ms; a download trickles over that time',
+  truncated: 'the answer stops half way (JSON cut; a download ends early)',
+  cut: 'the connection breaks in the middle of the answer',
+  malformed: 'HTTP 200 with something that is not JSON',
+  html: 'HTTP 200 with an HTML page',
+  empty_body: 'HTTP 200 with nothing',
+  nulls: 'every field of the answer is null',
+  empty: 'an empty answer at once, without a cursor',
+  ret: '{"ret":code} without errcode, after a second',
+  errcode: '{"errcode":code} without ret, after a second',
+  expired: '{"errcode":-14}, whatever the token',
+  lapsed: '{"ret":0} at once, without msgs and without a cursor',
+  no_param: 'an upload answered without x-encrypted-param',
+  corrupt: 'a download with flipped bits',
+} as const
+/** What a fault does. */
+export type FaultKind = keyof typeof faultKinds
+
+/** A fault that is set. */
+export interface Fault {
+  readonly endpoint: FaultEndpoint
+  readonly kind: FaultKind
+  /** How often it still strikes; 0 = until removed. */
+  times: number
+  /** Chance per request, 0–1. */
+  readonly rate: number
+  /** Only requests of this bot. */
+  readonly bot?: string
+  /** The request takes effect before its answer is spoiled: the client cannot know. */
+  readonly after: boolean
+  readonly delay_ms: number
+  /** For `ret` and `errcode`. */
+  readonly code: number
+  readonly errmsg?: string
+}
+
+/** The faults that are set, oldest first; the first that fits strikes. */
+export class Faults {
+  readonly #clock: Clock
+  #set: Fault[] = []
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** One that strikes once, unless told otherwise. */
+  add(endpoint: FaultEndpoint, kind: FaultKind, more: FailOptions = {}): void {
+    this.#set.push({ times: 1, rate: 1, after: false, delay_ms: 1000, code: -1, ...more, endpoint, kind })
+  }
+
+  clear(): void {
+    this.#set = []
+  }
+
+  /** For the sandbox's option of that name. */
+  readonly between: Between = async ({ endpoint, bot, signal }, honest) => {
+    const fault = this.#set.find(
+      one =>
+        (one.endpoint === '*' || one.endpoint === endpoint) &&
+        (one.bot === undefined || one.bot === bot) &&
+        (one.rate >= 1 || Math.random() < one.rate),
+    )
+    if (!fault) return honest()
+    if (fault.times > 0 && --fault.times === 0) this.#set = this.#set.filter(one => one !== fault)
+    return brokenAnswer(fault, honest, this.#clock, signal)
+  }
+}
+
+export type FailOptions = Partial<Omit<Fault, 'endpoint' | 'kind'>>
 
 const html = (title: string) =>
   `<!DOCTYPE html><html><head><title>${title}</title></head><body><center><h1>${title}</h1></center></body></html>`
@@ -23,10 +113,6 @@ const breaking = (first: Uint8Array | undefined, clock: Clock) =>
       controller.error()
     },
   })
-
-/** How a gateway ends a poll that waits for too long. */
-export const cutAnswer = (how: string, clock: Clock): Response =>
-  how === '524' ? page(524, '524: A timeout occurred') : new Response(breaking(undefined, clock))
 
 const nulls = (...names: string[]) => Object.fromEntries(names.map(name => [name, null]))
 
@@ -59,7 +145,7 @@ const fixedAnswers: { readonly [Kind in FaultKind]?: () => Response } = {
  * @param honest gives the right answer; called at most once, and first of all when the fault strikes `after` the effect
  * @returns undefined: the client went away while we hung
  */
-export async function brokenAnswer(
+async function brokenAnswer(
   fault: Fault,
   honest: () => Promise<Response | undefined>,
   clock: Clock,

@@ -3,7 +3,7 @@
  * machine that starts without the time, would end every deadline at once, and what is removed does not come back when
  * it is set right.
  */
-import type { Clock } from '../../platform/clock.ts'
+import type { Clock } from '../platform/clock.ts'
 
 const dayMs = 24 * 60 * 60_000
 /** A clock that has moved by so much more than time passed was set, or the machine slept long. */

@@ -8,8 +8,7 @@
  * one batch are all real: a batch that holds two of which one is stored brings one more. The log itself is asked, so a
  * restart or another process in between changes nothing.
  */
-import type { Database } from '../../platform/sqlite.ts'
-import type { ReceivedMessage } from '../messages.ts'
+import type { ReceivedMessage } from './messages.ts'
 
 const repeatMs = 15_000
 /** 72 bits of the content's hash are kept. */
@@ -24,15 +23,24 @@ export interface Arrived {
   hash: string
 }
 
-interface Known {
+/** A message of the log: sent ones have no hash. */
+export interface Known {
   botId: string
   sent: boolean
   hash: string
 }
 
+/** What the judge asks of the log. */
+export interface Stored {
+  /** The message of that id. */
+  under(id: string): Known | undefined
+  /** How many messages of that bot were received and stored after `since` with this sender, time and content. */
+  copies(botId: string, arrived: Arrived, since: number): number
+}
+
 /** Judges a batch. To be called inside the transaction that stores it. */
 export function batchOf(
-  db: Database,
+  stored: Stored,
   botId: string,
   batch: readonly ReceivedMessage[],
   now: number,
@@ -42,17 +50,17 @@ export function batchOf(
   /** Those that are stored already under their own id. */
   const again: Arrived[] = []
   for (const one of list) {
-    const stored = storedUnder(db, one.id)
-    if (stored && isSame(stored, botId, one)) {
+    const known = stored.under(one.id)
+    if (known && isSame(known, botId, one)) {
       one.verdict = 'known'
       again.push(one)
       continue
     }
-    const taken = stored ?? fresh.get(one.id)
+    const taken = known ?? fresh.get(one.id)
     if (taken && isSame(taken, botId, one)) one.verdict = 'known'
     else if (taken) {
       one.id = `${botId}:${one.id}`
-      one.verdict = fresh.has(one.id) || storedUnder(db, one.id) ? 'known' : 'renamed'
+      one.verdict = fresh.has(one.id) || stored.under(one.id) ? 'known' : 'renamed'
     }
     if (one.verdict !== 'known') fresh.set(one.id, { botId, sent: false, hash: one.hash })
   }
@@ -64,7 +72,7 @@ export function batchOf(
     const key = keyOf(one)
     let copies = left.get(key)
     if (copies === undefined) {
-      copies = storedCopies(db, botId, one, now)
+      copies = stored.copies(botId, one, now - repeatMs)
       if (copies > 0) copies -= again.filter(other => keyOf(other) === key).length
     }
     if (copies > 0) one.verdict = 'repeat'
@@ -91,20 +99,7 @@ function withIds(batch: readonly ReceivedMessage[]): Arrived[] {
   })
 }
 
-function storedUnder(db: Database, id: string): Known | undefined {
-  const row = db.get`SELECT bot_id, sent, content_hash FROM message WHERE message_id = ${id}`
-  return row && { botId: String(row.bot_id), sent: row.sent === 1, hash: String(row.content_hash) }
-}
-
 /** Whether the create time tells two messages of one second apart. */
 const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0
 
 const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${message.from_user}`
-
-/** How many messages like this one were stored within the last 15 s. */
-function storedCopies(db: Database, botId: string, { message, hash }: Arrived, now: number): number {
-  const row = db.get`SELECT count(*) AS copies FROM message INDEXED BY message_time
-    WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
-    AND peer = ${message.from_user} AND bot_id = ${botId} AND stored_at > ${now - repeatMs}`
-  return Number(row?.copies ?? 0)
-}

@@ -1,41 +1,16 @@
 /** The session folders as they lie there. Unlike the state, which mends what it meets, this changes nothing. */
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { dataFiles } from '../model/data-files.ts'
-import { SvcError } from '../model/error.ts'
-import {
-  type BotInfo,
-  hasWritten,
-  type SessionStatus,
-  standingOf,
-  type UserContext,
-} from '../model/session.ts'
-import { readText } from '../platform/files.ts'
-import { JsonFiles } from '../platform/json-file.ts'
-import type { FileLock } from '../platform/lock.ts'
-import { silentLog } from '../platform/log.ts'
-import { openState } from '../storage/sqlite/state/state.ts'
-import { type DataDirectory, sessionFolders } from './data-directory.ts'
-
-/** One session folder. */
-export interface SessionFolder {
-  name: string
-  status: Exclude<SessionStatus, 'logging_in'>
-  /** Its credentials, when they can be read: never to be shown. */
-  bot?: BotInfo
-  isDefault: boolean
-  /** Why it is disconnected: its token.json does not parse, or the system refuses to show it. */
-  trouble?: { kind: 'damaged' } | { kind: 'unreadable'; error: unknown }
-  /** Its contexts.json: nobody can be answered whose token stands there. */
-  contexts: 'read' | 'absent' | 'damaged' | 'unreadable'
-  users: ReadonlyMap<string, UserContext>
-}
-
-export interface SessionFolders {
-  /** The default one first, then the oldest first. */
-  sessions: SessionFolder[]
-  /** What `.default_session` says, when that is no session. */
-  lostDefault?: string
-}
+import { dataFiles } from '../../../model/data-files.ts'
+import { SvcError } from '../../../model/error.ts'
+import { hasWritten, standingOf } from '../../../model/session.ts'
+import { readText } from '../../../platform/files.ts'
+import { JsonFiles } from '../../../platform/json-file.ts'
+import type { FileLock } from '../../../platform/lock.ts'
+import { silentLog } from '../../../platform/log.ts'
+import type { SeenSession, SeenSessions } from '../../sight.ts'
+import { sessionFolders } from '../claim.ts'
+import { openState } from '../state/state.ts'
 
 /** Whoever only looks has no lock, and so mends nothing. */
 const lookOnly: Pick<FileLock, 'run'> = {
@@ -43,13 +18,12 @@ const lookOnly: Pick<FileLock, 'run'> = {
 }
 
 /** Looks at every session. */
-export async function lookAtSessions(directory: DataDirectory): Promise<SessionFolders> {
-  const { dir } = directory
+export async function lookAtSessions(dir: string): Promise<SeenSessions> {
   const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
   const plain = new JsonFiles(fields => fields)
-  const found: SessionFolder[] = []
+  const found: SeenSession[] = []
   const wanted = await sessions.defaultName().catch(() => undefined)
-  for (const name of sessionFolders(directory)) {
+  for (const name of await foldersIn(dir)) {
     const sight = { name, isDefault: name === wanted, contexts: 'absent', users: new Map() } as const
     try {
       const record = await sessions.get(name)
@@ -70,7 +44,7 @@ export async function lookAtSessions(directory: DataDirectory): Promise<SessionF
       found.push({ ...sight, status: 'disconnected', trouble: { kind: 'unreadable', error } })
     }
   }
-  const age = ({ bot }: SessionFolder) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
+  const age = ({ bot }: SeenSession) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
   found.sort(
     (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
   )
@@ -78,7 +52,12 @@ export async function lookAtSessions(directory: DataDirectory): Promise<SessionF
   return { sessions: found, ...(said && { lostDefault: said }) }
 }
 
-function kindOf(files: JsonFiles<unknown>, path: string): SessionFolder['contexts'] {
+/** None where there is no directory, or none that can be read. */
+async function foldersIn(dir: string): Promise<string[]> {
+  return sessionFolders({ entries: await readdir(dir, { withFileTypes: true }).catch(() => []) })
+}
+
+function kindOf(files: JsonFiles<unknown>, path: string): SeenSession['contexts'] {
   try {
     return files.read(path).kind
   } catch {

@@ -1,0 +1,60 @@
+/** What callers are told of a login. */
+import type { LoginNotice, LoginState, LoginStatus } from '../model/login.ts'
+import type { StoredLogin } from '../storage/logins.ts'
+
+/** @param sandboxed whether the phone is the simulated one */
+export async function loginStatus(login: StoredLogin, sandboxed: boolean): Promise<LoginStatus> {
+  const { bot_id, code, notice, problem, qr, session } = login
+  // Asked for anew they would seem to be wrong, which nobody knows before upstream has spoken.
+  const digitsSent = login.status === 'need_verifycode' && code !== undefined
+  const status = digitsSent ? 'scaned' : login.status
+  const said = problem ?? (notice && noticed[notice]) ?? advice[status]
+  const message =
+    status === 'already_bound' && sandboxed ? `${said} ${anotherPerson}` : digitsSent ? sentAdvice : said
+  return {
+    ...{ status, session },
+    ...(qr && { qr_url: qr.qrUrl, qr_text: await qrText(qr.qrUrl) }),
+    ...(bot_id !== undefined && { bot_id }),
+    ...(notice && { notice }),
+    message,
+  }
+}
+
+const advice: Record<LoginState, string> = {
+  waiting: 'Scan the QR code with WeChat on the phone, then call login again with the same session_name.',
+  scaned: 'Scanned. Confirm on the phone, then call login again with the same session_name.',
+  need_verifycode: 'The phone shows a number. Call login again with it as verify_code.',
+  verify_code_blocked: 'Too many wrong numbers. Call login to start again with a new QR code.',
+  expired: 'The QR code expired. Call login to start again with a new one.',
+  already_bound: 'The scanned account is connected here already, under another session; nothing was changed.',
+  confirmed: 'Connected. Let the user write to the bot first, then call recv to read it.',
+}
+
+const renewed = 'The QR code was renewed. Scan this one with WeChat on the phone, then call login again.'
+
+const noticed: Record<LoginNotice, string> = {
+  already_connected: 'This session is connected. Pass force to log it in again with a new QR code.',
+  wrong_code: 'The number was wrong. Call login again with the one the phone shows now.',
+  renewed,
+  renewed_after_wrong_codes: renewed,
+  called_off: 'The login was called off. Call login to start again.',
+  failed: 'The login could not be finished; the log has the details. Call login to start again.',
+}
+
+/** Of a session that is connected: nothing was started. */
+export const alreadyConnected = (session: string, bot_id: string): LoginStatus => ({
+  ...{ status: 'confirmed', session, bot_id },
+  ...{ notice: 'already_connected', message: noticed.already_connected },
+})
+
+const sentAdvice =
+  'The number was sent. Call login again with the same session_name, to hear whether it was right.'
+
+const anotherPerson =
+  'In the sandbox: press Add under People on the phone, call login again, and scan as that person.'
+
+/** Loaded on use: drawing codes is rare, starting is not. */
+async function qrText(content: string): Promise<string> {
+  const { toString: draw } = await import('qrcode')
+  return draw(content, { type: 'utf8', errorCorrectionLevel: 'L' })
+}

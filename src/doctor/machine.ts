@@ -1,0 +1,89 @@
+/** This machine: the program and what it runs on, the clock, and the disk that the data directory lies on. */
+import { statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import process from 'node:process'
+import { fileExists } from '../platform/files.ts'
+import { byteSize, span } from '../platform/format.ts'
+import { isBundle } from '../platform/packed.ts'
+import { isCompiled } from '../platform/process.ts'
+import type { DoctorContext } from './context.ts'
+import { bad, type Found, ok, warning } from './finding.ts'
+import type { Reached } from './network.ts'
+
+/** What is run. The package holds the sources as JavaScript. */
+function form(): string {
+  if (isCompiled) return 'the binary'
+  if (isBundle) return 'the script for Deno'
+  return import.meta.url.endsWith('.ts') ? 'from source' : 'the npm package'
+}
+
+/** Looks at this program. */
+export function examineRuntime({ version }: DoctorContext): Found[] {
+  const { bun, deno } = process.versions
+  const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
+  return [ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`)]
+}
+
+/** Upstream's clock is told in seconds; answers take time. */
+const skew = { warnMs: 60_000, badMs: 60 * 60_000 }
+
+const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
+  linux: 'sudo timedatectl set-ntp true',
+  darwin: 'sudo sntp -sS time.apple.com',
+  win32: 'w32tm /resync',
+}
+const clockFix = setClock[process.platform] ?? 'Set the clock of this machine.'
+
+/** Judges this machine's clock by what upstream says. */
+export function examineClock({ directory }: DoctorContext, upstream: Reached | undefined): Found[] {
+  // The sandbox has a clock of its own, which its phone can set.
+  if (directory.isSandbox || upstream?.date === undefined) return []
+  const off = upstream.localAt - upstream.date
+  const size = Math.abs(off) - upstream.tookMs / 2
+  if (size < skew.warnMs) return [ok('upstream', 'this clock and upstream’s agree')]
+  const what = `this clock is ${span(off)} ${off > 0 ? 'ahead of' : 'behind'} upstream’s`
+  return [
+    size < skew.badMs
+      ? warning('upstream', what, clockFix)
+      : bad('upstream', `${what}: windows are judged wrongly`, clockFix),
+  ]
+}
+
+/** Half of what the store's -wal file may grow to (journal_size_limit). */
+const needed = 32 * 1024 * 1024
+
+/** Looks at the disk of the data directory. */
+export async function examineDisk({ config, directory }: DoctorContext): Promise<Found[]> {
+  let dir = directory.dir
+  while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
+  const disk = await statfs(dir)
+  const free = disk.bavail * disk.bsize
+  const what = `${byteSize(free)} free for the data directory`
+  const fix =
+    'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
+  const room =
+    free < needed
+      ? bad('space', `${what}: messages can soon no longer be stored`, fix)
+      : free < config.keepFreeBytes
+        ? warning(
+            'space',
+            `${what}: below --keep-free, uploads and downloads are refused; messages are still stored`,
+            fix,
+          )
+        : ok('space', what)
+  return [room, ...kindOf(Number(disk.type) >>> 0)]
+}
+
+/** Linux's magic numbers of file systems that are not a disk of this machine: NFS, SMB, CIFS, SMB 2, Ceph, 9p, VirtualBox. */
+const networked = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
+
+function kindOf(type: number): Found[] {
+  if (process.platform !== 'linux' || !networked.includes(type)) return []
+  return [
+    warning(
+      'filesystem',
+      "the data directory lies on a network share: locks and SQLite's log are not safe there, least of all from two machines",
+      'Move it to a disk of this machine, and name it with --base-path.',
+    ),
+  ]
+}

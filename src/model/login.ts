@@ -1,0 +1,57 @@
+/** QR logins: what callers are told of one, and what upstream knows it by. */
+import { type Static, Type } from '@sinclair/typebox'
+import { oneOf, optional, text } from './shapes.ts'
+
+export const LoginState = oneOf([
+  ...(['waiting', 'scaned', 'confirmed', 'expired', 'need_verifycode'] as const),
+  ...(['verify_code_blocked', 'already_bound'] as const),
+])
+export type LoginState = Static<typeof LoginState>
+
+export const LoginNotice = oneOf(
+  ['already_connected', 'wrong_code', 'renewed', 'renewed_after_wrong_codes', 'called_off', 'failed'],
+  'What just happened, where the status does not say it.',
+)
+export type LoginNotice = Static<typeof LoginNotice>
+
+export const LoginStatus = Type.Object({
+  status: LoginState,
+  session: Type.String(),
+  qr_url: optional(text('The text to show as a QR code.')),
+  qr_text: optional(text('The QR code drawn with text, scannable in a terminal.')),
+  bot_id: optional(Type.String()),
+  notice: optional(LoginNotice),
+  message: text('What to do next.'),
+})
+export type LoginStatus = Static<typeof LoginStatus>
+
+/** A login as the panel follows it. */
+export type LoginFlow = LoginStatus & {
+  login_id: string
+  /** Counts the changes. */
+  revision: number
+}
+
+export interface LoginRequest {
+  session_name: string
+  /** Longest wait in seconds for a change. */
+  timeout: number
+  force: boolean
+  verify_code?: string
+}
+
+/** A QR code under way, as upstream is asked about it. Whoever has it can take the login over. */
+export interface QrLogin {
+  /** What to poll with. */
+  qrcode: string
+  /** The text to draw as a QR code. */
+  qrUrl: string
+  /** Where to poll when upstream has moved this login; otherwise the login host. */
+  host?: string
+  /** QR codes used up before this one. */
+  renewals: number
+  /** The last state that upstream told. */
+  state: LoginState
+  /** True while the phone shows digits that upstream waits for. */
+  needsCode: boolean
+}

@@ -1,0 +1,239 @@
+/**
+ * QR logins: `.logins/<session>.json`, each with the login and who asks upstream about it. Those that are over lie in
+ * `.logins/ended`, so that a look at those under way reads no others.
+ */
+import { randomUUID } from 'node:crypto'
+import { readdirSync, statSync } from 'node:fs'
+import { rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BotInfo, sessionKey, sessionName } from '../../../model/session.ts'
+import { systemClock } from '../../../platform/clock.ts'
+import { ensurePrivateDir, errorCodeOf, setAside, sweep, writeWhole } from '../../../platform/files.ts'
+import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
+import type { FileLock } from '../../../platform/lock.ts'
+import { linked } from '../../../platform/signals.ts'
+import type { LoginFlows, LoginKey, StoredLogin } from '../../logins.ts'
+import { Owner } from '../owner.ts'
+import type { SessionFiles } from './sessions.ts'
+import { serialized, told } from './token-file.ts'
+
+interface LoginFile {
+  login: StoredLogin
+  owner?: string
+  /** Unix ms. */
+  lease_until?: number
+}
+
+/** Folders of them. */
+const running = '.'
+const over = 'ended'
+/** Longer than a poll of upstream takes. */
+const leaseMs = 60_000
+/** For what other processes write; a thousand logins may wait. */
+const lookEveryMs = 500
+/** What has ended and is forgotten is removed then. */
+const sweepEveryMs = 60_000
+/** What a killed writer has left half written is older than this. */
+const leftoverMs = 60_000
+
+export class LoginFiles implements LoginFlows {
+  readonly #dir: string
+  readonly #lock: Pick<FileLock, 'run'>
+  readonly #sessions: SessionFiles
+  readonly #owner = new Owner()
+  readonly #files = new JsonFiles(parseLogin)
+  /** Who waits, by session: woken by what is written here, and looking now and then for what others write. */
+  readonly #waiting = new Map<string, Set<AbortController>>()
+  #sweeping: Promise<void> | undefined
+  /** Unix ms; what an earlier process left is for the first look. */
+  #sweptAt = 0
+
+  constructor(dir: string, options: { lock: Pick<FileLock, 'run'>; sessions: SessionFiles }) {
+    this.#dir = dir
+    this.#lock = options.lock
+    this.#sessions = options.sessions
+  }
+
+  underWay(now: number): Promise<readonly StoredLogin[]> {
+    return this.#listed([running], now)
+  }
+
+  list(now: number): Promise<readonly StoredLogin[]> {
+    return this.#listed([running, over], now)
+  }
+
+  of(session: string, now: number): Promise<StoredLogin | undefined> {
+    return told(async () => {
+      const login = this.#read(session)?.login
+      return login && login.until > now ? login : undefined
+    })
+  }
+
+  put(login: StoredLogin, now: number): Promise<StoredLogin | undefined> {
+    return told(() => this.#lock.run(async () => this.#isKept(login, now) && this.#write(login))).then(
+      kept => kept || undefined,
+    )
+  }
+
+  async finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined> {
+    let kept: StoredLogin | undefined
+    await this.#sessions.saveIn(async save => {
+      if (!this.#isKept(login, now)) return
+      if (this.#sessions.token(login.session)?.bot.token !== bot.token) await save(login.session, bot)
+      kept = await this.#write(login)
+    })
+    return kept
+  }
+
+  claim(login: LoginKey): Promise<boolean> {
+    const claimable = (file = this.#read(login.session)) => {
+      if (file?.login.id !== login.id) return undefined
+      const leftMs = (file.lease_until ?? 0) - systemClock.now()
+      return this.#owner.mayTake(file.owner, leftMs, leaseMs) ? { ...file, leftMs } : undefined
+    }
+    return told(async () => {
+      const seen = claimable()
+      if (!seen) return false
+      if (seen.owner === this.#owner.name && seen.leftMs > leaseMs / 2) return true
+      return this.#lock.run(async () => {
+        const file = claimable()
+        if (!file) return false
+        const lease_until = systemClock.now() + leaseMs
+        await this.#replace({ login: file.login, owner: this.#owner.name, lease_until })
+        return true
+      })
+    })
+  }
+
+  release(login: LoginKey): Promise<void> {
+    return told(() =>
+      this.#lock.run(async () => {
+        const file = this.#read(login.session)
+        // Of one that has ended nobody needs it.
+        if (file?.login.id === login.id && !file.login.ended && file.owner === this.#owner.name)
+          await this.#replace({ login: file.login })
+      }),
+    )
+  }
+
+  async wait(
+    { session, version }: Pick<StoredLogin, 'session' | 'version'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const isKept = () => {
+      try {
+        return this.#read(session)?.login.version === version
+      } catch {
+        return true
+      }
+    }
+    const key = sessionKey(session)
+    while (!signal.aborted && isKept()) {
+      const written = new AbortController()
+      const waiting = this.#waiting.get(key) ?? new Set()
+      this.#waiting.set(key, waiting.add(written))
+      using woken = linked(signal, written.signal)
+      await systemClock.sleep(lookEveryMs, woken.signal)
+      waiting.delete(written)
+      if (waiting.size === 0) this.#waiting.delete(key)
+    }
+  }
+
+  #path(session: string, folder: string): string {
+    return join(this.#dir, folder, `${sessionKey(sessionName(session))}.json`)
+  }
+
+  #read(session: string): LoginFile | undefined {
+    const [one, ended] = [running, over].map(folder => this.#files.read(this.#path(session, folder)))
+    const found = one?.kind === 'read' ? one : ended
+    return found?.kind === 'read' ? found.value : undefined
+  }
+
+  #listed(folders: readonly string[], now: number): Promise<readonly StoredLogin[]> {
+    return told(async () => {
+      const all = this.#all(folders)
+      const kept = all.filter(({ until }) => until > now)
+      const isDue = now > this.#sweptAt + sweepEveryMs && statSync(this.#dir, { throwIfNoEntry: false })
+      if (kept.length < all.length || isDue) this.#sweep(now)
+      return kept
+    })
+  }
+
+  #all(folders: readonly string[]): readonly StoredLogin[] {
+    return folders.flatMap(folder => {
+      const dir = join(this.#dir, folder)
+      // Asked with every look at the sessions, and nearly always there is none.
+      if (!statSync(dir, { throwIfNoEntry: false })) return []
+      return namesIn(dir).flatMap(name => {
+        const found = name.endsWith('.json') && this.#files.read(join(dir, name))
+        return found && found.kind === 'read' ? [found.value.login] : []
+      })
+    })
+  }
+
+  /** Whether that version is the one that is kept. */
+  #isKept({ session, version }: StoredLogin, now: number): boolean {
+    const kept = this.#read(session)?.login
+    return version === (kept && kept.until > now ? kept.version : '')
+  }
+
+  async #write(given: StoredLogin): Promise<StoredLogin> {
+    const login = { ...given, version: randomUUID() }
+    const before = this.#read(login.session)
+    await this.#replace(before?.login.id === login.id ? { ...before, login } : { login })
+    return login
+  }
+
+  async #replace(file: LoginFile): Promise<void> {
+    const { ended, session } = file.login
+    const [path, other] = [
+      this.#path(session, ended ? over : running),
+      this.#path(session, ended ? running : over),
+    ]
+    await ensurePrivateDir(this.#dir, { parents: false })
+    if (ended) await ensurePrivateDir(join(this.#dir, over), { parents: false })
+    if (this.#files.read(path).kind === 'damaged') await setAside(path)
+    await writeWhole(path, serialized(file))
+    // Of both, after a crash here, the one under way counts: it ends once more.
+    await rm(other, { force: true })
+    for (const waiting of this.#waiting.get(sessionKey(session)) ?? []) waiting.abort()
+  }
+
+  /** In the background: the folder goes with the last login, so that a look finds nothing to read. */
+  #sweep(now: number): void {
+    const removed = async () => {
+      for (const folder of [over, running]) {
+        for (const { session, until } of this.#all([folder]))
+          if (until <= now) await rm(this.#path(session, folder))
+        const dir = join(this.#dir, folder)
+        if (!statSync(dir, { throwIfNoEntry: false })) continue
+        await sweep(dir, /\.tmp$/, systemClock.now() - leftoverMs)
+        if (namesIn(dir).length === 0) await rmdir(dir)
+      }
+    }
+    this.#sweptAt = now
+    // What cannot be removed now is for a later look.
+    this.#sweeping ??= this.#lock
+      .run(removed)
+      .catch(() => {})
+      .finally(() => {
+        this.#sweeping = undefined
+      })
+  }
+}
+
+/** Of none when another process has just removed it. */
+function namesIn(dir: string): string[] {
+  try {
+    return readdirSync(dir)
+  } catch (error) {
+    if (errorCodeOf(error) === 'ENOENT') return []
+    throw error
+  }
+}
+
+function parseLogin({ login, ...lease }: JsonObject): LoginFile | undefined {
+  const { id, session, version, until } = (login ?? {}) as Partial<StoredLogin>
+  const isLogin = [id, session, version].every(text => typeof text === 'string') && typeof until === 'number'
+  return isLogin ? ({ ...lease, login } as LoginFile) : undefined
+}

@@ -1,0 +1,104 @@
+/** What every engine must do for conversations and names (`src/storage/store.ts`). */
+import { expect, test } from 'bun:test'
+import type { SentMessage } from '../../src/storage/messages.ts'
+import { failure } from '../support/failure.ts'
+import { onEach } from './engines.ts'
+import { type EngineStore, message, sending } from './support.ts'
+
+const receive = (store: EngineStore, text: string, user = 'u', session = 's') =>
+  store.intake.insertReceived(session, 'b', [message(text, { from_user: user })])
+const out = (client_id: string, to_user = 'u'): SentMessage => ({
+  ...{ client_id, to_user, msg_type: 'TEXT', text: client_id, timestamp: 1_800_000_000_500, raw: '{}' },
+})
+const past = (text: string) => ({
+  ...message(text, { from_user: 'u' }),
+  ...({ session: 's', bot_id: 'b', direction: 'received' } as const),
+})
+const unread = async ({ conversations }: EngineStore, session?: string) =>
+  (await conversations.thread('u', session))?.unread
+
+onEach(openStore => {
+  test('unread is what came after the newest message to the user, whatever became of that, and after the mark', async () => {
+    await using t = await openStore()
+    const { conversations } = t.store
+    expect(await conversations.thread('u')).toBeUndefined()
+    await receive(t.store, '1')
+    await receive(t.store, '2')
+    expect(await unread(t.store)).toBe(2)
+    await conversations.markRead('s', 'u', 1)
+    await conversations.markRead('s', 'u', 0)
+    expect(await unread(t.store)).toBe(1)
+    const refused = await sending(t.store, 's', 'b', out('c'))
+    await t.store.outbox.settle(refused, { status: 'refused', spent: false })
+    expect(await conversations.thread('u')).toMatchObject({ unread: 0, refused: false })
+    await receive(t.store, '3')
+    await receive(t.store, 'there', 'u', 'other')
+    expect(await unread(t.store)).toBe(1)
+    expect(await unread(t.store, 'S')).toBe(1)
+    expect(await conversations.thread('u', 's')).toMatchObject({ last: { text: '3' } })
+  })
+
+  test('what another program received is shown, and is no news', async () => {
+    await using t = await openStore()
+    await t.store.consumers.claim('late', { limit: 1 })
+    await receive(t.store, 'new')
+    await t.store.intake.add([past('old'), past('older')])
+    const { backlog, conversations } = t.store
+    expect(await conversations.thread('u')).toMatchObject({ last: { text: 'older', past: true }, unread: 0 })
+    expect(await conversations.peers(undefined, 9)).toEqual([{ peer: 'u', newest: 3 }])
+    expect((await conversations.counts(0, 2e12)).map(({ received }) => received)).toEqual([3])
+    expect(await backlog.waiting('late', { limit: 9 })).toBe(1)
+    expect(await backlog.recent(0, { limit: 9 })).toEqual([1, 2, 3])
+    expect(await backlog.recent(0, { limit: 9, direction: 'received' })).toEqual([1])
+  })
+
+  test('users come in one order, once each, whatever their sessions; rows in the order of the ids asked for', async () => {
+    await using t = await openStore()
+    for (const user of ['u', 'ü', '🙂', 'U', '\uffee', 'u'])
+      await receive(t.store, user, user, `s${user.length}`)
+    const { conversations, log } = t.store
+    const found: { peer: string; newest: number }[] = []
+    for (let page = await conversations.peers(undefined, 2); page.length > 0; ) {
+      found.push(...page)
+      page = await conversations.peers(page.at(-1)!.peer, 2)
+    }
+    expect(found.map(({ peer }) => peer).sort()).toEqual(['u', 'ü', '🙂', 'U', '\uffee'].sort())
+    expect(found.find(({ peer }) => peer === 'u')?.newest).toBe(6)
+    expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
+  })
+
+  test('spans are counted from 0, by the time that messages bear', async () => {
+    await using t = await openStore()
+    const at = (timestamp: number) => message('x', { timestamp })
+    await t.store.intake.insertReceived('s', 'b', [at(1000), at(1999), at(2000), at(999)])
+    await t.store.outbox.settle(await sending(t.store, 's', 'b', { ...out('c'), timestamp: 3500 }), {
+      status: 'unknown',
+      spent: true,
+    })
+    const counts = await t.store.conversations.counts(1000, 1000)
+    expect(counts.sort((a, b) => a.span - b.span)).toEqual([
+      { span: 0, received: 2, sent: 0 },
+      { span: 1, received: 1, sent: 0 },
+      { span: 2, received: 0, sent: 1 },
+    ])
+  })
+
+  test('a name is one user of a session, which need not be there; it follows a rename', async () => {
+    await using t = await openStore()
+    const { conversations, names } = t.store
+    await names.set('s', 'u', 'Ann')
+    await names.set('other', 'v', 'ann')
+    expect(await failure(names.set('S', 'v', ' ANN'))).toMatchObject({ code: 'invalid_arguments' })
+    await names.set('s', 'u', 'Anne')
+    await names.set('s', 'v', 'Ann')
+    expect((await names.called('aNN')).map(({ session, user_id }) => `${session} ${user_id}`).sort()).toEqual(
+      ['other v', 's v'],
+    )
+    expect([...(await conversations.sessionsOf('v'))].sort()).toEqual(['other', 's'])
+    await t.store.upkeep.renameSession('s', 'new')
+    expect(await names.of('new')).toEqual(new Map(Object.entries({ u: 'Anne', v: 'Ann' })))
+    expect(await names.of('s')).toEqual(new Map())
+    await names.set('new', 'u', undefined)
+    expect([...(await conversations.sessionsOf('u'))]).toEqual([])
+  })
+})

@@ -1,0 +1,146 @@
+/** What the engine in memory keeps: arrays of records, walked through. Several stores over one `Tables` are as several processes. */
+import { SvcError } from '../../src/model/error.ts'
+import { sessionKey, type UserContext } from '../../src/model/session.ts'
+import type { LoggedEvent } from '../../src/storage/events.ts'
+import type { StoredLogin } from '../../src/storage/logins.ts'
+import type { StoredMessage } from '../../src/storage/messages.ts'
+import type * as outbox from '../../src/storage/outbox.ts'
+import type { SessionRecord } from '../../src/storage/state.ts'
+import type { Webhook, WebhookLane, WebhookTry } from '../../src/storage/webhooks.ts'
+
+export type Row = Omit<StoredMessage, 'user_name'> & { user: string; stored_at: number; hash?: string }
+export type Event = Omit<LoggedEvent, 'cursor'> & {
+  place: number
+  session?: string
+  user?: string
+  hidden: boolean
+}
+export interface Consumer {
+  name: string
+  /** Rows up to here were there before it. */
+  start: number
+  /** Ids of rows that it was given, and of one that acknowledges those that are dealt with. */
+  given: Set<number>
+  done?: Set<number>
+}
+export interface Leased {
+  consumer: string
+  row: number
+  lease: number
+  until: number
+  unseen?: boolean
+}
+export type Part = outbox.EntryPart & { botId: string; beganAt: number }
+export type Entry = Omit<outbox.Entry, 'parts'> & {
+  key?: string
+  owner: object
+  endedAt?: number
+  parts: Part[]
+}
+export type Lane = outbox.Lane & { owner?: object; until: number }
+
+export type Session = Required<Omit<SessionRecord, 'damaged'>>
+
+export class Tables {
+  sessions: Session[] = []
+  chosen: Session | undefined
+  contexts: { session: string; user: string; context: UserContext }[] = []
+  logins: { login: StoredLogin; owner?: object }[] = []
+  /** Until when: codes that sign in, and sign-ins that were ended. */
+  readonly links = new Map<string, number>()
+  readonly signedOut = new Map<string, number>()
+  rows: Row[] = []
+  names: { session: string; user: string; name: string }[] = []
+  marks: { session: string; user: string; upTo: number }[] = []
+  consumers: Consumer[] = []
+  leased: Leased[] = []
+  events: Event[] = []
+  readonly readers = new Map<string, string>()
+  webhooks: { webhook: Webhook; lanes: WebhookLane[]; tries: WebhookTry[] }[] = []
+  entries: Entry[] = []
+  lanes: Lane[] = []
+  slots: { session: string; user: string; at: number }[] = []
+  /** Counted on for ever; `gone`: the place of the newest event that is not kept. */
+  readonly last = { row: 0, lease: 0, entry: 0, place: 0, gone: 0 }
+  readonly id = `memory${Math.random().toString(36).slice(2)}`
+  readonly #waiting = new Set<() => void>()
+
+  wake(): void {
+    for (const end of [...this.#waiting]) end()
+  }
+
+  /** Until `wake`. */
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise<void>(resolve => {
+      const end = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(end)
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const timer = setTimeout(end, ms)
+      this.#waiting.add(end)
+      signal.addEventListener('abort', end)
+    })
+  }
+
+  insert(row: Omit<Row, 'id'>): Row {
+    const whole = { ...row, id: ++this.last.row }
+    this.rows.push(whole)
+    const { direction, past, session, status, stored_at: at, user } = row
+    const hidden = past === true || status === 'accepted'
+    if (direction === 'received' || hidden)
+      this.happened({ type: 'message.received', at, message: whole.id, session, user, hidden })
+    return whole
+  }
+
+  happened(event: Omit<Event, 'place'>): void {
+    this.events.push({ ...event, place: ++this.last.place })
+    this.wake()
+  }
+
+  row(id: number | undefined): Row | undefined {
+    return this.rows.find(row => row.id === id)
+  }
+
+  called(messageId: string): Row | undefined {
+    return this.rows.find(row => row.message_id === messageId)
+  }
+
+  rename(from: string, to: string): void {
+    const of = [this.contexts, this.rows, this.names, this.marks, this.lanes, this.slots, this.entries].flat()
+    const events = this.events.filter(({ message }) => message !== undefined)
+    const webhooks = this.webhooks.flatMap(({ webhook, lanes }) => [webhook, ...lanes])
+    for (const one of [...of, ...events, ...webhooks]) if (isOf(from)(one)) one.session = to
+    for (const { webhook } of this.webhooks) webhook.epoch += 1
+  }
+}
+
+/** Whether a record is of that session, and that user if one is given; undefined is anybody. */
+export function isOf(session: string | undefined, user?: string) {
+  const key = session === undefined ? undefined : sessionKey(session)
+  const isIt = (name: string | undefined) =>
+    key === undefined || name === session || (name !== undefined && sessionKey(name) === key)
+  return (one: { session?: string; user?: string }) =>
+    (user === undefined || one.user === user) && isIt(one.session)
+}
+
+export const closed = () => new SvcError('shutting_down', 'the message store is closed')
+
+const apart = <T>(value: T): T => (value instanceof AbortSignal ? value : structuredClone(value))
+
+/** Verbs as callers have them: refused once closed; what goes in and out is a copy. */
+export const verbs = <T extends object>(part: T, isClosed = () => false): T =>
+  new Proxy(part, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function') return member instanceof Object ? verbs(member, isClosed) : member
+      return async (...args: unknown[]) => {
+        if (isClosed()) throw closed()
+        return apart(await member.apply(target, args.map(apart)))
+      }
+    },
+  })
+
+/** Texts are kept as what can be searched. */
+export const wellFormed = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
