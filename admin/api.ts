@@ -1,6 +1,8 @@
 /** The panel's API as the pages call it: types, one fetch, errors that can be shown. */
+
+import type { LoginStatus } from '../src/model/login.ts'
 import type { Message, OutboxEntry, SendResult } from '../src/model/message.ts'
-import type { KnownUser, LoginStatus, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
+import type { KnownUser, Session, SessionCheck, SessionUser } from '../src/model/session.ts'
 import { heardTime } from './times.ts'
 
 export type { KnownUser, Message, OutboxEntry, SendResult, Session, SessionUser }
@@ -92,16 +94,25 @@ export class ApiError extends Error {
   readonly hint: string
   readonly status: number
   readonly retryAfter: number | undefined
+  /** What WeChat said. */
+  readonly quote: string | undefined
 
   constructor(
     status: number,
-    problem: { code?: string; detail?: string; hint?: string; retry_after?: number },
+    problem: {
+      code?: string
+      detail?: string
+      hint?: string
+      retry_after?: number
+      details?: { quote?: string }
+    },
   ) {
     super(problem.detail ?? `HTTP ${status}`)
     this.status = status
     this.code = problem.code ?? 'internal'
     this.hint = problem.hint ?? ''
     this.retryAfter = problem.retry_after
+    this.quote = problem.details?.quote
   }
 }
 

@@ -57,7 +57,7 @@ function Shell() {
       </a>
       <nav class="rail" aria-label={t('nav.label')}>
         <div class="brand">
-          <img src="/icon.svg" alt="" width={28} height={28} />
+          <img src="/icon.svg" alt="" width={28} height={28} loading="lazy" />
           svc
         </div>
         <ul>

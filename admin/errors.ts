@@ -50,9 +50,5 @@ export function whyOf(code: string): string {
 }
 
 /** The service's own words of a refusal; to who does not read English, of these what WeChat said, as it said it. */
-export function ownWords(reason: string): string {
-  if (isEnglish()) return reason
-  const said = /WeChat refused [^:]*?(?:: (.+?)| with (-?\d+))(?:; nothing was sent)?$/s.exec(reason)
-  const words = said?.[1] ?? said?.[2]
-  return words === undefined ? '' : t('delivery.said', { words })
-}
+export const ownWords = (reason: string, quote = ''): string =>
+  isEnglish() ? reason : quote && t('delivery.said', { words: quote })

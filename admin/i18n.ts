@@ -45,10 +45,9 @@ export async function startTexts(): Promise<void> {
   else await load(code)
 }
 
-/** The first ones read the language's data, 150 ms of a phone: not in a drawing, which takes its own time. */
+/** Reads the language's data beside the drawing; a formatter that is asked for sooner reads it itself. */
 export function readLanguage(): void {
-  new Intl.NumberFormat(language.value).format(0)
-  new Intl.DateTimeFormat(language.value, { dateStyle: 'full', timeStyle: 'medium' }).format()
+  new Worker('/language-data.js', { name: language.value })
 }
 
 /** Switches, and keeps the choice. */

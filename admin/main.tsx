@@ -3,20 +3,19 @@ import { App } from './app.tsx'
 import { lookForUnsent } from './conversations/kept.ts'
 import { readLanguage, startTexts } from './i18n.ts'
 import { follow } from './live.ts'
-import { loadOthers, loadPage, pages } from './pages.ts'
+import { loadPage, others, pages } from './pages.ts'
 import { startTheme } from './theme.ts'
+import { breath } from './ui/breath.ts'
 
 startTheme()
 follow()
 // Notifications come with the settings.
 const notifies = localStorage.getItem('svc.notify') === 'on'
-/** The browser paints the frame, and hears who presses, before the page is drawn. */
-const breath = () => new Promise(done => setTimeout(done))
 
 async function start() {
   await startTexts()
-  // Before anything is seen nobody presses.
   readLanguage()
+  await breath()
   render(<App />, document.getElementById('app')!)
   await breath()
   await Promise.all([loadPage(location.pathname), notifies && pages.settings.load()])
@@ -25,7 +24,10 @@ async function start() {
 
 /** Once the first page has had its time: the others, which open then also while the service is away, and what was not sent. */
 async function later(): Promise<void> {
-  loadOthers()
+  for (const load of others) {
+    await load()
+    await breath()
+  }
   const found = await lookForUnsent()
   if (found.length > 0) (await import('./conversations/chat.tsx')).sendOn(found)
 }

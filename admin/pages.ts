@@ -33,11 +33,8 @@ export const pages = {
   webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
 }
 
-/** All that is not there yet. */
-export function loadOthers(): void {
-  for (const page of [...Object.values(pages), ChatPage]) void page.load()
-  void loadLayers()
-}
+/** Each loads a part of the panel that this page does without. */
+export const others = [...Object.values(pages), ChatPage].map(page => page.load).concat(loadLayers)
 
 /** Loads the page of this address ahead, while other things come. */
 export async function loadPage(path: string): Promise<void> {

@@ -18,7 +18,7 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
   const workshop = await mkdtemp(join(dirname(folder), '.panel-'))
   try {
     const result = await Bun.build({
-      entrypoints: [join(root, 'admin/index.html')],
+      entrypoints: ['index.html', 'language-data.ts'].map(name => join(root, 'admin', name)),
       outdir: workshop,
       minify: true,
       // Pages that nobody opens are not loaded.

@@ -33,8 +33,8 @@ export const asksFirst = ({ status, reason_code }: Message): boolean =>
   status === 'queued' && reason_code === 'approval'
 
 /** Taken back by somebody before it went out: no failure. */
-export const isCancelled = ({ status, reason }: Message): boolean =>
-  status === 'refused' && reason === 'cancelled'
+export const isCancelled = ({ status, reason, reason_code }: Message): boolean =>
+  status === 'refused' && (reason_code === 'cancelled' || reason === 'cancelled')
 
 const refusals: Readonly<Record<string, TextKey>> = {
   invalid_arguments: 'delivery.nobody',
@@ -48,6 +48,7 @@ export function deliveryNote(message: Message): string {
   if (isCancelled(message)) return t('delivery.cancelled_note')
   if (asksFirst(message)) return t('delivery.approval_note')
   if (status === 'queued') return t('delivery.queued_note')
+  if (message.sent_with !== undefined) return t('delivery.joined_note')
   if (status === 'refused') {
     const why = refusals[code] ? t(refusals[code]) : whyOf(code) || (isEnglish() ? reason : '')
     return why ? t('delivery.refused_note', { reason: why }) : t('delivery.refused')
@@ -59,10 +60,10 @@ export function deliveryNote(message: Message): string {
 
 /** The service's own words, where they are not the note itself; where a file is from that somebody is to say yes to. */
 export const exactly = (message: Message): string => {
-  const { status, reason = '', reason_code: code = '' } = message
-  if (asksFirst(message)) return reason.split(/; (.*)/s)[1] ?? ''
+  const { status, reason = '', reason_code: code = '', reason_quote: quote = '' } = message
+  if (asksFirst(message)) return quote && t('delivery.file_from', { source: quote })
   return status === 'refused' && (code in refusals || whyOf(code) !== '' || !isEnglish())
-    ? ownWords(reason)
+    ? ownWords(reason, quote)
     : ''
 }
 

@@ -76,6 +76,9 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
   const positioned = useRef<Thread | undefined>(undefined)
   const shown = useRef<number | undefined>(undefined)
   const ready = thread.state.value === 'ready'
+  // The first rows to be drawn are those at the end, where one will look: not the top, and then the end.
+  if (ready && place.m === undefined && positioned.current !== thread && list.scrollRect)
+    list.scrollOffset = Math.max(0, list.getTotalSize() - list.scrollRect.height)
   useEffect(() => {
     void thread.open(place.m)
   }, [thread, place.m])

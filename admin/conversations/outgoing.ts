@@ -5,6 +5,7 @@
 import { batch, type Signal, signal } from '@preact/signals'
 import { ApiError, api, type Message } from '../api.ts'
 import { conversationOf, onMessage, peerOf } from '../live.ts'
+import { breath } from '../ui/breath.ts'
 import { type Attachment, attachmentOf, uploadAgain } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
 import {
@@ -125,6 +126,8 @@ export class Desk {
 
   /** What was left when the page went: the files come back, what was under way goes on, the rest waits for the person. */
   async #restore(): Promise<void> {
+    // After the first drawing: to open the database takes its time.
+    await breath()
     const { messages, files } = await keptOf(this.session, this.userId)
     if (files) {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]

@@ -50,7 +50,8 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   }
   const error = one.error.value
   const { title, hint } = errorText(error)
-  const { code = '', message = '' } = error as Partial<ApiError>
+  const { code = '', message = '', quote } = error as Partial<ApiError>
+  const words = ownWords(message, quote)
   // Waiting already, it can only be tried again.
   const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (
@@ -59,7 +60,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
       <span class="foreign">
         {t(isDoubtful(error) ? 'delivery.unknown' : 'delivery.refused')}: {title} {hint}
       </span>
-      {message !== title && ownWords(message) !== '' && <span class="foreign soft">{ownWords(message)}</span>}
+      {message !== title && words !== '' && <span class="foreign soft">{words}</span>}
       <RemedyButton
         remedy={remedy}
         session={desk.session}

@@ -19,7 +19,8 @@ export function useStayAtEnd(
   useLayoutEffect(() => {
     const area = scroller.current
     if (!area) return
-    let top = area.scrollTop
+    // Where a new one is; to ask would cost a layout.
+    let top = 0
     const look = () => {
       const rest = area.scrollHeight - area.clientHeight - area.scrollTop
       if (rest <= nearPx) stays.current = whole.current()

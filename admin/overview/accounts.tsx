@@ -1,7 +1,7 @@
 /** A card for each account: how it is, when WeChat last answered, who is waiting. Those with trouble come first. */
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
-import { language, t } from '../i18n.ts'
+import { t } from '../i18n.ts'
 import { byTrouble, type Health, healthOf, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial, isolated } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
@@ -28,7 +28,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
   const needle = wanted.value.trim().toLocaleLowerCase()
   const found = sessions
     .filter(({ name }) => !many || name.toLocaleLowerCase().includes(needle))
-    .toSorted(byTrouble(status, now.value, language.value))
+    .toSorted(byTrouble(status, now.value))
   const troubled = found.filter(session => health(session) !== 'well').length
   const shown = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)

@@ -1,6 +1,6 @@
 /** How an account is: the one judgement that every page shows. */
 import type { SessionWithUsers, Status } from '../api.ts'
-import type { TextKey } from '../i18n.ts'
+import { inLanguage, type TextKey } from '../i18n.ts'
 
 /** The worst first. `silent`: connected, and WeChat has not answered for long, or polls fail. */
 export const healths = ['damaged', 'expired', 'silent', 'lapsed', 'pending', 'well'] as const
@@ -44,8 +44,8 @@ export const looks: Readonly<Record<Health, Look>> = {
 export const manyFrom = 9
 
 /** Those in trouble first, then the default one, then by name. */
-export function byTrouble(service: Status | undefined, now: number, language: string) {
-  const byName = new Intl.Collator(language, { numeric: true })
+export function byTrouble(service: Status | undefined, now: number) {
+  const byName = inLanguage(Intl.Collator, { numeric: true })
   const rank = (session: SessionWithUsers) => healths.indexOf(healthOf(session, service, now))
   return (one: SessionWithUsers, other: SessionWithUsers): number =>
     rank(one) - rank(other) ||

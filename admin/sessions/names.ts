@@ -1,4 +1,5 @@
 /** Names of accounts: in sentences, in addresses, and a free one for the next. */
+import { inLanguage } from '../i18n.ts'
 import { sessions } from '../live.ts'
 
 /** A foreign name inside a sentence of ours: its writing direction stays its own. */
@@ -31,6 +32,6 @@ export function freeName(): string {
 
 /** The first letter as people see it, whatever it is made of. */
 export function initial(name: string): string {
-  for (const { segment } of new Intl.Segmenter().segment(name)) return segment.toUpperCase()
+  for (const { segment } of inLanguage(Intl.Segmenter).segment(name)) return segment.toUpperCase()
   return ''
 }

@@ -1,7 +1,7 @@
 /** Many accounts as a table: found by name, those in trouble first, many chosen and logged in again one after the other. */
 import { useComputed, useSignal } from '@preact/signals'
 import type { SessionWithUsers } from '../api.ts'
-import { language, t } from '../i18n.ts'
+import { t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { now } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
@@ -25,7 +25,7 @@ export function AccountTable({ all, onRename, onLogout }: TableProps) {
   const needle = useComputed(() => wanted.value.trim().toLocaleLowerCase()).value
   const found = all
     .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
-    .toSorted(byTrouble(status.value, now.value, language.value))
+    .toSorted(byTrouble(status.value, now.value))
   // What is not shown any more is not meant any more.
   const names = found.map(({ name }) => name).filter(name => chosen.value.has(name))
   const troubled = found.filter(session => looks[healthOf(session, status.value, now.value)].login)

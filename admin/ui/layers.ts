@@ -1,9 +1,13 @@
 /** What lies above a page (menus, dialogs, short words, a large picture) is loaded after the first view, or when first needed. */
 import { signal } from '@preact/signals'
+import { breath } from './breath.ts'
 
 export const layers = signal<typeof import('./layer-views.ts') | undefined>(undefined)
 
 /** Never throws: over a broken line they are loaded the next time. */
 export async function loadLayers(): Promise<void> {
-  layers.value ??= await import('./layer-views.ts').catch(() => undefined)
+  if (layers.value) return
+  const views = await import('./layer-views.ts').catch(() => undefined)
+  await breath()
+  layers.value ??= views
 }

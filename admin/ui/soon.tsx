@@ -18,5 +18,5 @@ export function Soon({ children }: { children: ComponentChildren }) {
       clearTimeout(timer)
     }
   }, [])
-  return isTime.value ? <>{children}</> : null
+  return isTime.value ? children : null
 }

@@ -4,7 +4,8 @@ import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { sessions } from '../live.ts'
+import { sessions, status } from '../live.ts'
+import { quoted } from '../overview/words.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { type AddedWebhook, type NewWebhookInput, webhooks } from './endpoints.ts'
@@ -184,12 +185,15 @@ function typedIn(form: HTMLFormElement): NewWebhookInput | undefined {
 
 /** The same on the command line, where addresses of one's own network may be reached. Values of headers are not repeated. */
 function commandFor({ url, types = [], session, headers = {}, replies }: NewWebhookInput): string {
-  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
+  const { base_path: path, sandbox_phone } = status.value ?? {}
+  const isSandbox = sandbox_phone !== undefined
   return [
     `svc webhook add ${quoted(url)} --allow-private`,
     ...(types.length > 0 ? [`--types ${types.join(',')}`] : []),
     ...(session === undefined ? [] : [`--session ${quoted(session)}`]),
     ...Object.keys(headers).map(name => `--header ${quoted(`${name}: …`)}`),
     ...(replies ? ['--replies'] : []),
+    ...(path === undefined ? [] : [`-d ${quoted(path)}`]),
+    ...(isSandbox ? ['--sandbox'] : []),
   ].join(' ')
 }

@@ -29,6 +29,18 @@ const pictureOf = (page: Page, width: number, height: number): Promise<number[]>
     { width, height },
   )
 
+/** Notes the text of each message that is drawn, also of one that goes at once. */
+function noteDrawn(): void {
+  const drawn: string[] = []
+  Object.assign(window, { drawn })
+  const look = (node: Node) => {
+    if (node instanceof Element)
+      drawn.push(...Array.from(node.querySelectorAll('article'), one => one.textContent))
+  }
+  const observer = new MutationObserver(all => all.forEach(({ addedNodes }) => void addedNodes.forEach(look)))
+  observer.observe(document, { childList: true, subtree: true })
+}
+
 for (const viewport of [
   { width: 1280, height: 800 },
   { width: 390, height: 844 },
@@ -38,12 +50,16 @@ for (const viewport of [
     const { sandbox } = panel
     await sandbox.bulk(60, 'message {n} with some words, so that it takes more than one line on a phone')
     await panel.receive(60)
-    const page = await panel.open({
-      path: `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`,
-      viewport,
-    })
+    const page = await panel.open({ path: '/icon.svg', viewport })
+    await page.addInitScript(noteDrawn)
+    const { user_id } = panel.bots.get('default')!
+    await page.goto(`${panel.url}/conversations/default/${encodeURIComponent(user_id)}`)
     await log(page).getByText('message 60 ').waitFor()
     const found: Record<string, number> = { 'when it opens': await away(page) }
+    const drawn = await page.evaluate(() => (window as unknown as { drawn: string[] }).drawn)
+    // The rows at the other end are not drawn first, to be taken away again.
+    expect(drawn.filter(text => /message 1 /.test(text))).toEqual([])
+    expect(drawn.filter(text => /message 60 /.test(text))).not.toEqual([])
     const tall = Buffer.from(await pictureOf(page, 300, 900))
     const file = (name: string) => ({ name, mimeType: 'image/png', buffer: tall })
 

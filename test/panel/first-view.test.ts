@@ -24,9 +24,9 @@ test.skipIf(!hasBrowser)('the first view of each page is small', async () => {
     await cdp.send('Network.setCacheDisabled', { cacheDisabled: true })
     const begun = new Set<string>()
     const taken = new Map<string, number>()
-    cdp.on('Network.requestWillBeSent', ({ requestId, type }) => {
-      // News come as long as the page is open.
-      if (type !== 'EventSource') begun.add(requestId)
+    cdp.on('Network.requestWillBeSent', ({ requestId, type, request }) => {
+      // News come as long as the page is open; that a worker's script has come is told to the worker's own session.
+      if (type !== 'EventSource' && !request.url.endsWith('/language-data.js')) begun.add(requestId)
     })
     cdp.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
       taken.set(requestId, encodedDataLength)

@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.locator('.asks').getByRole('link').click()
     const asked = page.locator('.message', { hasText: 'in its conversation?' })
     await asked.getByText('Waits for a person to say yes').waitFor()
-    await page.getByText('the file is from data').waitFor()
+    await page.getByText(/the file is from\W+data/i).waitFor()
     await asked.getByRole('button', { name: 'Send it' }).click()
     await asked.getByText('Waits for a person to say yes').waitFor({ state: 'detached' })
     await panel.until('all of it has gone', async () => (await panel.gateway.outbox.list()).length === 0)
