@@ -1,11 +1,13 @@
 /**
- * Baseline of `push`: `bare-push.ts <upstream> <receiver>` polls the upstream and hands each message on as it comes, by a POST to
- * the receiver and to whoever reads `GET /events`. Nothing is stored, signed or repeated.
+ * Baseline of `push`: `bare-push.ts <upstream> <receiver> <bytes>` polls the upstream and hands each message on as it comes, by
+ * a POST to the receiver, if there is one, and to whoever reads `GET /events`, in a frame of that many bytes, if it is said how
+ * many. Nothing is stored, signed or repeated.
  */
 import process from 'node:process'
 
-const [upstream = '', receiver = ''] = process.argv.slice(2)
-const readers = new Set<ReadableStreamDefaultController<string>>()
+const [upstream = '', receiver = '', bytes] = process.argv.slice(2)
+const readers = new Set<ReadableStreamDefaultController<Uint8Array>>()
+const encoder = new TextEncoder()
 
 const server: Bun.Server<undefined> = Bun.serve({
   hostname: '127.0.0.1',
@@ -13,16 +15,16 @@ const server: Bun.Server<undefined> = Bun.serve({
   idleTimeout: 0,
   development: false,
   fetch() {
-    let own: ReadableStreamDefaultController<string> | undefined
-    const body = new ReadableStream<string>({
+    let own: ReadableStreamDefaultController<Uint8Array> | undefined
+    const body = new ReadableStream<Uint8Array>({
       start(controller) {
         own = controller
         readers.add(controller)
-        controller.enqueue(': here\n\n')
+        controller.enqueue(encoder.encode(': here\n\n'))
       },
       cancel: () => void (own && readers.delete(own)),
     })
-    return new Response(body as unknown as BodyInit, { headers: { 'content-type': 'text/event-stream' } })
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
   },
 })
 console.log(`ready ${server.url.origin}`)
@@ -37,7 +39,8 @@ for (let cursor = ''; ; ) {
   cursor = reply.get_updates_buf
   for (const message of reply.msgs ?? []) {
     const body = JSON.stringify({ type: 'message.received', data: message })
-    for (const reader of readers) reader.enqueue(`data: ${body}\n\n`)
-    void fetch(receiver, { method: 'POST', headers, body }).then(response => response.text())
+    const frame = encoder.encode(`data: ${bytes ? body.padEnd(+bytes - 8).slice(0, +bytes - 8) : body}\n\n`)
+    for (const reader of readers) reader.enqueue(frame)
+    if (receiver) void fetch(receiver, { method: 'POST', headers, body }).then(response => response.text())
   }
 }

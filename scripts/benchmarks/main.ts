@@ -14,6 +14,7 @@ import { many } from './many.ts'
 import { media } from './media.ts'
 import { panel } from './panel.ts'
 import { push } from './push.ts'
+import { pushLoad } from './push-load.ts'
 import { type Benchmark, type Row, tableOf } from './report.ts'
 import { rest } from './rest.ts'
 import { send } from './send.ts'
@@ -25,6 +26,7 @@ const all: readonly Benchmark[] = [
   ingest,
   delivery,
   push,
+  ...pushLoad,
   media,
   history,
   ingestLarge,

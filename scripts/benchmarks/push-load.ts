@@ -1,0 +1,302 @@
+/** What many endpoints, many readers and a long absence cost; each a benchmark of its own, since each takes a minute. */
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { ingestedPerSecond, oursTakesIn, prepareBacklog, session } from './ingest.ts'
+import {
+  botId,
+  cpuSecondsOf,
+  memoryOf,
+  post,
+  resetPeak,
+  startBenchService,
+  startChild,
+  startUpstream,
+  temporaryFolder,
+  writeSession,
+} from './process.ts'
+import { type Benchmark, inTurns, median, mib, number, type Row, speedRow, spread } from './report.ts'
+
+/** A receiver that counts what it answers, after `answerMs`, and answers nothing under `/hang`. */
+function startReceiver(answerMs: number) {
+  const own = { count: 0 }
+  const server = Bun.serve({
+    ...{ hostname: '127.0.0.1', port: 0, idleTimeout: 0, development: false as const },
+    async fetch(request) {
+      await request.text()
+      if (request.url.endsWith('/hang')) await new Promise(() => {})
+      if (answerMs > 0) await Bun.sleep(answerMs)
+      own.count++
+      return new Response()
+    },
+  })
+  return {
+    url: server.url.origin,
+    came: () => own.count,
+    [Symbol.dispose]: () => void server.stop(true),
+  }
+}
+
+/** Endpoints that begin where the log ends now; with `beginning` where it began. */
+async function addEndpoints(dir: string, urls: readonly string[], beginning = false): Promise<void> {
+  const path = join(dir, 'messages.db')
+  const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
+  const store = await SqliteStore.open(options)
+  try {
+    const position = beginning ? '' : await store.events.head()
+    for (const [nth, url] of urls.entries())
+      await store.webhooks.add({
+        ...{ id: `wh_${nth}`, url, types: ['message.received'], headers: {}, link_key: 'k', replies: false },
+        secrets: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }],
+        ...{ allow_private: true, created_at: nth, position },
+      })
+  } finally {
+    await store.upkeep.close()
+  }
+}
+
+/** All is delivered: waits, and says how fast since the first that came. */
+async function drained(came: () => number, total: number): Promise<number> {
+  while (came() === 0) await Bun.sleep(1)
+  const from = performance.now()
+  while (came() < total) await Bun.sleep(5)
+  return total / ((performance.now() - from) / 1000)
+}
+
+/** Messages to 50 endpoints that answer, beside `hanging` that do not. */
+async function besideHanging(messages: number, hanging: number) {
+  using folder = temporaryFolder()
+  using receiver = startReceiver(0)
+  await using upstream = await startUpstream()
+  writeSession(folder.path, session, upstream.ready)
+  const urls = (count: number, path: string) => Array.from({ length: count }, () => receiver.url + path)
+  await addEndpoints(folder.path, [...urls(50, '/'), ...urls(hanging, '/hang')])
+  await prepareBacklog(upstream, messages)
+  await using service = await startBenchService(folder.path, upstream.ready)
+  const perSecond = await drained(receiver.came, messages * 50)
+  return { perSecond, bytes: memoryOf(service.pid).peak }
+}
+
+const hanging: Benchmark = {
+  name: 'push-hanging',
+  compares:
+    'deliveries/s of a backlog to 50 endpoints, from the first that came on, while it is still being stored: beside 50 more that never answer, against the 50 alone; and the largest memory of the service.',
+  async run({ quick, rounds }) {
+    const messages = quick ? 100 : 600
+    const bytes = { ours: [] as number[], baseline: [] as number[] }
+    const turn = async (which: keyof typeof bytes) => {
+      const found = await besideHanging(messages, which === 'ours' ? 50 : 0)
+      bytes[which].push(found.bytes)
+      return found.perSecond
+    }
+    const paired = await inTurns(
+      rounds,
+      () => turn('baseline'),
+      () => turn('ours'),
+    )
+    const what = '50 endpoints beside 50 that hang, against alone'
+    const row = speedRow(paired, { name: 'push-hanging', what, unit: '/s', goal: 0.9 })
+    const more = mib(median(bytes.ours) - median(bytes.baseline))
+    const each = bytes.ours.map((value, i) => mib(value - bytes.baseline[i]!))
+    return [row, memoryRow('push-hanging', 'the same, memory', bytes, { more, goal: 20, each })]
+  },
+}
+
+const memoryRow = (
+  name: string,
+  what: string,
+  bytes: { ours: number[]; baseline: number[] },
+  { more, goal, each }: { more: number; goal: number; each: number[] },
+): Row => ({
+  ...{ name, what },
+  ours: `${number(mib(median(bytes.ours)))} MiB`,
+  baseline: `${number(mib(median(bytes.baseline)))} MiB`,
+  result: `+ ${more.toFixed(1)} MiB`,
+  goal: `≤ + ${goal} MiB`,
+  met: more <= goal,
+  spread: spread(each),
+})
+
+/** Opens readers of a stream that keep nothing. @returns bytes so far, and the end */
+async function openReaders(url: string, count: number) {
+  const { hostname, port, pathname, search } = new URL(url)
+  const sockets: ReturnType<typeof connect>[] = []
+  const own = { bytes: 0 }
+  const asked = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`
+  for (let nth = 0; nth < count; nth++) {
+    const opened = Promise.withResolvers<void>()
+    const socket = connect(Number(port), hostname, () => socket.write(asked))
+    sockets.push(socket)
+    socket.on('data', chunk => {
+      own.bytes += chunk.length
+      opened.resolve()
+    })
+    socket.on('error', opened.reject)
+    await opened.promise
+  }
+  return {
+    bytes: () => own.bytes,
+    [Symbol.dispose]: () => {
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+let said = 0
+/** 100 messages a second. @returns seconds of processor time of the process meanwhile */
+async function saying(upstream: string, bot: string, pid: number, seconds: number): Promise<number> {
+  const before = cpuSecondsOf(pid)
+  const from = performance.now()
+  for (let n = 0; n < seconds * 100; n++) {
+    await post(`${upstream}/control/parked`, { count: 1, session: bot })
+    await post(`${upstream}/control/say`, { run: 2, n: ++said, to: botId(bot), session: bot })
+    await Bun.sleep(Math.max(0, from + n * 10 - performance.now()))
+  }
+  return cpuSecondsOf(pid) - before
+}
+
+/** What readers cost a process beyond what it does without them: bytes of memory for each, ms of processor time a message. */
+async function readersCost(
+  { url, pid }: { url: string; pid: number },
+  { upstream, bot, readers, seconds }: { upstream: string; bot: string; readers: number; seconds: number },
+) {
+  await saying(upstream, bot, pid, 1)
+  const without = await saying(upstream, bot, pid, seconds)
+  const before = memoryOf(pid).rss
+  using opened = await openReaders(url, readers)
+  const before2 = opened.bytes()
+  const beside = await saying(upstream, bot, pid, seconds)
+  const messages = seconds * 100
+  return {
+    bytesEach: (memoryOf(pid).rss - before) / readers,
+    cpuMs: ((beside - without) * 1000) / messages,
+    /** Of one message to one reader, as it stands on the line. */
+    frame: (opened.bytes() - before2) / readers / messages,
+  }
+}
+
+const readers: Benchmark = {
+  name: 'push-readers',
+  compares:
+    'ms of processor time a message that 1,000 readers of GET /events cost the service beyond what the message costs without readers, 100 messages/s; against the same of a process that polls the same upstream and broadcasts frames of the same size, each encoded once. Memory: what the service grew by, for each reader.',
+  async run({ quick, rounds }) {
+    const [count, seconds] = quick ? [200, 1] : [1000, 5]
+    using folder = temporaryFolder()
+    await using upstream = await startUpstream()
+    await using other = await startUpstream()
+    writeSession(folder.path, session, upstream.ready)
+    const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof readersCost>>[]> = { ours: [], bare: [] }
+    for (let round = 0; round < rounds; round++) {
+      await using service = await startBenchService(folder.path, upstream.ready)
+      const { pid, url } = service
+      const from = { readers: count, seconds }
+      const ours = await readersCost(
+        { pid, url: `${url}/events?types=message.received` },
+        { ...from, upstream: upstream.ready, bot: session },
+      )
+      found.ours.push(ours)
+      await using bare = await startChild('bare-push.ts', [other.ready, '', String(Math.round(ours.frame))])
+      const address = { pid: bare.pid, url: `${bare.ready}/events` }
+      found.bare.push(await readersCost(address, { ...from, upstream: other.ready, bot: '' }))
+    }
+    const of = (which: 'ours' | 'bare', key: 'cpuMs' | 'bytesEach') => found[which].map(one => one[key])
+    const [ours, bare] = [median(of('ours', 'cpuMs')), median(of('bare', 'cpuMs'))]
+    const each = of('ours', 'bytesEach').map(bytes => bytes / 1024)
+    return [
+      {
+        ...{ name: 'push-readers', what: `${number(count)} stream readers, 100 messages/s` },
+        ...{
+          ours: `${ours.toFixed(2)} ms`,
+          baseline: `${bare.toFixed(2)} ms`,
+          result: (ours / bare).toFixed(2),
+        },
+        ...{ goal: '≤ 1.5 ×', met: ours / bare <= 1.5 },
+        spread: spread(
+          found.ours.map((one, i) => one.cpuMs / found.bare[i]!.cpuMs),
+          2,
+        ),
+      },
+      {
+        ...{ name: 'push-readers', what: 'memory of each', ours: `${median(each).toFixed(0)} KB` },
+        baseline: `${(median(of('bare', 'bytesEach')) / 1024).toFixed(0)} KB`,
+        ...{ result: `${median(each).toFixed(0)} KB`, goal: '≤ 60 KB', met: median(each) <= 60 },
+        spread: spread(each, 0),
+      },
+    ]
+  },
+}
+
+/** A log of that many messages leaves by one endpoint. @returns deliveries/s, and the largest memory meanwhile */
+async function backlogOf(messages: number, dir: string, upstream: string) {
+  using receiver = startReceiver(5)
+  await addEndpoints(dir, [receiver.url], true)
+  await using service = await startBenchService(dir, upstream)
+  resetPeak(service.pid)
+  const perSecond = await drained(receiver.came, messages)
+  return { perSecond, bytes: memoryOf(service.pid).peak }
+}
+
+const backlog: Benchmark = {
+  name: 'push-backlog',
+  compares:
+    'deliveries/s of a stored log of 100,000 messages of 200 conversations to one endpoint that was away, 5 ms an answer; the largest memory of the service meanwhile, against that with a log of 2,000.',
+  async run({ quick, rounds }) {
+    const bytes = { ours: [] as number[], baseline: [] as number[] }
+    const speeds: number[] = []
+    for (let round = 0; round < rounds; round++)
+      for (const [which, messages] of [
+        ['baseline', 2000],
+        ['ours', quick ? 10_000 : 100_000],
+      ] as const) {
+        using folder = temporaryFolder()
+        await using upstream = await startUpstream()
+        await prepareBacklog(upstream, messages)
+        writeSession(folder.path, session, upstream.ready)
+        const first = await startBenchService(folder.path, upstream.ready)
+        await ingestedPerSecond(upstream, messages)
+        await first[Symbol.asyncDispose]()
+        const found = await backlogOf(messages, folder.path, upstream.ready)
+        bytes[which].push(found.bytes)
+        if (which === 'ours') speeds.push(found.perSecond)
+      }
+    const speed = median(speeds)
+    const more = mib(median(bytes.ours) - median(bytes.baseline))
+    const each = bytes.ours.map((value, i) => mib(value - bytes.baseline[i]!))
+    return [
+      {
+        ...{ name: 'push-backlog', what: 'a stored backlog, one endpoint', baseline: '–' },
+        ...{ ours: `${number(speed)} /s`, result: `${number(speed)} /s`, goal: '≥ 1,000 /s' },
+        ...{ met: speed >= 1000, spread: spread(speeds, 0) },
+      },
+      memoryRow('push-backlog', 'the same, memory', bytes, { more, goal: 10, each }),
+    ]
+  },
+}
+
+const ingestBeside: Benchmark = {
+  name: 'push-ingest',
+  compares: 'messages/s as in `ingest`, with 10 endpoints that answer at once, against none.',
+  async run({ quick, rounds }) {
+    const messages = quick ? 5000 : 20_000
+    await using upstream = await startUpstream()
+    const paired = await inTurns(
+      rounds,
+      () => oursTakesIn(upstream, messages),
+      async () => {
+        using folder = temporaryFolder()
+        using receiver = startReceiver(0)
+        await addEndpoints(
+          folder.path,
+          Array.from({ length: 10 }, () => receiver.url),
+        )
+        return await oursTakesIn(upstream, messages, folder.path)
+      },
+    )
+    const what = 'ingest with 10 endpoints, against none'
+    return [speedRow(paired, { name: 'push-ingest', what, unit: 'msg/s', goal: 0.9 })]
+  },
+}
+
+export const pushLoad: readonly Benchmark[] = [hanging, readers, backlog, ingestBeside]
