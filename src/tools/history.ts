@@ -4,6 +4,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import { Direction, Message, MessageKind } from '../model/message.ts'
 import { sessionKey } from '../model/session.ts'
 import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
+import { isUserId } from '../send/plan.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { Offset, RowId, Time } from './schema.ts'
 import { defineTool } from './tool.ts'
@@ -108,12 +109,15 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     if (since !== undefined && until !== undefined && since > until)
       throw badArgument('until', 'expected a time after since; there is nothing between them')
     const page = await gateway.history.page({ ...filters, limit, offset }, signal, room?.())
-    if (page.total === 0 && filters.session !== undefined) await expectKnown(gateway, filters.session)
+    if (page.total > 0) return page
+    if (filters.session !== undefined) await expectKnown(gateway, filters.session)
+    const { user_id } = filters
+    if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
     return page
   },
 })
 
-/** An empty page for a misspelt name would be taken for a quiet session. */
+/** An empty page for a misspelt name would be taken for a quiet session; so it is with a user's. */
 async function expectKnown(gateway: Gateway, name: string): Promise<void> {
   const sessions = await gateway.accounts.list()
   if (sessions.some(one => sessionKey(one.name) === sessionKey(name))) return

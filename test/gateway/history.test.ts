@@ -43,6 +43,23 @@ test('a session that is none is an error, as for recv; a quiet one, and one that
   expect(await ask({ session: '../x' })).toBe('invalid_arguments')
 })
 
+test('a name that nobody has is an error, as for send; an id of whom there is nothing, and a quiet user, are not', async () => {
+  await using t = await withGateway()
+  const user_id = t.bots.get('default')!.user_id
+  await t.sandbox.say('hi')
+  await t.receive(1)
+  await t.gateway.users.name({ user_id, name: 'Mum' })
+  const ask = (input: object) =>
+    invoke(history, t.gateway, input, directCall(), silentLog).then(
+      found => (found as HistoryPage).total,
+      error => [error.code, error.field],
+    )
+  expect(await ask({ user_id: 'mum' })).toBe(1)
+  expect(await ask({ user_id: 'Mum', text_contains: 'nowhere' })).toBe(0)
+  expect(await ask({ user_id: 'nobody@im.wechat' })).toBe(0)
+  expect(await ask({ user_id: 'Mom' })).toEqual(['invalid_arguments', 'user_id'])
+})
+
 test('files are found by their names and voices by their transcripts, sent ones too, and keep their empty text', async () => {
   await using t = await withGateway()
   const media = { kind: 'file', file_name: 'Invoice 4711.pdf', data: 'eA==' } as const
