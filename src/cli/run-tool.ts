@@ -57,10 +57,10 @@ const nothingToSee: Readonly<Record<string, (input: Readonly<Record<string, unkn
 /** Runs the tool and prints its result. */
 export async function runTool(run: ToolRun): Promise<void> {
   const { command, flags, line, tool } = run
-  const { config, input, json } = await readToolRun(run)
+  const { config, input: typed, json } = await readToolRun(run)
   const nothing = nothingToSee[tool.name]
   if (nothing && (await isAbsent(config))) {
-    await writeOut(json ? `${jsonLine(nothing(tool.parse(input)))}\n` : '')
+    await writeOut(json ? `${jsonLine(nothing(tool.parse(typed)))}\n` : '')
     if (!json) await writeNote(sessionsText([], againFlags(command)), command)
     return
   }
@@ -71,6 +71,7 @@ export async function runTool(run: ToolRun): Promise<void> {
   try {
     await using stack = new AsyncDisposableStack()
     const { gateway } = await openForCommand(config, log, stack)
+    const input = { ...typed, ...flags.times(gateway.clock.now()) }
     try {
       await tool.cli.refuse?.(gateway, tool.parse(input))
       await confirmed(run, gateway, input, call.signal)

@@ -2,6 +2,7 @@
 
 import { Argument, type Command, Option } from 'commander'
 import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
+import { systemClock } from '../platform/clock.ts'
 import { shellWord } from '../platform/shell.ts'
 import type { Tool } from '../tools/index.ts'
 import type { JsonSchema } from '../tools/schema.ts'
@@ -14,6 +15,8 @@ type Series = (readonly [key: string, value: string])[]
 export interface ToolFlags {
   /** As a tool takes it, unchecked. @throws SvcError `invalid_arguments` for one thing said twice */
   input(command: Command, stdin: () => Promise<string>): Promise<Record<string, unknown>>
+  /** Of what was typed the times, counted from this Unix ms: the clock of a sandbox may be ahead of the machine's. */
+  times(now: number): Record<string, number>
   /** The error in the words of the command line: fields as the flags they were given by. */
   told(error: SvcError): SvcError
 }
@@ -25,14 +28,17 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
   const series: Series = []
   declareFlags(command, tool, series)
   let typed: Readonly<Record<string, unknown>> = {}
+  let times: (readonly [key: string, text: string])[] = []
+  const timesAt = (now: number) =>
+    Object.fromEntries(times.map(([key, text]) => [key, timeTyped(key, text, now)]))
   return {
     async input(parsed, stdin) {
       const given = givenFor(tool, parsed)
+      times = given.flatMap(([key, text]) => (isTime(key) ? [[key, String(text)]] : []))
       const input: Record<string, unknown> = { ...cli.defaults }
       for (const [key, text] of given)
-        input[key] = isTime(key)
-          ? timeTyped(key, String(text))
-          : typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
+        input[key] = typedValue(schemaOf(tool, key), key === cli.stdin && text === '-' ? await stdin() : text)
+      Object.assign(input, timesAt(systemClock.now()))
       typed = input
       const [only, ...further] = series
       if (!cli.series || !only) return input
@@ -44,6 +50,7 @@ export function addToolFlags(command: Command, tool: Tool): ToolFlags {
       }
       return input
     },
+    times: timesAt,
     told: error =>
       renamed(error, ({ field, problem }) => ({
         field: asTyped(tool, field, series),
@@ -163,8 +170,8 @@ function placeholderOf(key: string, schema: JsonSchema): string {
 
 const isTime = (key: string): boolean => key === 'since' || key === 'until'
 
-function timeTyped(key: string, text: string): number {
-  const time = typedTime(text, Date.now())
+function timeTyped(key: string, text: string, now: number): number {
+  const time = typedTime(text, now)
   if (time === undefined) throw badArgument(key, `expected ${timeForms}`)
   return time
 }

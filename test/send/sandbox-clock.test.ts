@@ -25,8 +25,9 @@ test('a day later the window is closed for both; what is queued goes out when th
   const admin = /^admin on (\S+)$/m.exec(service.stdout())?.[1]
   const { headers } = await fetch(`${admin}/api/status`)
   expect(Date.parse(headers.get('date') ?? '')).toBeGreaterThan(Date.now() + dayMs - 60_000)
-  const command = await svc(['users', '--json', '--sandbox', '-d', service.dir], { home: service.dir })
-  expect(JSON.parse(command.stdout)).toMatchObject([{ remaining: 0 }])
+  const beside = async (...args: string[]) =>
+    JSON.parse((await svc([...args, '--json', '--sandbox', '-d', service.dir], { home: service.dir })).stdout)
+  expect(await beside('users')).toMatchObject([{ remaining: 0 }])
   expect((await service.call('send', { to, text: 'too late' })).body).toMatchObject({ code: 'window_closed' })
   const queued = await service.call('send', { to, text: 'later', when_closed: 'queue' })
   expect(queued.body).toMatchObject({ status: 'queued' })
@@ -44,4 +45,10 @@ test('a day later the window is closed for both; what is queued goes out when th
   ])
   const { body: late } = await service.call('recv', { timeout: 20 })
   expect(late[0].timestamp - Date.now()).toBeGreaterThan(dayMs - 60_000)
+  // What was typed as a span before now counts from that time too.
+  const found = async (since: string) =>
+    (await beside('history', '--direction', 'received', '--since', since)).messages.map(
+      ({ text }: { text: string }) => text,
+    )
+  expect([await found('1h'), await found('2d')]).toEqual([['back'], ['back', 'hi']])
 })
