@@ -1,5 +1,8 @@
 /** What kind of file some bytes are: by the name's extension, else by their first bytes. */
 
+import { badArgument } from '../model/error.ts'
+import type { SteadyFile } from '../model/media.ts'
+
 /** Enough for every signature that media of a chat carries. */
 const sniffBytes = 4100
 const silkMagic = '#!SILK_V3'
@@ -53,8 +56,44 @@ export async function sniffType(
     },
     cancel: reason => reader.cancel(reason),
   })
+  return { type: await typeOfBytes(first), rest }
+}
+
+const unknownType = 'application/octet-stream'
+
+/** @param first the first bytes of a file, some thousands or all */
+async function typeOfBytes(first: Uint8Array): Promise<string> {
   const ascii = new TextDecoder('latin1').decode(first.subarray(0, 16))
-  if (ascii.includes(silkMagic)) return { type: 'audio/silk', rest }
+  if (ascii.includes(silkMagic)) return 'audio/silk'
   const { fileTypeFromBuffer } = await import('file-type')
-  return { type: (await fileTypeFromBuffer(first))?.mime ?? 'application/octet-stream', rest }
+  const found = await fileTypeFromBuffer(first)
+  return found?.mime ?? (isText(first) ? 'text/plain' : unknownType)
+}
+
+/** UTF-8 without controls that no text has; of a longer file the last character may be cut off. */
+function isText(first: Uint8Array): boolean {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(first, {
+      stream: first.length >= sniffBytes,
+    })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    return !/[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]/.test(text)
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Refuses what is certainly no picture: WeChat would take it and show a broken one.
+ *
+ * @throws SvcError `invalid_arguments` for a file whose first bytes are those of another kind
+ */
+export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void> {
+  for await (const block of file.read()) {
+    const type = await typeOfBytes(block.subarray(0, sniffBytes))
+    if (type === unknownType || type.startsWith('image/')) return
+    throw badArgument('media', `expected an image; by its content this is ${type}`, {
+      hint: 'Send it as a file.',
+    })
+  }
 }

@@ -11,6 +11,7 @@ import { keepStream, mediaFolder, tooLarge } from '../platform/file-stream.ts'
 import { safeBaseName } from '../platform/files.ts'
 import { md5Of, type OpenedFile, openRegular, steadyFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
+import { expectImage } from './content-type.ts'
 import { allowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 import type { Uploads } from './uploads.ts'
@@ -47,10 +48,22 @@ export class Sources {
   /**
    * Brings a source of media home.
    *
-   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64), `forbidden` (outside the
+   * @throws SvcError `invalid_arguments` (not exactly one source, unreadable, bad base64, no image), `forbidden` (outside the
    *   media root, a file of svc's own, blocked address), `payload_too_large`, `not_found` (unknown or expired upload id)
    */
   async stage(content: MediaContent, call: Caller): Promise<StagedFile> {
+    const file = await this.#staged(content, call)
+    if (content.kind !== 'image') return file
+    try {
+      await expectImage(file)
+      return file
+    } catch (error) {
+      await file.release()
+      throw error
+    }
+  }
+
+  async #staged(content: MediaContent, call: Caller): Promise<StagedFile> {
     onlySource(content)
     if (content.path !== undefined) return this.#fromPath(content, content.path, call)
     if (content.upload_id !== undefined) {

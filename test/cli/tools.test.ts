@@ -95,7 +95,7 @@ describe('beside a running service', () => {
 
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
-    await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo='))
+    await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo=', 'base64'))
     await writeFile(join(home, 'a b.txt'), 'text')
     const sent = await json('send', user, 'hello')
     outputFits('send', sent)
@@ -255,7 +255,7 @@ describe('beside a running service', () => {
     const refused = await run(['send', user, 'too much'])
     expect(refused.status).toBe(1)
     expect(refused.stderr).toStartWith('error: all 10 answers to this user are used.')
-    await writeFile(join(home, 'picture.png'), 'x')
+    await writeFile(join(home, 'picture.png'), Buffer.from('iVBORw0KGgo=', 'base64'))
     const picture = ['--image', join(home, 'picture.png')]
     const queued = await run(['send', user, 'later', ...picture, '--when-closed', 'queue'])
     expect(queued).toMatchObject({ status: 0, stderr: '' })

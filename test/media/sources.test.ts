@@ -417,6 +417,34 @@ describe('upload_id, data, url', () => {
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
   })
 
+  test('an image whose bytes are certainly of another kind is refused before anything goes out, wherever it is from', async () => {
+    await using t = await withTalk()
+    const text = Buffer.from('a text, 图片\n'.repeat(1000))
+    const path = join('in', 'x.png')
+    await writeFile(join(t.mediaRoot, path), text)
+    const given = { body: streamOf(text), file_name: 'x.png', kind: 'image' as const }
+    const { upload_id } = await t.gateway.media.accept(given, new AbortController().signal)
+    const { media_id } = await t.sandbox.media('file', text, { name: 'x.png' })
+    const none = [text, Buffer.from('%PDF-1.7\n'), Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')]
+    const sources = none.map(bytes => ({ data: bytes.toString('base64') }))
+    for (const source of [
+      ...sources,
+      { path },
+      { upload_id },
+      { url: `${t.sandbox.url}/phone/media/${media_id}` },
+    ]) {
+      const refused = failure(send(t, { kind: 'image', file_name: 'x.png', ...source }, remote, 'look'))
+      expect(await refused).toMatchObject({ code: 'invalid_arguments', field: 'media[0]' })
+    }
+    expect([t.requests('getuploadurl'), t.requests('sendmessage'), await used(t)]).toEqual([0, 0, 0])
+    // What is known to be a picture goes, and what is known to nobody.
+    const jpeg = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1])
+    for (const bytes of [jpeg, Buffer.from([1, 2, 3]), Buffer.from('\u{1f600}').subarray(0, 3)])
+      expect((await send(t, { kind: 'image', data: bytes.toString('base64') })).status).toBe('accepted')
+    expect((await send(t, { kind: 'file', path })).status).toBe('accepted')
+    expect((await readdir(join(t.mediaRoot, 'uploads'))).filter(name => name.endsWith('.tmp'))).toEqual([])
+  })
+
   test('a URL must lead to a public address, unless it is upstream’s or the CDN’s', async () => {
     await using t = await withTalk()
     using server = Bun.serve({
