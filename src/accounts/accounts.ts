@@ -46,7 +46,13 @@ export class Accounts {
   /** The steps of logouts and renames never mix. */
   readonly #alone = oneAtATime()
   #silent: { of: readonly SessionRecord[]; silent: readonly SilentSession[] } | undefined
-  #listed: { of: Promise<readonly SessionRecord[]>; sessions: Promise<readonly Session[]> } | undefined
+  #listed:
+    | {
+        of: Promise<readonly SessionRecord[]>
+        pending: Promise<ReadonlySet<string>>
+        sessions: Promise<readonly Session[]>
+      }
+    | undefined
 
   constructor(ports: AccountPorts, runtime: Runtime) {
     this.#ports = ports
@@ -55,18 +61,16 @@ export class Accounts {
 
   /** Every session, the default one first, then the oldest first. Takes no lock. */
   async list(): Promise<Session[]> {
-    const { sessions } = this.#ports.state
-    const { logins } = this.#ports
-    // The files' state is one promise for all who look in the same turn of the event loop, and so is what it shows.
-    const of = sessions.list()
-    const [pending] = await Promise.all([logins.pending(), of])
-    if (this.#listed?.of === of && pending.size === 0) return [...(await this.#listed.sessions)]
-    const described = this.#describe(new Set(pending))
-    this.#listed = pending.size === 0 ? { of, sessions: described } : undefined
-    return described
+    // Each is one promise for all who look in the same turn of the event loop, and so is what they show.
+    const of = this.#ports.state.sessions.list()
+    const pending = this.#ports.logins.pending()
+    if (this.#listed?.of !== of || this.#listed.pending !== pending)
+      this.#listed = { of, pending, sessions: this.#describe(Promise.all([pending, of])) }
+    return [...(await this.#listed.sessions)]
   }
 
-  async #describe(pending: Set<string>): Promise<Session[]> {
+  async #describe(looked: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+    const pending = new Set((await looked)[0])
     const { clock } = this.#runtime
     const { contexts } = this.#ports.state
     const { poller, store } = this.#ports

@@ -43,6 +43,7 @@ export class Logins {
   readonly #starting = oneAtATime()
   /** Ids of those that were begun here. */
   readonly #own = new Set<string>()
+  #pending: { of: Promise<readonly StoredLogin[]>; names: Promise<ReadonlySet<string>> } | undefined
 
   constructor(ports: LoginPorts, runtime: Runtime) {
     this.#ports = ports
@@ -51,9 +52,11 @@ export class Logins {
     this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
 
-  /** Names with a login under way. */
-  async pending(): Promise<ReadonlySet<string>> {
-    return namesOf(await this.#records.underWay())
+  /** Names with a login under way; one promise for all who ask in the same turn of the event loop. */
+  pending(): Promise<ReadonlySet<string>> {
+    const of = this.#records.underWay()
+    if (this.#pending?.of !== of) this.#pending = { of, names: of.then(namesOf) }
+    return this.#pending.names
   }
 
   /**

@@ -15,6 +15,7 @@ import { linked } from '../../../platform/signals.ts'
 import type { LoginFlows, LoginKey, StoredLogin } from '../../logins.ts'
 import { Owner } from '../owner.ts'
 import type { SessionFiles } from './sessions.ts'
+import { TickCache } from './tick-cache.ts'
 import { serialized, told } from './token-file.ts'
 
 interface LoginFile {
@@ -42,6 +43,8 @@ export class LoginFiles implements LoginFlows {
   readonly #sessions: SessionFiles
   readonly #owner = new Owner()
   readonly #files = new JsonFiles(parseLogin)
+  /** Asked with every look at the sessions. */
+  readonly #underWay = new TickCache<Promise<readonly StoredLogin[]>>()
   /** Who waits, by session: woken by what is written here, and looking now and then for what others write. */
   readonly #waiting = new Map<string, Set<AbortController>>()
   #sweeping: Promise<void> | undefined
@@ -55,7 +58,7 @@ export class LoginFiles implements LoginFlows {
   }
 
   underWay(now: number): Promise<readonly StoredLogin[]> {
-    return this.#listed([running], now)
+    return this.#underWay.get('', () => this.#listed([running], now))
   }
 
   list(now: number): Promise<readonly StoredLogin[]> {
@@ -153,8 +156,7 @@ export class LoginFiles implements LoginFlows {
     return told(async () => {
       const all = this.#all(folders)
       const kept = all.filter(({ until }) => until > now)
-      const isDue = now > this.#sweptAt + sweepEveryMs && statSync(this.#dir, { throwIfNoEntry: false })
-      if (kept.length < all.length || isDue) this.#sweep(now)
+      if (kept.length < all.length || now > this.#sweptAt + sweepEveryMs) this.#sweep(now)
       return kept
     })
   }
@@ -162,7 +164,7 @@ export class LoginFiles implements LoginFlows {
   #all(folders: readonly string[]): readonly StoredLogin[] {
     return folders.flatMap(folder => {
       const dir = join(this.#dir, folder)
-      // Asked with every look at the sessions, and nearly always there is none.
+      // Nearly always there is none.
       if (!statSync(dir, { throwIfNoEntry: false })) return []
       return namesIn(dir).flatMap(name => {
         const found = name.endsWith('.json') && this.#files.read(join(dir, name))
@@ -196,6 +198,7 @@ export class LoginFiles implements LoginFlows {
     await writeWhole(path, serialized(file))
     // Of both, after a crash here, the one under way counts: it ends once more.
     await rm(other, { force: true })
+    this.#underWay.forget()
     for (const waiting of this.#waiting.get(sessionKey(session)) ?? []) waiting.abort()
   }
 
@@ -212,6 +215,7 @@ export class LoginFiles implements LoginFlows {
       }
     }
     this.#sweptAt = now
+    if (!statSync(this.#dir, { throwIfNoEntry: false })) return
     // What cannot be removed now is for a later look.
     this.#sweeping ??= this.#lock
       .run(removed)
