@@ -44,8 +44,11 @@ export const approve = (line: CommandLine, command: Command): Promise<void> =>
   shown(line, command, gateway => gateway.outbox.approve(command.args[0] ?? ''), approvedText)
 
 /** `svc outbox cancel`, `svc approvals no`. */
-export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> =>
-  shown(line, command, gateway => gateway.outbox.cancel(command.args[0] ?? ''), cancelledText)
+export const cancelOutbox = (line: CommandLine, command: Command): Promise<void> => {
+  const done = command.name() === 'no' ? 'declined' : 'cancelled'
+  const cancel = ({ outbox }: Gateway) => outbox.cancel(command.args[0] ?? '')
+  return shown(line, command, cancel, ended => cancelledText(ended, done))
+}
 
 /** It is shown anew after this. */
 const typingFadesMs = 4500

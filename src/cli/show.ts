@@ -272,9 +272,9 @@ export function approvedText(entry: OutboxEntry): Shown {
 }
 
 /** What became of a cancellation. */
-export const cancelledText = ({ success, outbox_id, cancelled }: Cancelled): Shown => ({
+export const cancelledText = ({ success, outbox_id, cancelled }: Cancelled, done: string): Shown => ({
   text: success
-    ? `cancelled: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
+    ? `${done}: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
     : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
   failed: !success,
 })

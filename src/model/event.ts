@@ -45,7 +45,7 @@ export const Events = {
   'message.received': eventOf('message.received', 'A message was received and stored.', Message),
   'message.status': eventOf(
     'message.status',
-    'A sent message waits (queued), was accepted, suspect or refused, or nobody knows (unknown). One that was cancelled or has expired is refused, and reason_code says so.',
+    'A sent message waits (queued), was accepted, suspect or refused, or nobody knows (unknown). One that was cancelled or declined, or has expired, is refused, and reason_code says so.',
     Message,
   ),
   'session.status': eventOf(

@@ -85,7 +85,7 @@ export const Message = Type.Object(
     reason: optional(text('Of a sent message that was refused, or is in doubt: why.')),
     reason_code: optional(
       text(
-        'The error code of the reason; cancelled when it was taken back; approval while a person has to say yes first.',
+        'The error code of the reason; cancelled when it was taken back; declined when a person said no to it; approval while a person has to say yes first.',
       ),
     ),
     reason_quote: optional(
@@ -156,7 +156,9 @@ const outcome = {
       retry_after: optional(Type.Number()),
     }),
   ),
-  reason: optional(text('Of a part that was refused without an error, why: it was cancelled.')),
+  reason: optional(
+    text('Of a part that was refused without an error, why: it was cancelled, or a person declined it.'),
+  ),
 }
 
 /** What became of one part of a send. */

@@ -9,7 +9,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import type { MediaFiles } from './media-files.ts'
-import { cancelled } from './problems.ts'
+import { cancelled, declined } from './problems.ts'
 import { partOf } from './result.ts'
 import type { Worker } from './worker.ts'
 
@@ -111,7 +111,7 @@ export class Outbox {
   }
 
   /**
-   * Ends what waits of a queued send.
+   * Ends what waits of a queued send; where it waits for a yes, this is the no.
    *
    * @throws SvcError `not_found` when nothing of that id waits, since it was sent, cancelled, or has expired
    */
@@ -119,7 +119,9 @@ export class Outbox {
     const { log } = this.#runtime
     const { media, store } = this.#ports
     const id = idOf(outboxId)
-    const ended = id === undefined ? undefined : await store.outbox.end(id, cancelled, 'queue')
+    const entry = id === undefined ? undefined : await store.outbox.entry(id)
+    const reason = entry?.asked ? declined : cancelled
+    const ended = entry && (await store.outbox.end(entry.id, reason, 'queue'))
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
         hint: 'history tells what became of what left it.',
@@ -127,7 +129,7 @@ export class Outbox {
       })
     }
     await media.kept.discard(ended.files)
-    log.info('queued send cancelled', { outbox: outboxId, messages: ended.ended })
+    log.info(`queued send ${reason.code}`, { outbox: outboxId, messages: ended.ended })
     return { success: ended.ended > 0, outbox_id: outboxId, cancelled: ended.ended }
   }
 

@@ -124,18 +124,22 @@ export const reasonOf = ({ code, problem, options, retryAfter }: SvcError): EndR
 export const errorOf = ({ code, detail, retry_after, ...options }: EndReason): SvcError =>
   new SvcError(code as ErrorCode, detail, { ...options, retryAfter: retry_after })
 
-/** Somebody took it back: no error of the send, and so no code of the catalogue. */
+/** Somebody took it back, or said no to it: no errors of the send, and so no codes of the catalogue. */
 export const cancelled: EndReason = { code: 'cancelled', detail: 'cancelled' }
+export const declined: EndReason = { code: 'declined', detail: 'declined' }
 
 /** Rows of version 0.1 say so by `not_found`. */
 export const wasCancelled = ({ code, detail }: EndReason): boolean =>
-  code === cancelled.code || (code === 'not_found' && detail === cancelled.detail)
+  code === cancelled.code || code === declined.code || (code === 'not_found' && detail === cancelled.detail)
 
-/** The call with this key was queued and then taken back. */
-export const cancelledBefore = () =>
-  new SvcError('idempotency_conflict', 'a person took the send with this idempotency_key back', {
+/** The call with this key was queued, and then a person said no to it or took it back. */
+export const cancelledBefore = ({ code }: EndReason) =>
+  new SvcError('idempotency_conflict', `a person ${whatWasDone(code)} the send with this idempotency_key`, {
+    details: { answer: code === declined.code ? 'declined' : 'cancelled' },
     hint: 'Do not send it again unchanged: ask what should be sent instead.',
   })
+
+const whatWasDone = (code: string) => (code === declined.code ? 'declined' : 'took back')
 
 /** A person has to say yes, and there is nothing that could wait for that. */
 export const nobodyToAsk = () =>

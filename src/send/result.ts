@@ -23,7 +23,7 @@ export function resultOf(
   const doubtful = parts.some(({ status }) => status === 'unknown')
   if (!waits && !doubtful && went.length === 0) {
     const error = parts.find(part => part.error)?.error
-    if (error && wasCancelled(error)) throw cancelledBefore()
+    if (error && wasCancelled(error)) throw cancelledBefore(error)
     throw error ? errorOf(error) : new SvcError('upstream_error', 'nothing was sent')
   }
   const status = waits
@@ -48,7 +48,7 @@ export function resultOf(
 }
 
 const asksFirst =
-  'Not sent yet: nobody could be asked here, so it waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
+  'Not sent yet, and not declined: nobody could be asked here, or the question was closed without an answer. It waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
 
 export function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
   return {

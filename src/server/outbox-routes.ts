@@ -91,7 +91,7 @@ export function addOutboxRoutes(app: Elysia, context: RouteContext, prefix = '')
   add('DELETE /outbox/:id', 'cancel_outbox', {
     summary: 'Cancel a queued send',
     description:
-      'What waits of it will not be sent; in history it is refused. What has been sent already, or is being sent right now, stays as it is.',
+      'What waits of it will not be sent; in history it is refused, with the reason_code cancelled, or declined where a person had to say yes. What has been sent already, or is being sent right now, stays as it is.',
     params: EntryPath,
     answer: Cancelled,
     errors: ['not_found', 'store_unavailable'],

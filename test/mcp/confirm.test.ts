@@ -190,7 +190,10 @@ describe('where nobody can be asked', () => {
     await using mute = await connectHttp(again.url)
     const repeat = (text: string) => mute.call('send', { to, text, idempotency_key: text })
     expect((await repeat('third')).structuredContent).toMatchObject({ status: 'accepted' })
-    expect(codeOf(await repeat('second'))).toBe('idempotency_conflict')
+    const declined = (await repeat('second'))._meta['svc/problem']
+    expect(declined).toMatchObject({ code: 'idempotency_conflict', details: { answer: 'declined' } })
+    const { messages } = await mute.value('history', { text_contains: 'second', format: 'full' })
+    expect(messages[0]).toMatchObject({ status: 'refused', reason_code: 'declined' })
     expect(await shown()).toEqual(['asked', 'first', 'third'])
   })
 })

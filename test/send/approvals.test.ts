@@ -131,11 +131,17 @@ test('a no: never sent, no file left, and the key says so', async () => {
   const { outbox_id } = await t.send(request)
   expect(await t.gateway.outbox.cancel(outbox_id!)).toMatchObject({ success: true, cancelled: 2 })
   expect(await failure(t.gateway.outbox.approve(outbox_id!))).toMatchObject({ code: 'not_found' })
-  expect(await failure(t.send(request))).toMatchObject({ code: 'idempotency_conflict' })
+  expect(await failure(t.send(request))).toMatchObject({
+    ...{ code: 'idempotency_conflict', details: { answer: 'declined' } },
+  })
   await write(t)
   await t.send({ text: 'last' })
   expect([await seen(t), await keptFiles(t)]).toEqual([['last'], []])
-  expect((await states(t))[0]).toEqual(['no?', 'refused', 'cancelled'])
+  expect((await states(t))[0]).toEqual(['no?', 'refused', 'declined'])
+  expect((await t.gateway.outbox.get(outbox_id!)).parts.map(({ error }) => error)).toEqual([
+    undefined,
+    undefined,
+  ])
 })
 
 test('nobody says yes for a day: refused, its files go; a yes that comes late is too late', async () => {

@@ -85,7 +85,7 @@ export const conversation = resultCommands([
     words: 'approvals',
     summary: 'list what waits for a person to say yes',
     about:
-      'Lists what agents want to send and nobody could be asked about: svc was started with --confirm-send, and the client has no way to ask. Each waits 24 hours for a yes.',
+      'Lists what agents want to send and nobody could be asked about: svc was started with --confirm-send, and the client has no way to ask, or its question was closed without an answer. Each waits 24 hours for a yes.',
     json: 'Print the result as one JSON value, texts whole.',
     examples: [['svc approvals', 'What waits, oldest first']],
     run: async (command, line) => (await import('../run-reads.ts')).listApprovals(line, command),
