@@ -1,6 +1,7 @@
 /** Errors of the API in the viewer's words: the catalogue's codes have texts of their own, the rest shows the detail. */
-import { ApiError } from './api.ts'
+import { ApiError, type Session } from './api.ts'
 import { isEnglish, type TextKey, t } from './i18n.ts'
+import { isolated } from './sessions/names.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {
   unreachable: 'error.unreachable',
@@ -47,6 +48,21 @@ export function errorText(error: unknown): { title: string; hint: string } {
 export function whyOf(code: string): string {
   const key = keyOf(code)
   return key ? t(key, { seconds: 0 }) : ''
+}
+
+/** Why the polls of an account fail, with what WeChat or the system said of it; '' while they work. */
+export function pollProblem({
+  poll_error,
+  poll_error_code: code = '',
+  poll_error_quote: words,
+}: Session): string {
+  if (poll_error === undefined) return ''
+  // The service's own words say more, to who reads English.
+  const error = isEnglish() ? '' : code === 'upstream_error' ? t('overview.poll_upstream') : whyOf(code)
+  if (error === '') return t('overview.silent_error', { error: isolated(poll_error) })
+  return words === undefined
+    ? t('overview.silent_error', { error })
+    : t('overview.silent_error_said', { error, words: isolated(words) })
 }
 
 /** The service's own words of a refusal; to who does not read English, of these what WeChat said, as it said it. */

@@ -9,6 +9,7 @@ import {
   type SessionWithUsers,
   type Status,
 } from './api.ts'
+import { heardTime } from './times.ts'
 
 export const status = signal<Status | undefined>(undefined)
 export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefined)
@@ -189,6 +190,7 @@ export function follow(): void {
       status.value = JSON.parse(event.data) as Status
       if (before === 'unavailable' && status.value.store === 'ok') void refresh().catch(failed)
     })
+    source.addEventListener('time', event => heardTime((JSON.parse(event.data) as { now: number }).now))
     source.onerror = () => {
       online.value = false
       // Something on the way lets no stream through: then this is how it was when the page was opened.

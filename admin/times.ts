@@ -5,10 +5,13 @@ import { inLanguage, t } from './i18n.ts'
 /** Unix ms by the service's clock, moved on every half minute and when the page is looked at again: ages follow it. */
 export const now = signal(Date.now())
 /** How far the service's clock is ahead of this one's. */
-const ahead = signal(0)
+let ahead = 0
 const tick = () => {
-  now.value = Date.now() + ahead.value
+  now.value = Date.now() + ahead
 }
+
+/** The time to the moment; whoever asks is asked again when `now` moves on. */
+export const exactly = (): number => Math.max(now.value, Date.now() + ahead)
 
 /** Less is the way of an answer, and seconds that were rounded. */
 const worthMs = 20_000
@@ -16,8 +19,8 @@ const worthMs = 20_000
 /** The service said its time: whoever looks may have a clock that is wrong, and everything here is by that one's. */
 export function heardTime(at: number): void {
   const apart = at - Date.now()
-  if (Number.isNaN(apart) || Math.abs(apart - ahead.value) < worthMs) return
-  ahead.value = Math.abs(apart) < worthMs ? 0 : apart
+  if (Number.isNaN(apart) || Math.abs(apart - ahead) < worthMs) return
+  ahead = Math.abs(apart) < worthMs ? 0 : apart
   tick()
 }
 

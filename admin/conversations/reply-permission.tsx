@@ -1,7 +1,7 @@
 /** Whether one may answer: the window, the answers left, and the account itself. */
 import { t } from '../i18n.ts'
 import { conversationOf, sessions } from '../live.ts'
-import { left, now } from '../times.ts'
+import { exactly, left } from '../times.ts'
 
 export type Right =
   /** `until` is absent of somebody who never wrote to this session. */
@@ -12,9 +12,6 @@ const soonMs = 2 * 3_600_000
 const fewAnswers = 2
 /** That there are after each message of the user. */
 export const allAnswers = 10
-
-/** The time as it is; whoever asks is asked again when the page's clock moves on. */
-const exactly = (): number => Math.max(now.value, Date.now())
 
 /** Follows the clock, the accounts and the conversations. */
 export function rightOf(session: string, userId: string): Right {

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { preview } from '../conversations/message-summary.ts'
 import { hrefOf } from '../conversations/place.ts'
+import { pollProblem } from '../errors.ts'
 import { listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { beginNow, isolated, loginPath } from '../sessions/names.ts'
@@ -136,31 +137,8 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
       )
     case 'stalled':
       return <Stalled concern={concern} />
-    case 'silent': {
-      const { sessions, since, error } = concern
-      return (
-        <Row
-          tone="warn"
-          icon="clock"
-          title={
-            sessions.length === 1
-              ? t('overview.silent_one_name', { name: isolated(sessions[0]!) })
-              : t('overview.silent', { count: sessions.length })
-          }
-        >
-          <p class="soft">
-            {since === undefined && error === undefined && t('overview.silent_always')}
-            {/* "Just now" beside "does not answer" would be a riddle. */}
-            {since !== undefined &&
-              now.value - since >= minuteMs &&
-              t('overview.silent_since', { when: ago(since) })}
-            {error !== undefined && ` ${t('overview.silent_error', { error: isolated(error) })}`}
-          </p>
-          <p class="soft">{t('overview.silent_about')}</p>
-          <Copyable text={`svc doctor -d ${quoted(concern.path)}`} what={t('overview.command')} />
-        </Row>
-      )
-    }
+    case 'silent':
+      return <Silent concern={concern} />
     case 'suspect':
       return (
         <Row
@@ -209,6 +187,32 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
         </Row>
       )
   }
+}
+
+function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 'silent' } }) {
+  const [first] = sessions
+  const problem = sessions.map(pollProblem).find(Boolean)
+  const since = Math.max(...sessions.map(({ last_poll_at = 0 }) => last_poll_at))
+  return (
+    <Row
+      tone="warn"
+      icon="clock"
+      title={
+        first && sessions.length === 1
+          ? t('overview.silent_one_name', { name: isolated(first.name) })
+          : t('overview.silent', { count: sessions.length })
+      }
+    >
+      <p class="soft">
+        {since === 0 && problem === undefined && t('overview.silent_always')}
+        {/* "Just now" beside "does not answer" would be a riddle. */}
+        {since > 0 && now.value - since >= minuteMs && t('overview.silent_since', { when: ago(since) })}{' '}
+        {problem}
+      </p>
+      <p class="soft">{t('overview.silent_about')}</p>
+      <Copyable text={`svc doctor -d ${quoted(path)}`} what={t('overview.command')} />
+    </Row>
+  )
 }
 
 /** Only its owner can wake or end another process, so the commands are given. */

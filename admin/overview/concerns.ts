@@ -9,8 +9,8 @@ export type Concern =
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
   /** So many that they are told together. */
   | { kind: 'logins'; sessions: readonly string[] }
-  /** Connected, and WeChat has not answered for long, or polls fail: the last one of `error`. */
-  | { kind: 'silent'; sessions: readonly string[]; since?: number; path: string; error?: string }
+  /** Connected, and WeChat has not answered for long, or polls fail. */
+  | { kind: 'silent'; sessions: readonly SessionWithUsers[]; path: string }
   /** WeChat took messages of the last day and gave them no id. */
   | { kind: 'suspect'; session: string; count: number }
   /** Somebody waits, and soon nobody may answer. */
@@ -55,17 +55,7 @@ export function concernsOf(sight: Sight): Concern[] {
   if (out.length > toldApart) found.push({ kind: 'logins', sessions: out.map(({ session }) => session) })
   else found.push(...out)
   const silent = sessions.filter(session => healthOf(session, status, now) === 'silent')
-  if (silent.length > 0) {
-    const error = silent.find(({ poll_error }) => poll_error !== undefined)?.poll_error
-    const polls = silent.flatMap(({ last_poll_at }) => (last_poll_at === undefined ? [] : [last_poll_at]))
-    found.push({
-      kind: 'silent',
-      path,
-      sessions: silent.map(({ name }) => name),
-      ...(polls.length > 0 && { since: Math.max(...polls) }),
-      ...(error !== undefined && { error }),
-    })
-  }
+  if (silent.length > 0) found.push({ kind: 'silent', sessions: silent, path })
   for (const { name, suspect_count: count = 0 } of sessions)
     if (count > 0) found.push({ kind: 'suspect', session: name, count })
   const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')

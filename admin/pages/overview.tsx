@@ -13,7 +13,7 @@ import { Recent } from '../overview/recent.tsx'
 import { Welcome } from '../overview/welcome.tsx'
 import { phonePath } from '../service-urls.ts'
 import { type Health, healthOf } from '../sessions/health.ts'
-import { now, whole } from '../times.ts'
+import { exactly, now, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
 
@@ -83,10 +83,10 @@ export function Overview() {
 
 /** One sentence that says how it is. */
 function Sentence({ concerns }: { concerns: readonly Concern[] }) {
-  const heardAt = useSignal(Date.now())
+  const heardAt = useSignal(exactly())
   const isOnline = online.value
   useEffect(() => {
-    if (!isOnline) heardAt.value = Date.now()
+    if (!isOnline) heardAt.value = exactly()
   }, [isOnline, heardAt])
   const { tone, text } = sentenceOf(concerns)
   return (

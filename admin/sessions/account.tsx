@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { api, type SessionWithUsers } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
+import { pollProblem } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { nameOf, status } from '../live.ts'
 import { now, relative, whole } from '../times.ts'
@@ -61,9 +62,7 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
         <dl>
           <Fact label={t('sessions.last_poll')}>
             <LastPoll session={session} />
-            {session.poll_error !== undefined && (
-              <p class="soft small">{t('overview.silent_error', { error: isolated(session.poll_error) })}</p>
-            )}
+            {session.poll_error !== undefined && <p class="soft small">{pollProblem(session)}</p>}
           </Fact>
           <Fact label={t('sessions.since')}>
             {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}

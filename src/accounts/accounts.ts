@@ -95,6 +95,8 @@ export class Accounts {
         ...(polls.has(name) && { last_poll_at: polls.get(name)! }),
         ...(bot?.failing_since !== undefined && { failing_since: bot.failing_since }),
         ...(bot?.poll_error !== undefined && { poll_error: bot.poll_error }),
+        ...(bot?.poll_error_code !== undefined && { poll_error_code: bot.poll_error_code }),
+        ...(bot?.poll_error_quote !== undefined && { poll_error_quote: bot.poll_error_quote }),
         user_count: writers.get(name) ?? 0,
         ...(suspects?.has(name) && { suspect_count: suspects.get(name)! }),
       }

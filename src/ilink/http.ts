@@ -43,6 +43,8 @@ export interface ILinkErrorFacts {
   status?: number
   /** True when the request certainly did not reach upstream. */
   neverSent?: boolean
+  /** The system's code of what broke, such as ECONNREFUSED. */
+  systemCode?: string
   /** What to do next, where the kind alone does not say it. */
   hint?: string
   next?: Next
@@ -70,15 +72,15 @@ export class ILinkError extends SvcError {
 
   /** @param detail in words for the caller, and upstream's own; never of URLs or tokens */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
-    const { ret, errcode, errmsg, status, neverSent = false, hint, next, cause } = facts
+    const { ret, errcode, errmsg, status, neverSent = false, systemCode, hint, next, cause } = facts
     const details = Object.fromEntries(
       Object.entries({ ret, errcode, errmsg, http_status: status }).filter(
         ([, value]) => value !== undefined,
       ),
     )
+    const number = (ret || errcode)?.toString() ?? (kind === 'http' ? `HTTP ${status}` : systemCode)
     super(codeOfKind[kind], maskText(detail), {
-      cause,
-      ...{ hint, next },
+      ...{ cause, hint, next, quote: errmsg || number },
       ...(Object.keys(details).length > 0 && { details }),
     })
     this.kind = kind
@@ -211,14 +213,11 @@ export function networkError(cause: unknown, what?: string, whom = 'WeChat', adv
   return new ILinkError('network', `${what ? `${what}: ` : ''}${detail}${code ? ` (${code})` : ''}`, {
     ...advice,
     neverSent,
+    ...(code !== undefined && { systemCode: code }),
     // A code says it all: the sentence behind it repeats it, with advice for the author of the call.
     ...(code === undefined && { cause }),
   })
 }
-
-/** What WeChat said when it refused; its number where it said nothing. */
-export const saidOf = ({ errmsg, ret, errcode }: ILinkError): string | undefined =>
-  errmsg || (ret || errcode)?.toString()
 
 /** The error that `ret` and `errcode` state, or undefined for success. */
 function outcomeError(fields: Record<string, unknown>, status: number) {

@@ -25,6 +25,12 @@ export const Session = Type.Object({
     integer('Unix milliseconds since when its polls fail, once that lasts for 30 s; absent while they work.'),
   ),
   poll_error: optional(text('What the last of those polls failed of.')),
+  poll_error_code: optional(text('The error code of that.')),
+  poll_error_quote: optional(
+    text(
+      "Words of it that are not svc's own: what WeChat said, the HTTP status, or the system's error code.",
+    ),
+  ),
   user_count: integer('Users who have written to this session.'),
   suspect_count: optional(
     integer(
@@ -83,6 +89,9 @@ export interface BotInfo {
   /** Unix ms since when its polls fail, and what the last one failed of. */
   failing_since?: number
   poll_error?: string
+  /** Its error code, and what of it WeChat or the system said. */
+  poll_error_code?: string
+  poll_error_quote?: string
 }
 
 /** The times that polling sets and clears. */
@@ -94,8 +103,10 @@ export const markedTimes = [
   'bare_at',
   'failing_since',
 ] as const
+/** The texts that it does. */
+export const markedTexts = ['poll_error', 'poll_error_code', 'poll_error_quote'] as const
 /** What polling sets and clears; a new login brings none of them. */
-export const marks = [...markedTimes, 'poll_error'] as const
+export const marks = [...markedTimes, ...markedTexts] as const
 export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
 
 /**

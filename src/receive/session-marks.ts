@@ -9,6 +9,11 @@ import type { Sessions } from '../storage/state.ts'
 import { currentSession, type PolledLogin } from './ingest.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 
+const worksAgain: Marks = {
+  ...{ failing_since: undefined, poll_error: undefined },
+  ...{ poll_error_code: undefined, poll_error_quote: undefined },
+}
+
 export class SessionMarks {
   readonly #sessions: Sessions
   readonly #runtime: Runtime
@@ -83,16 +88,18 @@ export class SessionMarks {
 
   /** Polls have failed for so long. */
   async fails(forMs: number, error: unknown): Promise<void> {
-    const poll_error = error instanceof SvcError ? error.problem : 'an unexpected error; see the log'
-    if (poll_error === this.#pollError) return
+    const { problem, code, options } =
+      error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error; see the log')
+    if (problem === this.#pollError) return
     const failing_since = Math.round(this.#runtime.clock.now() - forMs)
-    if (await this.write({ failing_since, poll_error })) this.#pollError = poll_error
+    const said = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
+    if (await this.write({ failing_since, ...said })) this.#pollError = problem
   }
 
   /** A poll was answered. */
   async works(): Promise<void> {
     if (this.#pollError === undefined) return
-    if (await this.write({ failing_since: undefined, poll_error: undefined })) this.#pollError = undefined
+    if (await this.write(worksAgain)) this.#pollError = undefined
   }
 
   /** Writes where all look. @returns whether that worked */

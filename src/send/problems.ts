@@ -1,5 +1,5 @@
 /** Why a message does not go, as callers are told; and the same on disk. */
-import { type ILinkError, isILinkError, saidOf } from '../ilink/http.ts'
+import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { Closed } from '../model/admission.ts'
 import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
@@ -56,7 +56,7 @@ export function refusal(
   error: ILinkError | undefined,
   options: SvcErrorOptions = {},
 ): SvcError {
-  const quote = error && saidOf(error)
+  const quote = error?.options.quote
   return new SvcError(code, quote === undefined ? problem : `${problem}: ${quote}`, {
     ...options,
     quote,

@@ -254,7 +254,7 @@ const liveDetail = {
   operationId: 'events',
   summary: 'Live changes',
   description:
-    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, status.',
+    'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), sessions, status, and now and then the time (Unix milliseconds).',
   tags: ['panel'],
   ...noted({ errors: doorErrors }),
 }

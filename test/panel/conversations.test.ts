@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel } from '../support/panel.ts'
@@ -131,6 +131,15 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
+    // What is no picture stands there as a file does, and its mark is as dark as that of any message.
+    await page
+      .locator('input[type=file]')
+      .setInputFiles([{ name: 'broken.png', mimeType: 'image/png', buffer: Buffer.from('no picture') }])
+    await field(page).press('Enter')
+    const broken = bubble(page, 'The browser cannot show this')
+    const colour = (of: Locator) => of.locator('.delivery').evaluate(it => getComputedStyle(it).color)
+    await broken.getByText('Sent', { exact: true }).waitFor()
+    expect(await colour(broken)).toBe(await colour(bubble(page, 'half a thought')))
     expect(panel.complaints).toEqual([])
   })
 

@@ -62,6 +62,11 @@ test('zh: the punctuation of Chinese', () => {
   expect(wrong).toEqual([])
 })
 
+test('zh: says 你 throughout', () => {
+  const { texts } = files.find(({ language }) => language === 'zh')!
+  expect(Object.entries(texts).filter(([, text]) => text.includes('您'))).toEqual([])
+})
+
 test('every text is asked for, and every text that is asked for is there with what it needs', () => {
   const stems = new Set(stemsOf(english))
   const isAskedFor = (stem: string) =>

@@ -130,6 +130,14 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
       .getByText(/last poll failed.*500/i)
       .first()
       .waitFor()
+    // Elsewhere it says so in the viewer's language, and of the error only what was said in no words of svc's.
+    const { poll_error = '', poll_error_code } = (await panel.gateway.accounts.list())[0]!
+    expect(poll_error_code).toBe('upstream_error')
+    for (const path of ['/', '/sessions']) {
+      const inChinese = await panel.open({ path, locale: 'zh-CN' })
+      await inChinese.locator('main').getByText('HTTP 500').first().waitFor()
+      expect(await inChinese.locator('main').innerText()).not.toContain(poll_error)
+    }
     expect(panel.complaints).toEqual([])
   })
 
@@ -156,10 +164,37 @@ describe.skipIf(!hasBrowser)('what is wrong, on the overview and elsewhere', () 
     await write(panel, 'hello')
     const page = await panel.open()
     await says(page, 'Your account is well')
-    await page.clock.setSystemTime(Date.now() + 5 * hourMs)
+    await page.clock.setSystemTime(Date.now() + 25 * hourMs)
     await page.reload()
     await says(page, 'Your account is well')
     await page.getByText('Last contact just now').waitFor()
+    await page.getByRole('link', { name: /hello/ }).click()
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.and(page.locator(':focus')).waitFor()
+    await page.locator('.chat-state').getByText('10 answers').waitFor()
+    expect(await field.isEnabled()).toBe(true)
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a clock of the service that is moved: an open page follows, with the days that can be chosen', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open()
+    await page.getByRole('link', { name: /hello/ }).click()
+    const newestDay = async () => {
+      await page.getByRole('button', { name: 'More about this conversation' }).click()
+      await page.getByRole('menuitem', { name: 'Go to a day' }).click()
+      const max = await page.getByLabel('Day', { exact: true }).getAttribute('max')
+      await page.keyboard.press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      return max
+    }
+    const before = await newestDay()
+    expect(Date.parse(before!)).toBeGreaterThan(0)
+    panel.clock.step(72 * hourMs)
+    panel.clock.advance(16_000)
+    await page.locator('.chat-state').getByText('Closed').waitFor()
+    expect(Date.parse((await newestDay())!) - Date.parse(before!)).toBe(72 * hourMs)
     expect(panel.complaints).toEqual([])
   })
 })

@@ -97,7 +97,7 @@ export class PanelEvents {
     this.#unsubscribe = undefined
   }
 
-  /** Tells of the status when it changes; and that we live, when nothing does. */
+  /** Tells of the status when it changes; and now and then the time, which says that we live. */
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, log, status } = this.#ports
     let told: string | undefined
@@ -112,7 +112,7 @@ export class PanelEvents {
         told = shown
         if (clock.monotonic() - spokeAt > quietMs) {
           spokeAt = clock.monotonic()
-          this.#tell(this.#encoder.encode(': here\n\n'))
+          this.#tell(this.#event('time', { now: clock.now() }))
         }
       } catch (error) {
         if (!signal.aborted) log.warn('the status cannot be read', { error })

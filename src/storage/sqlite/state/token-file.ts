@@ -1,5 +1,5 @@
 /** token.json: what stands in it, how it is read, and how it is written again. */
-import { type BotInfo, markedTimes, marks } from '../../../model/session.ts'
+import { type BotInfo, markedTexts, markedTimes, marks } from '../../../model/session.ts'
 import type { JsonObject } from '../../../platform/json-file.ts'
 import { unavailable } from '../../../platform/system-error.ts'
 
@@ -35,8 +35,10 @@ export function parseToken(fields: JsonObject): TokenFile | undefined {
     const at = time(mark)
     if (at !== undefined) bot[mark] = at
   }
-  const poll_error = text('poll_error')
-  if (poll_error !== undefined) bot.poll_error = poll_error
+  for (const mark of markedTexts) {
+    const said = text(mark)
+    if (said !== undefined) bot[mark] = said
+  }
   return { bot, fields }
 }
 
