@@ -34,11 +34,14 @@ export interface Known {
 export interface Stored {
   /** The message of that id. */
   under(id: string): Known | undefined
-  /** How many messages of that bot were received and stored after `since` with this sender, time and content. */
+  /** How many messages of that bot were polled and stored after `since` with this sender, time and content. */
   copies(botId: string, arrived: Arrived, since: number): number
 }
 
-/** Judges a batch. To be called inside the transaction that stores it. */
+/**
+ * Judges a batch. To be called inside the transaction that stores it. Pure: an engine that cannot look up in the call notes
+ * what it is asked, and calls again once it knows that.
+ */
 export function batchOf(
   stored: Stored,
   botId: string,

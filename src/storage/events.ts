@@ -38,7 +38,7 @@ export interface WantedEvents {
   limit: number
   /** All by default. */
   types?: readonly EventType[]
-  /** Of that session alone: messages as of `Wanted`, `session.status` by the name that it was appended with. */
+  /** Of that session alone: messages as of `Wanted`, `session.status` by the name that it was appended with, without case. */
   session?: string
   /** Messages from and to that user alone, and no other events. */
   user?: string
@@ -71,7 +71,10 @@ export interface Events {
    */
   after(cursor: string, wanted: WantedEvents): Promise<EventPage>
 
-  /** The end of the log as it is now; with `before` (Unix ms) the place of the newest event of before then. */
+  /**
+   * The end of the log as it is now; with `before` (Unix ms) the place of the newest event of before then, or that before all
+   * others. Never ''.
+   */
   head(before?: number): Promise<string>
 
   /** Resolves when the log does not end at `seen`, or as `MessageLog.wait`. */
@@ -90,8 +93,8 @@ export interface Events {
   position(reader: string): Promise<string | undefined>
 
   /**
-   * Sets how far it has come, further or back. Not durable. Of more than `readersKept` the one that is furthest behind is
-   * forgotten.
+   * Sets how far it has come, further or back. Not durable. Of more than `readersKept` the one that is furthest behind of the
+   * others is forgotten.
    */
   move(reader: string, cursor: string): Promise<void>
 }

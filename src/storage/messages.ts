@@ -44,6 +44,7 @@ export interface SentMessage {
   msg_type: MessageKind
   text: string
   timestamp: number
+  /** As of a received one. */
   raw: string
 }
 

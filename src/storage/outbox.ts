@@ -9,9 +9,10 @@
  *   of it; when its sender dies then, it is `unknown`, and never begun again.
  * - **Rows of the log.** A part of mode `queue` has its row from `enqueue` on, with status `queued`, and the reason code
  *   `approval` while it is `asked`; one of mode `fail` from when it begins. `begin` puts its message in the place of the first
- *   part's row (a new row where retention took that); parts that go joined to it keep their texts, are called
- *   `<client_id>+1` and so on, and name it in `sent_with`. A message settled as `queued` makes each row what its part says,
- *   called `queued-<part>`, with the time. `settle` gives the row upstream's `message_id`, unless another row has that.
+ *   part's row (a new row where retention took that); parts that go joined to it keep their texts, have the client ids
+ *   `<client_id>+1` and so on, and name its row in `sent_with`, by the `message_id` that it has at the time. A message settled
+ *   as `queued` makes each row what its part says, with the client id `queued-<part>` and the time of then. `settle` gives
+ *   the row upstream's `message_id`, unless another row has that; the parts bear it all the same.
  *   Each new status or reason code of a row is an event.
  * - **Admission.** `enqueue`, `verdict`, `approve` and `begin` ask `admit`, in their write, so that two sends of a session
  *   see each other. `ahead` are the parts of mode `fail` of the lane that are `queued` (of processes not known to be dead);
@@ -29,7 +30,7 @@ import type { Next } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
 import type { SentMessage } from './messages.ts'
 
-/** A file of ours that a part is sent from. */
+/** A file of ours that a part is sent from, and no other part. */
 export interface KeptFile {
   /** Its id in `MediaPlaces.kept`. */
   name: string
@@ -84,6 +85,7 @@ export interface EntryPart {
   error?: EndReason
   /** When it may go by the pace (Unix ms, and parts of one). */
   slot?: number
+  /** As it was enqueued; '' of a part without `waiting`, and once the entry has ended. So are `raw`, and `file`, which is absent. */
   text: string
   file?: KeptFile
   raw: string
@@ -143,7 +145,7 @@ export interface Begun {
   parts: number[]
   /** Row id in the log. */
   row: number
-  /** With this message counted. */
+  /** With this message counted; `last_sent_at` is that of the answer before it. */
   counter: Counter
   hold?: Hold
   tries: number
@@ -151,7 +153,10 @@ export interface Begun {
 }
 
 export type Enqueued =
-  /** `behind`: not judged, since parts of mode `queue` wait for that user, or are on their way, already. */
+  /**
+   * `behind`: of mode `queue` and not judged, since other parts of that mode wait for that user, or are on their way, already.
+   * Those that wait for a yes do not count, but are judged as they are enqueued, and wait whatever the verdict.
+   */
   | { state: 'new'; entry: Entry; lane: number; verdict: Verdict | 'behind'; begun?: Begun }
   /** Nothing was written. */
   | { state: 'closed'; verdict: Closed }
@@ -166,7 +171,7 @@ export type Began = { go: 'begun'; begun: Begun } | { go: 'gone' } | Exclude<Ver
 
 /** What became of a message that was begun. */
 export interface Settlement {
-  /** `queued`: it certainly did not go out, and waits again. */
+  /** `queued`: it certainly did not go out, and waits again; of parts of mode `queue` alone. */
   status: SentStatus
   message_id?: string
   error?: EndReason
@@ -208,12 +213,12 @@ export interface Lane {
 /** The way of a call: written down, begun message by message, settled, ended. */
 export interface Calls {
   /**
-   * Writes a call down, unless its key is taken (whatever it sends) or, with mode `fail`, admission says no. Where a call of
+   * Writes a call down, unless its key is taken (as of `keyed`, whatever it sends) or, with mode `fail`, admission says no. Where a call of
    * mode `fail` may go now its first part begins as `first`, if that is given, in the same write. Nothing else is taken: no
    * lane, and no slot for a verdict `later`.
    *
-   * @throws SvcError `quota_exhausted` when more than 1,000 messages would wait for that user, or more than 100 sends of the
-   *   session for a yes
+   * @throws SvcError `quota_exhausted` when more than 1,000 messages of mode `queue` would wait for that user or be on their
+   *   way, but for those that wait for a yes; or when more than 100 sends of the session would wait for that
    */
   enqueue(entry: NewEntry, terms: Terms, first?: SentMessage): Promise<Enqueued>
 
@@ -277,7 +282,7 @@ export interface Entries {
   /** Entries of mode `queue` that have not ended, oldest first; also those that wait for a yes. */
   list(filter?: { user_id?: string; session?: string }): Promise<Entry[]>
 
-  /** How many messages wait for users, but for those that wait for a yes; and `created_at` of the first of `list`. */
+  /** How many parts of mode `queue` are `queued`; and `created_at` of the first of `list`. */
   depth(): Promise<{ messages: number; oldest_at?: number }>
 
   /** By user, the counters of a session's lanes, or of one of them. */
@@ -290,7 +295,7 @@ export interface Entries {
 /** What becomes of calls while nobody sends them. */
 export interface OutboxCare {
   /**
-   * A person says yes to a send that waits for that: admission is judged now. From then on the entry is as any of mode
+   * A person says yes to a send that waits for that: admission is judged now, for all its parts and as by `verdict`. From then on the entry is as any of mode
    * `queue`; one that was to `fail` keeps its day.
    *
    * @returns undefined when nothing of that id waits for a yes

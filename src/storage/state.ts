@@ -42,7 +42,7 @@ export interface Sessions extends SessionSight {
    */
   save(name: string, bot: BotInfo): Promise<void>
 
-  /** Marks a login as `marked` says; nothing happens where the session has another token. */
+  /** Marks a login as `marked` says; nothing happens where the session has another token, or is not there. */
   mark(name: string, token: string, wanted: Marks): Promise<void>
 
   /**
@@ -54,13 +54,14 @@ export interface Sessions extends SessionSight {
   remove(name: string): Promise<void>
 
   /**
-   * All that bears the old name goes with it: messages, names, lanes and what waits, positions of readers, and of endpoints
-   * the filters and lanes, which begin a new epoch. Events keep the name that they were appended with. Where messages of a
-   * session that was logged out bear the new name, they are read together with these from then on. The names may differ in
-   * case alone.
+   * All that bears the old name goes with it: the choice as the default, messages, names, lanes and what waits, positions of
+   * readers, and of endpoints the filters and lanes, which begin a new epoch. Events keep the name that they were appended with,
+   * logins under way that of their call. Where a session that was logged out bore the new name, its messages are read together
+   * with these from then on, and what waits there, and its names, join these: of a user, or a name, that both know this
+   * session's counts. The names may differ in case alone.
    *
    * Where the messages cannot follow, nothing is renamed; but an engine that keeps the two apart may leave them under the old
-   * name when its process is killed in between. Renaming the session to its old name and again joins them.
+   * name when its process is killed in between, until the next one opens it.
    *
    * @throws SvcError `session_not_found`, `session_exists`
    */
@@ -82,10 +83,13 @@ export interface Contexts {
   /** What is known of one user. `used` and `last_sent_at` are where the counter of the lane begins (`countNow`). */
   find(session: string, user: string): Promise<UserContext | undefined>
 
-  /** By user id, everybody known to a session. Those who wrote long ago may be missing while the store fails. */
+  /**
+   * By user id, everybody known to a session, also of whom no more than `first_seen` is left since another bot was logged in.
+   * Those who wrote long ago may be missing while the store fails.
+   */
   of(session: string): Promise<ReadonlyMap<string, UserContext>>
 
-  /** How many have written to each of these sessions, as of `of`; 0 of one that is not there. */
+  /** How many of `of` have written to each of these sessions (`hasWritten`); 0 of one that is not there. */
   writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
   /** The sessions that know a user, and perhaps others: `find` tells. */

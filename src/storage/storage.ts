@@ -22,10 +22,11 @@ export interface Storage {
    *
    * **Once:** `deduplication.ts` judges. An id is stored once; the message of another bot under the same id goes by
    * `<bot>:<id>`. Under a new id a message came before if bot, sender, content and a time with parts of a second match one that
-   * was stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
+   * was polled and stored within the last 15 s by the engine's clock, in an earlier batch; the new id is not remembered.
    *
-   * **Counts:** with a new message the counter of its user, where there is one, begins anew at `written_at`, unless a later
-   * message began it. It stands in the same write as the message, since a reader may answer before the second step.
+   * **Counts:** with a new message the counter of its user, where there is one, begins anew at `written_at`, unless that message
+   * or a later one began it; `last_sent_at` stays. It stands in the same write as the message, since a reader may answer before
+   * the second step.
    *
    * **Fence:** the batch belongs to a session of that name and token whose cursor is `cursorFrom`, or `cursorTo` by an earlier
    * try. Where there is none, as after a logout, a rename, a new login or a poll of another process, only the first step is done,

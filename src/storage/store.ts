@@ -19,7 +19,10 @@
  *   written, and the call may be repeated. An engine that loses the answer to a commit rejects in the same way although the
  *   write may stand. Callers bear that: a message whose `begin` was rejected is not handed over, and is unknown in the end;
  *   claimed rows come again; `append` with `seen` compares again; a send without a key may wait twice if it is repeated.
- *   After `close` the verbs of `Store` reject with `shutting_down`, and nobody calls others. More errors stand at the verbs.
+ *   After `close` the verbs of `Store` reject with `shutting_down`, waits end, and nobody calls others. More errors stand at the
+ *   verbs.
+ * - **Names of sessions.** What narrows compares them by `sessionKey` and means all that bear the name (`Wanted`). What writes
+ *   or counts for one session is given its name as `Sessions` spells it.
  * - **Times and sizes.** Times are Unix ms by the clock that the engine was opened with. Characters are UTF-16 code units. A
  *   `limit` is 1 or more; a list without one holds all there is.
  * - **Text** comes back as it went in, `raw` and `data` too. U+0000 and lone surrogates may be in `EntryPart.text`; in
@@ -58,8 +61,8 @@ export interface Intake {
   has(batch: readonly PastMessage[]): Promise<boolean[]>
 
   /**
-   * Adds messages of another program that are not there yet, one after the other. A received one bears `past`, a sent one is
-   * `accepted`. They are part of the history: `history`, `peers`, `Thread.last`, `counts`, and `after` and `recent` without a
+   * Adds messages of another program that are not there yet, each as a batch of its own. A received one bears `past`, a sent one
+   * is `accepted`; one without an id is called `local:` and the `derived_id`. They are part of the history: `history`, `peers`, `Thread.last`, `counts`, and `after` and `recent` without a
    * direction show them. They are no news: no consumer is given one, none is unread or `waiting`, and none begins a count of
    * answers. They count as stored now, so retention leaves them as long as any other message of today.
    *
@@ -119,7 +122,8 @@ export interface Claim {
  * claimed is leased. An acknowledged lease is gone; rows of one that was given up, whose process died, or that was not
  * renewed for 30 s are claimed again, before newer rows. So nothing is lost, and parallel calls of one consumer, in whatever
  * processes, never get the same row. A lapsed lease may be acknowledged or renewed until its rows are claimed again; of a
- * lease that is gone nothing happens, and that is no error. Nothing here is durable.
+ * lease that is gone, or of a row that another claim took from it, nothing happens, and that is no error. Nothing here is
+ * durable.
  */
 export interface Consumers {
   /**
@@ -154,8 +158,8 @@ export interface Consumers {
 export interface Acknowledgements {
   /**
    * Everything up to the row `ack` is dealt with; a lower row than before moves nothing. Then the rows after it. With a
-   * session both are of that one alone. The first call makes the consumer one of this kind for good: it begins where `claim`
-   * would, or before the oldest row that is leased. Not durable.
+   * session both are of that one alone. The first call makes the consumer one of this kind for good and ends its leases: it
+   * begins where `claim` would, or before the oldest row that was leased. Not durable.
    *
    * @returns `redelivered`: row ids that were handed out before
    * @throws SvcError `invalid_arguments` for a row beyond what was handed out, with this session or without one
@@ -172,10 +176,15 @@ export interface Acknowledgements {
 
 /** What waits for readers. Nothing here writes. */
 export interface Backlog {
-  /** How many rows a consumer would be given, claim after claim; or how many received ones follow a row id. Up to `limit`. */
+  /**
+   * How many rows a consumer would be given, claim after claim, if it began now where it is new; of one that acknowledges how
+   * many it has not acknowledged. Or how many received ones follow a row id. Up to `limit`.
+   */
   waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): Promise<number>
 
-  /** How many received rows each of the `most` consumers that read last has not been given. In no order. */
+  /**
+   * How many received rows each of the `most` consumers that read last was never given, or has not acknowledged. In no order.
+   */
   lags(most: number): Promise<{ consumer: string; messages: number }[]>
 
   /** How many events that somebody outside is told of follow a cursor of `Events`. */
@@ -184,7 +193,7 @@ export interface Backlog {
   /** The same of the named readers of `Events`; of more than `most` the furthest. */
   readers(most: number): Promise<{ reader: string; events: number }[]>
 
-  /** Consumers that `claim` gives something again, since a lease lapsed. */
+  /** Consumers that `claim` gives something again. */
   lapsed(): Promise<ReadonlySet<string>>
 
   /** Ids of rows stored since then (Unix ms), oldest first; of more than `limit` the newest. */
@@ -195,18 +204,18 @@ export interface Thread {
   last: StoredMessage
   /**
    * Messages of the session of `last` that were received after the newest one to the user, whatever became of that, and are
-   * not marked as read; among the newest 100.
+   * not marked as read; among the newest 100 of those that were asked for.
    */
   unread: number
-  /** The user wrote nothing that is kept, and nothing went out or waits: every send was refused. */
+  /** Every message that was asked for is a send that was refused: the user wrote nothing, and nothing went out or waits. */
   refused: boolean
 }
 
 /** The log seen by users: who wrote, the newest message of each, and what nobody has looked at yet. */
 export interface Conversations {
   /**
-   * Everybody there are messages from or to, in whatever sessions, once each, with the row id of the newest of them. In an
-   * order of user ids that stays the same: the first `limit` after `after`.
+   * Everybody there are messages from or to, in whatever sessions, once each, with the row id of the newest of them; '' is
+   * nobody. In an order of user ids that stays the same: the first `limit` after `after`.
    */
   peers(after: string | undefined, limit: number): Promise<{ peer: string; newest: number }[]>
 
@@ -253,7 +262,7 @@ export interface Names {
 
 /** What an engine does for itself, and what there is to know of it. */
 export interface Upkeep {
-  /** Why it cannot be written to now, as callers are told; undefined when it can. Never rejects. */
+  /** Why it cannot be written to now, as callers are told (`shutting_down` once closed); undefined when it can. Never rejects. */
   trouble(): Promise<SvcError | undefined>
 
   /**

@@ -162,6 +162,36 @@ onEach(openStore => {
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
+  test('what was given of one session, and what another program received, is no lag', async () => {
+    await using t = await openStore()
+    const { acknowledgements, backlog, consumers, intake } = t.store
+    const lag = async (name: string) =>
+      (await backlog.lags(9)).find(({ consumer }) => consumer === name)?.messages
+    await consumers.claim('default', { limit: 1 })
+    await intake.add([{ ...message('old'), session: 's', bot_id: 'b', direction: 'received' }])
+    expect(await lag('default')).toBe(0)
+    await intake.insertReceived('s', 'b', [message('1'), message('2')])
+    await intake.insertReceived('other', 'b', [message('3')])
+    await consumers.claim('default', { limit: 1, session: 's' })
+    expect(await lag('default')).toBe(2)
+    expect(await backlog.waiting('default', { limit: 9 })).toBe(2)
+    await acknowledgements.after('acks', 0, { limit: 9 })
+    await intake.insertReceived('s', 'b', [message('4'), message('5')])
+    const { rows } = await acknowledgements.after('acks', 0, { limit: 9 })
+    await acknowledgements.handedOut('acks', rows[0]!.id)
+    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
+    await acknowledgements.after('acks', rows[0]!.id, { limit: 9 })
+    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([1, 1])
+    await intake.insertReceived('other', 'b', [message('6'), message('7')])
+    const apart = await acknowledgements.after('acks', 0, { limit: 9, session: 'other' })
+    await acknowledgements.handedOut('acks', apart.rows[1]!.id, 'other')
+    await acknowledgements.after('acks', apart.rows[0]!.id, { limit: 9, session: 'other' })
+    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
+    await consumers.claim('default', { limit: 9 })
+    await acknowledgements.after('default', 0, { limit: 9 })
+    expect([await backlog.waiting('default', { limit: 9 }), await lag('default')]).toEqual([7, 7])
+  })
+
   test('a lease lapses although the clock was set back', async () => {
     await using t = await openStore()
     await add(t.store, 1)

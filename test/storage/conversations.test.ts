@@ -67,6 +67,31 @@ onEach(openStore => {
     expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
   })
 
+  test('a message of nobody is nobody’s conversation', async () => {
+    await using t = await openStore()
+    await t.store.intake.insertReceived('s', 'b', [message('x', { from_user: '' }), message('y')])
+    expect(await t.store.conversations.peers(undefined, 9)).toEqual([{ peer: 'u@im.wechat', newest: 2 }])
+  })
+
+  test('whether all was refused is said of the messages that were asked for', async () => {
+    await using t = await openStore()
+    const { conversations, outbox } = t.store
+    await outbox.settle(await sending(t.store, 's', 'b', out('1')), { status: 'refused', spent: false })
+    await receive(t.store, 'hi', 'u', 'other')
+    expect((await conversations.thread('u', 's'))?.refused).toBe(true)
+    expect(await conversations.thread('u')).toMatchObject({ refused: false, unread: 1 })
+  })
+
+  test('once closed the store says so', async () => {
+    await using t = await openStore()
+    const { conversations, log, upkeep } = t.store
+    await upkeep.close()
+    const never = new AbortController().signal
+    for (const call of [conversations.peers(undefined, 1), log.wait(0, 1000, never)])
+      expect(await failure(call)).toMatchObject({ code: 'shutting_down' })
+    expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
+  })
+
   test('spans are counted from 0, by the time that messages bear', async () => {
     await using t = await openStore()
     const at = (timestamp: number) => message('x', { timestamp })

@@ -123,7 +123,9 @@ onEach((openStore, share) => {
     ])
     expect(await all(t.store)).toEqual([])
     expect(inShort(await all(t.store, '', { hidden: true }))).toEqual(['message 1', 'message 2'])
+    expect(await t.store.backlog.events('')).toBe(0)
     await receive(t.store, 'new')
+    expect(await t.store.backlog.events('')).toBe(1)
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })
 
@@ -207,6 +209,17 @@ onEach((openStore, share) => {
     expect(inShort(await all(t.store, await events.head(since)))).toEqual(['message 2', 'session connected'])
     expect(await all(t.store, await events.head(since - 1000))).toHaveLength(4)
     expect(await events.head(since + 1)).toBe(await events.head())
+  })
+
+  test('before all events there is a place too, which is no empty cursor', async () => {
+    await using t = await openStore()
+    const first = await t.store.events.head(1)
+    await receive(t.store, '1')
+    expect(first).not.toBe('')
+    expect(await t.store.events.head(1)).toBe(first)
+    expect(inShort(await all(t.store, first))).toEqual(['message 1'])
+    await t.store.events.append([{ type: 'session.status', session: 'Shop', data: {} }])
+    expect((await t.store.events.after(first, { limit: 9, session: 'sHOP' })).events).toHaveLength(1)
   })
 
   test('what retention took is said to be gone, and the reader goes on with the oldest', async () => {

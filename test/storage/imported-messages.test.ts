@@ -43,6 +43,19 @@ onEach(openStore => {
     ])
   })
 
+  test('each is a batch of its own, and none makes a polled message a repeat', async () => {
+    await using t = await openStore()
+    const more = { timestamp: 1_800_000_000_001 }
+    const own = { session: 's', bot_id: 'b', direction: 'received' } as const
+    const equal = () => ({ ...message('same', more), ...own })
+    await t.store.intake.insertReceived('s', 'b', [message('same', more)])
+    expect(await t.store.intake.add([equal()])).toBe(0)
+    t.clock.at += 60_000
+    expect(await t.store.intake.has([equal(), equal()])).toEqual([false, false])
+    expect(await t.store.intake.add([equal(), equal()])).toBe(2)
+    expect(await t.store.intake.insertReceived('s', 'b', [message('same', more)])).toEqual([4])
+  })
+
   test('the same id with another content of another bot is kept beside', async () => {
     await using test = await openStore()
     const { store } = test

@@ -247,8 +247,8 @@ export class MemoryOutbox implements face.Calls, face.Lanes, face.Entries, face.
     for (const part of parts) {
       if (status === 'queued') this.#requeue(part, lane, settlement)
       else this.#end(Object.assign(part, { message_id }), status, error)
-      if (part.message !== begun.row && message_id !== undefined)
-        Object.assign(this.#db.row(part.message) ?? {}, { sent_with: message_id })
+      const joined = part.message === begun.row ? undefined : this.#db.row(part.message)
+      if (joined && row && status !== 'queued') joined.sent_with = row.message_id
     }
     if (!spent) {
       if (unseen) this.#giveBack(lane, begun.slot)

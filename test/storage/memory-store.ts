@@ -183,7 +183,7 @@ export class MemoryStore implements face.Store {
 
   /** What it was never given. */
   #fresh = (own: Consumer, session?: string) =>
-    this.#received(own, session).filter(({ id }) => !own.given.has(id))
+    this.#received(own, session).filter(({ id }) => !(own.done ?? own.given).has(id))
 
   #isLapsed = ({ row, until }: Leased) => {
     const left = until - this.#clock.now()
@@ -242,10 +242,7 @@ export class MemoryStore implements face.Store {
         throw badArgument('ack', 'expected at most the last that was handed out')
       this.#reads(Object.assign(own, { done: done.union(new Set(upTo)) }))
       this.#db.leased = this.#db.leased.filter(one => one.consumer !== consumer)
-      const rows = this.#page(
-        all.filter(({ id }) => !own.done?.has(id)),
-        wanted,
-      )
+      const rows = this.#page(this.#fresh(own, session), wanted)
       return { rows, redelivered: own.given.intersection(new Set(rows.map(({ id }) => id))) }
     },
     handedOut: async (consumer, upTo, session) => {

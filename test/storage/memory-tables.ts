@@ -1,6 +1,7 @@
 /** What the engine in memory keeps: arrays of records, walked through. Several stores over one `Tables` are as several processes. */
 import { SvcError } from '../../src/model/error.ts'
 import { sessionKey, type UserContext } from '../../src/model/session.ts'
+import { nameKey } from '../../src/model/user-name.ts'
 import type { LoggedEvent } from '../../src/storage/events.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { StoredMessage } from '../../src/storage/messages.ts'
@@ -108,6 +109,18 @@ export class Tables {
   }
 
   rename(from: string, to: string): void {
+    // What a session that was logged out under the new name left behind joins this one's.
+    for (const { id, user } of this.lanes.filter(isOf(to))) {
+      const own = this.lanes.find(isOf(from, user)) ?? { id }
+      for (const part of this.entries.flatMap(({ parts }) => parts)) if (part.lane === id) part.lane = own.id
+      if (own.id !== id) this.lanes = this.lanes.filter(lane => lane.id !== id)
+    }
+    const names = this.names.filter(isOf(from)).map(({ name }) => nameKey(name))
+    const isLost = (one: { session: string; name: string }) =>
+      isOf(to)(one) && names.includes(nameKey(one.name))
+    this.names = this.names.filter(
+      one => !isLost(one) && !this.names.some(own => isOf(from, one.user)(own) && isOf(to)(one)),
+    )
     const of = [this.contexts, this.rows, this.names, this.marks, this.lanes, this.slots, this.entries].flat()
     const events = this.events.filter(({ message }) => message !== undefined)
     const webhooks = this.webhooks.flatMap(({ webhook, lanes }) => [webhook, ...lanes])

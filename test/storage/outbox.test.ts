@@ -177,6 +177,27 @@ onEach(openStore => {
     expect(await used()).toMatchObject({ received_at: 3000, used: 1 })
   })
 
+  test('a message that was not spent leaves the time of the answer before it; a new count keeps that time', async () => {
+    await using t = await openStore()
+    const counter = async () => (await t.store.outbox.counters('s', 'u')).get('u')
+    const first = await sending(t.store, 's', 'b', outgoing('1'))
+    expect(first.counter.last_sent_at).toBeUndefined()
+    await t.store.outbox.settle(first, accepted)
+    const { last_sent_at } = (await counter())!
+    t.clock.at += 5000
+    const second = await sending(t.store, 's', 'b', outgoing('2'))
+    expect(second.counter).toEqual({ used: 2, last_sent_at })
+    expect((await counter())?.last_sent_at).toBe(t.clock.at)
+    await t.store.outbox.settle(second, { status: 'refused', spent: false })
+    expect(await counter()).toEqual({ used: 1, last_sent_at })
+    const written_at = t.clock.at
+    await t.store.intake.insertReceived('s', 'b', [message('x', { from_user: 'u', written_at })])
+    expect(await counter()).toEqual({ received_at: written_at, used: 0, last_sent_at })
+    await sending(t.store, 's', 'b', outgoing('3'), { terms: { ...open, context: (await counter())! } })
+    await t.store.intake.insertReceived('s', 'b', [message('y', { from_user: 'u', written_at })])
+    expect((await counter())?.used).toBe(1)
+  })
+
   test('a message begins the count in the write that stores it: who answers before its context is on disk spends from it', async () => {
     await using t = await openStore()
     const used = async () => (await t.store.outbox.counters('s')).get('u')
@@ -243,6 +264,22 @@ onEach(openStore => {
     expect(await find('alpha')).toEqual([1])
     expect(await find('beta')).toEqual([2, 1])
     expect(await lanes(t.store)).toEqual([])
+  })
+
+  test('where upstream gives an id that another message has, rows go by the ids that they keep', async () => {
+    await using t = await openStore()
+    await t.store.intake.insertReceived('s', 'b', [message('mine', { message_id: '77' })])
+    const { entry } = await add(t.store, [part('alpha'), part('beta')])
+    const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
+    await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
+    const [, first, second] = await t.store.log.after(0, { limit: 9 })
+    expect(first?.message_id).toStartWith('local:')
+    expect(second?.sent_with).toBe(first!.message_id)
+    expect(second?.message_id).toBe(`${first!.message_id}+1`)
+    expect((await t.store.outbox.entry(entry.id))?.parts.map(({ message_id }) => message_id)).toEqual([
+      '77',
+      '77',
+    ])
   })
 
   test('what did not go out keeps its place and its own text', async () => {

@@ -60,7 +60,9 @@ test('by count the newest stay, exactly so many, and the index forgets the rest'
 
 test('a live reader that has not read what goes is named in a warning, once; one that is up to date is not', async () => {
   await using t = await openStore({ maxCount: 10 })
+  await t.store.consumers.claim('apart', { limit: 1 })
   await add(t.store, 700)
+  await t.store.consumers.claim('apart', { limit: 1000, session: 's' })
   await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 5 }))!.lease)
   await t.store.consumers.claim('late', { limit: 5 })
   await t.store.upkeep.prune()

@@ -260,6 +260,50 @@ describe.each(engines)('state: %s', (_name, open) => {
       expect(await texts('x')).toEqual([])
     }))
 
+  test('what a session was called in another spelling before a logout is renamed with it', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      for (const name of ['Shop', 'shop']) {
+        await state.sessions.save(name, bot('b', { cursor: 'c0' }))
+        const own = { session: name, cursorFrom: 'c0', cursorTo: 'c1' }
+        await ingest([from({ user_id: 'u', received_at: 1000 }, { text: `of ${name}` })], own)
+        if (name === 'Shop') await state.sessions.remove('Shop')
+      }
+      await state.sessions.rename('shop', 'x')
+      const rows = async (session: string) =>
+        (await store.log.after(0, { limit: 9, session })).map(row => [row.text, row.session])
+      expect(await rows('x')).toEqual([
+        ['of Shop', 'x'],
+        ['of shop', 'x'],
+      ])
+      expect(await rows('shop')).toEqual([])
+    }))
+
+  test('under the name of one that was logged out a session keeps its counts, what waits, and its names', () =>
+    withStorage(async ({ state, store }, ingest) => {
+      const sent = { to_user: 'u', msg_type: 'TEXT', text: '', timestamp: 1, raw: '' } as const
+      const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
+      for (const name of ['s', 'x']) {
+        await state.sessions.save(name, bot('b', { cursor: 'c0' }))
+        const own = { session: name, cursorFrom: 'c0', cursorTo: 'c1' }
+        await ingest([from({ user_id: 'u', received_at: 1000 })], own)
+        await sending(store, name, 'b@im.bot', { ...sent, client_id: name })
+        await store.names.set(name, 'u', `u of ${name}`)
+        const message = { ...sent, client_id: `waits ${name}` }
+        const parts = [{ kind: 'text', waiting: { message } }] as const
+        await store.outbox.enqueue({ session: name, bot_id: 'b', user: 'u', mode: 'queue', parts }, openTerms)
+      }
+      await state.sessions.remove('x')
+      await state.sessions.rename('s', 'x')
+      expect(await counted('x')).toBe(1)
+      expect((await store.names.of('x')).get('u')).toBe('u of s')
+      expect((await store.outbox.list({ session: 'x' })).map(({ session }) => session)).toEqual(['x', 'x'])
+      await sending(store, 'x', 'b@im.bot', { ...sent, client_id: 'next' })
+      expect(await counted('x')).toBe(2)
+      const written = from({ user_id: 'u', received_at: 2000 })
+      await ingest([written], { session: 'x', cursorFrom: 'c1', cursorTo: 'c2' })
+      expect(await counted('x')).toBe(0)
+    }))
+
   test('messages follow a rename; a logout and another bot end what is counted of answers', () =>
     withStorage(async ({ state, store }, ingest) => {
       const sent = {

@@ -12,7 +12,8 @@ import { type LogHalf, SqliteStore, type StoreOptions } from '../../src/storage/
 import type { Store } from '../../src/storage/store.ts'
 
 /** A store by itself, with what `Storage` does to it of sessions. */
-export type EngineStore = Store & Pick<LogHalf, 'intake' | 'upkeep'>
+export type EngineStore = Store &
+  Pick<LogHalf, 'intake'> & { upkeep: Pick<LogHalf['upkeep'], 'renameSession' | 'close'> }
 
 export interface TestStore extends AsyncDisposable {
   store: SqliteStore

@@ -89,13 +89,16 @@ export class Acknowledgements {
       throw badArgument('ack', 'expected at most the id of the last message that this consumer was given', {
         hint: 'Give the id of the last message that is dealt with, 0 to begin.',
       })
-    for (const key of keys.filter(key => reached.includes(key) && ack > highest(places, key, 'position')))
+    for (const key of keys.filter(key => reached.includes(key) && ack > highest(places, key, 'position'))) {
       this.#db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
         VALUES (${consumer}, ${key}, ${ack}, ${ack})
         ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
-    // As other versions, and retention, know it.
-    if (keys.includes(all))
-      this.#db.run`UPDATE consumer SET position = max(position, ${ack}) WHERE name = ${consumer}`
+      // As other versions, retention, and who counts what waits know it.
+      if (key === all) this.#db.run`UPDATE consumer SET position = ${ack} WHERE name = ${consumer}`
+      else
+        this.#db.run`INSERT OR REPLACE INTO consumer_ahead (consumer, session, position)
+          VALUES (${consumer}, ${key}, ${ack})`
+    }
   }
 
   /** Where it is, or before what was handed out and not confirmed. */
@@ -111,6 +114,8 @@ export class Acknowledgements {
       SELECT consumer, session, min(position, ${before}), position FROM consumer_ahead
       WHERE consumer = ${consumer}`
     this.#db.run`DELETE FROM lease WHERE consumer = ${consumer}`
+    this.#db.run`UPDATE consumer SET position = min(position, ${before}) WHERE name = ${consumer}`
+    this.#db.run`UPDATE consumer_ahead SET position = min(position, ${before}) WHERE consumer = ${consumer}`
   }
 
   #idsOfAll(consumer: string, position: number, limit: number): { id: number; key: number }[] {

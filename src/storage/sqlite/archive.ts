@@ -84,6 +84,7 @@ export class Archive {
 
   /** What WeChat refused the former bot says nothing of the new one. */
   forget(session: string): void {
+    this.#db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
     this.#db.run`UPDATE outbox_lane SET context = NULL, received_at = NULL, used = 0, last_sent_at = NULL,
       held_at = NULL,
       held_until = NULL, holds = 0, not_before = 0, failures = 0

@@ -104,16 +104,16 @@ export class Consumers {
     const readers = this.#db
       .all`SELECT name, position FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most})
       ORDER BY position DESC`
-    // Received rows are those that the index of sent ones has not. One walk serves all.
+    // One walk serves all, but for what each was given of a session alone.
     let [above, lag] = [this.#messages.head(), 0]
-    const first = Number(this.#db.get`SELECT min(id) AS first FROM message`?.first ?? 1)
     return readers.map(({ name, position }) => {
-      const from = Math.max(Number(position), first - 1)
-      const sent = this.#db
-        .get`SELECT count(*) AS n FROM message WHERE sent = 1 AND id > ${from} AND id <= ${above}`
-      lag += Math.max(0, above - from - Number(sent?.n))
-      above = Math.min(above, from)
-      return { consumer: String(name), messages: lag }
+      const from = Math.min(above, Number(position))
+      lag += this.#messages.countReceived(from, above)
+      above = from
+      const ahead = this.#db.get`SELECT count(m.id) AS n FROM consumer_ahead a
+        JOIN message m INDEXED BY message_session ON m.session = a.session AND m.id > ${from} AND m.id <= a.position
+        WHERE a.consumer = ${String(name)} AND m.sent = 0`
+      return { consumer: String(name), messages: lag - Number(ahead?.n) }
     })
   }
 

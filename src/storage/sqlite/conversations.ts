@@ -30,19 +30,14 @@ export class Conversations {
   }
 
   /** Two steps of the index each, however many messages. */
-  peers(after: string | undefined, limit: number): { peer: string; newest: number }[] {
-    return this.#db
-      .all(
-        `WITH RECURSIVE peers (peer) AS (
-           SELECT min(peer) FROM message${after === undefined ? '' : ' WHERE peer > ?'}
-           UNION ALL
-           SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
-         ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
-           FROM peers WHERE peer IS NOT NULL LIMIT ?`,
-        ...(after === undefined ? [] : [after]),
-        limit,
-      )
-      .map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
+  peers(after = '', limit: number): { peer: string; newest: number }[] {
+    const rows = this.#db.all`WITH RECURSIVE peers (peer) AS (
+        SELECT min(peer) FROM message WHERE peer > ${after}
+        UNION ALL
+        SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL
+      ) SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = peers.peer) AS newest
+        FROM peers WHERE peer IS NOT NULL LIMIT ${limit}`
+    return rows.map(row => ({ peer: String(row.peer), newest: Number(row.newest) }))
   }
 
   thread(peer: string, session?: string): Thread | undefined {

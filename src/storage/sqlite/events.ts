@@ -150,11 +150,10 @@ export class Events {
 
   countAfter(cursor: string): number {
     const place = this.#placeOf(cursor)
-    const first = Math.floor(Math.max(place, this.#oldest()) / placesPerMessage)
-    // As for consumers: received rows are those that the index of sent ones has not.
-    const found = this.#db.get`SELECT (SELECT count(*) FROM message WHERE sent = 1 AND id > ${first}) AS sent,
-      (SELECT count(*) FROM event WHERE place > ${place} AND status IS NOT 'sending') AS others`
-    return Math.max(0, this.#end().row - first - Number(found?.sent)) + Number(found?.others)
+    const others = this.#db
+      .get`SELECT count(*) AS n FROM event WHERE place > ${place} AND status IS NOT 'sending'`
+    const from = Math.floor(place / placesPerMessage)
+    return this.#messages.countReceived(from, this.#messages.head()) + Number(others?.n)
   }
 
   append(events: readonly NewEvent[], seen?: string): boolean {

@@ -57,6 +57,15 @@ export class Messages {
     this.grams = new BigramIndex(db)
   }
 
+  /** How many rows after `from` and up to `to` readers are given: all but what the indexes of the others have. */
+  countReceived(from: number, to: number): number {
+    const found = this.#db.get`SELECT (SELECT min(id) FROM message) AS first,
+      (SELECT count(*) FROM message WHERE sent = 1 AND id > ${from} AND id <= ${to}) AS sent,
+      (SELECT count(*) FROM message WHERE sent = 2 AND id > ${from} AND id <= ${to}) AS past`
+    const { first, sent, past } = found ?? {}
+    return Math.max(0, to - Math.max(from, Number(first ?? to + 1) - 1) - Number(sent) - Number(past))
+  }
+
   /** Counts what was done here to rows of sent messages, and to the names of their sessions. */
   get sentChanges(): number {
     return this.#sentChanges
@@ -189,9 +198,11 @@ export class Messages {
       reason_quote = ${quote} WHERE id = ${id}`
   }
 
-  /** A message went out joined to that one. */
-  noteCarrier(id: number, messageId: string): void {
-    this.#db.run`UPDATE message SET sent_with = ${messageId} WHERE id = ${id}`
+  /** A message went out joined to that one, and names it by the id that it has. */
+  noteCarrier(id: number, carrier: number): void {
+    this.#db
+      .run`UPDATE message SET sent_with = coalesce((SELECT message_id FROM message WHERE id = ${carrier}), sent_with)
+      WHERE id = ${id}`
   }
 
   after(id: number, { characters, ...wanted }: Wanted): StoredMessage[] {
@@ -293,18 +304,20 @@ export class Messages {
     return Number(this.#db.get`SELECT max(id) AS last FROM message`?.last ?? 0)
   }
 
-  renameSession(oldName: string, newName: string): void {
+  /** Inside a transaction. @param keys those of the session, which is to be called that */
+  renameSession(keys: readonly number[], newName: string): void {
     this.#sentChanges += 1
     this.#keys.forget()
     this.#writtenTo.forget()
-    this.#db.run`UPDATE session SET name = ${newName} WHERE name = ${oldName}`
+    this.#db.run`UPDATE session SET name = ${newName}, renaming = NULL,
+      named = named + (SELECT max(named) + 1 FROM session) WHERE key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`
   }
 
-  /** Keys of the sessions that have, or had, that name; names are compared as everywhere, without case. */
+  /** Keys of the sessions that have, or had, that name, that of `keyOf` last; names are compared as everywhere, without case. */
   sessionKeys(name: string): number[] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
-      for (const { key, name } of this.#db.all`SELECT key, name FROM session`) {
+      for (const { key, name } of this.#db.all`SELECT key, name FROM session ORDER BY named, key`) {
         const folded = sessionKey(String(name))
         byName.set(folded, [...(byName.get(folded) ?? []), Number(key)])
       }
@@ -318,13 +331,16 @@ export class Messages {
     const known = this.knownKey(name)
     if (known !== undefined) return known
     this.#keys.forget()
-    return this.#db.run`INSERT INTO session (name) VALUES (${name})`.lastInsertRowid
+    return this.#db
+      .run`INSERT INTO session (name, named) SELECT ${name}, coalesce(max(named), 0) FROM session`
+      .lastInsertRowid
   }
 
   /** The same, of a session that has rows; undefined for another. */
   knownKey(name: string): number | undefined {
-    const known = this.#db.get`SELECT max(key) AS key FROM session WHERE name = ${name}`?.key
-    return known === null || known === undefined ? undefined : Number(known)
+    const known = this.#db
+      .get`SELECT key FROM session WHERE name = ${name} ORDER BY named DESC, key DESC LIMIT 1`
+    return known && Number(known.key)
   }
 
   /** The sessions of the newest messages that a user wrote. */

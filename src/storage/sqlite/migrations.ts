@@ -14,7 +14,7 @@ import { intoOneOutbox } from './one-outbox.ts'
 /** Each is SQL, or what does more. */
 const steps: readonly (string | ((db: Database) => void))[] = [
   `
-  -- Rows name their session by key, so that a rename is one row. A name may recur; the newest key gets new rows.
+  -- Rows name their session by key, so that a rename is one row. A name may recur.
   CREATE TABLE session (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
   CREATE INDEX session_name ON session (name);
   -- Ids have no gaps: rows go only at the low end, and none is burnt by a message that is not stored.
@@ -265,6 +265,14 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   `,
   eventTables,
   'ALTER TABLE message ADD COLUMN reason_quote TEXT',
+  `
+  -- named: of several keys of one name new rows go under that with the highest. renaming: the folder of the session is on
+  -- its way to that name.
+  ALTER TABLE session ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE session ADD COLUMN renaming TEXT;
+  -- What another program received is counted apart from what readers are given.
+  CREATE INDEX message_past ON message (sent) WHERE sent = 2;
+  `,
 ]
 
 /** Rows of files and voices are found by their names and transcripts. */

@@ -37,6 +37,7 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
     })
     open.unshift(store.upkeep)
     const state = openState({ dir, lock, log: log.child('state'), rows: store })
+    await state.sessions.mend()
     const ports = { sessions: state.sessions, clock, log: log.child('poller') }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)

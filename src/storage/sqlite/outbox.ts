@@ -154,7 +154,8 @@ export class Outbox {
   ): Begun {
     const { entries, messages } = this.#parts
     const counter = this.#count(lane, terms)
-    const rows = parts.map((part, nth) => {
+    const rows: number[] = []
+    for (const [nth, part] of parts.entries()) {
       // The first one's row becomes the message as it goes out; the others say which one that is.
       const own: SentMessage =
         nth === 0
@@ -163,10 +164,10 @@ export class Outbox {
       // Retention may have taken the row.
       const known = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
       const row = known ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
-      if (nth > 0) messages.noteCarrier(row, `local:${message.client_id}`)
+      rows.push(row)
+      if (nth > 0) messages.noteCarrier(row, rows[0]!)
       entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
-      return row
-    })
+    }
     return begunOf(lane, parts, { row: rows[0]!, counter, slot })
   }
 
@@ -194,7 +195,7 @@ export class Outbox {
       })
       for (const part of parts.slice(1)) {
         messages.settleSent(part.message!, settled)
-        if (message_id !== undefined) messages.noteCarrier(part.message!, message_id)
+        messages.noteCarrier(part.message!, begun.row)
       }
     }
     for (const part of parts) {

@@ -89,8 +89,9 @@ function warnReaders(db: Database, { now, trusted, log, warned }: PruneRules, en
     const consumer = String(row.name)
     if (warned.has(consumer)) continue
     warned.add(consumer)
-    const unread = db.get`SELECT 1 AS found FROM message WHERE id > ${Number(row.position)} AND id <= ${end}
-      AND sent = 0`
+    const unread = db.get`SELECT 1 AS found FROM message m WHERE id > ${Number(row.position)} AND id <= ${end}
+      AND sent = 0 AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
+        WHERE a.consumer = ${consumer} AND a.session = m.session AND a.position >= m.id)`
     if (!unread) {
       warned.delete(consumer)
       continue

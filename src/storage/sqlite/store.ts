@@ -33,6 +33,7 @@ import { Outbox } from './outbox.ts'
 import { OutboxEnds } from './outbox-ends.ts'
 import { Owner } from './owner.ts'
 import { lastSign, pruneStep, shrinkStep } from './prune.ts'
+import { Renames } from './renames.ts'
 import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
 import { verbs, type Ways } from './ways.ts'
@@ -72,6 +73,10 @@ export interface LogHalf {
     ): Promise<(number | 'duplicate')[]>
   }
   readonly upkeep: {
+    /** The folder of a session is about to get that name; undefined: it keeps its own. Durable. */
+    intendRename(session: string, newName: string | undefined): Promise<void>
+    /** What was intended, and neither done nor taken back. */
+    intendedRenames(): Promise<{ from: string; to: string }[]>
     /** The rows of a session follow its new name. Durable. */
     renameSession(oldName: string, newName: string): Promise<void>
     /** Writes what waits, ends waits, and gives everything back. Safe to call twice. */
@@ -252,16 +257,12 @@ export class SqliteStore implements face.Store, LogHalf {
   }
 
   #openUpkeep(webhooks: Webhooks): face.Upkeep & LogHalf['upkeep'] {
-    const renameSession = (oldName: string, newName: string) =>
-      this.#db.transaction(() => {
-        this.#messages.renameSession(oldName, newName)
-        webhooks.renameSession(oldName, newName)
-      })
+    const renames = new Renames(this.#db, this.#messages, webhooks)
     return {
       trouble: async () => this.#trouble(),
       trustsClock: async () => this.#calendar.trusted,
       prune: signal => this.#prune(signal),
-      ...verbs(this.#ways.plain, { renameSession }, 'renameSession'),
+      ...verbs(this.#ways.plain, renames, 'intendRename', 'intendedRenames', 'renameSession'),
       close: async () => this.#close(),
     }
   }

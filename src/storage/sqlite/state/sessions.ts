@@ -202,15 +202,34 @@ export class SessionFiles implements Sessions {
         }
       }
       const wasDefault = (await this.#defaultName(true)) === from
+      await this.#rows?.upkeep.intendRename(from, to)
       await this.#move(from, to)
       try {
+        if (wasDefault) await this.#writeDefault(to)
         await this.#rows?.upkeep.renameSession(from, to)
       } catch (error) {
         // Both or none: a session whose messages stand under another name looks like lost messages.
         await this.#move(to, from)
+        if (wasDefault) await this.#writeDefault(from)
+        await this.#rows?.upkeep.intendRename(from, undefined)
         throw error
       }
-      if (wasDefault) await this.#writeDefault(to)
+    })
+  }
+
+  /** Completes a rename whose process was killed after the folder had its new name. To be called as the directory is opened. */
+  async mend(): Promise<void> {
+    const { upkeep } = this.#rows ?? {}
+    if (!upkeep || (await upkeep.intendedRenames()).length === 0) return
+    await this.#change(async touched => {
+      // Whoever is at it now has the lock.
+      for (const { from, to } of await upkeep.intendedRenames()) {
+        touched.add(to)
+        const folders = this.#folders()
+        const isMoved = !folders.includes(from) && folders.includes(to)
+        if (isMoved && this.#default()?.trim() === from) await this.#writeDefault(to)
+        await (isMoved ? upkeep.renameSession(from, to) : upkeep.intendRename(from, undefined))
+      }
     })
   }
 
