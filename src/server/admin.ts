@@ -21,8 +21,8 @@ import { problemResponse } from './errors.ts'
 import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { jsonRoutes } from './json-route.ts'
-import { type Answering, observed } from './observed.ts'
-import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
+import { type AnsweringAt, observed } from './observed.ts'
+import { absent, answerOf, methodsByPath, templateOf } from './paths.ts'
 import { declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
 import { addDocsRoutes, addHealthRoute } from './service-routes.ts'
 import { FailedTries } from './tries.ts'
@@ -98,8 +98,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     return isApi || appPath.test(path) ? called(request, path) : await page(request, path)
   }
 
-  const fetch: Answering = async (request, peer) => {
-    const path = pathOf(request.url)
+  const fetch: AnsweringAt = async (request, peer, path) => {
     const isApi = path === '/api' || path.startsWith('/api/')
     const open = openPaths.has(path) || !(isApi || phoneOf(path))
     try {

@@ -62,47 +62,64 @@ const smallBytes = 64 * 1024
  *
  * @throws SvcError `payload_too_large`; `invalid_arguments` when it stops coming
  */
-export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array | ArrayBuffer> {
+export function readBytes(request: Request, maxBytes: number): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
-  if (announced !== null && !(Number(announced) <= maxBytes)) throw tooLarge(maxBytes)
+  if (announced !== null && !(Number(announced) <= maxBytes)) return Promise.reject(tooLarge(maxBytes))
   // The server cuts a body at its announced length: only a body without one, or a long one, has to be watched.
-  if (announced !== null && Number(announced) <= smallBytes)
-    return senders.arriving(request.arrayBuffer(), stalledMs)
+  return announced !== null && Number(announced) <= smallBytes
+    ? senders.arriving(request.arrayBuffer(), stalledMs)
+    : readWatched(request, maxBytes)
+}
+
+async function readWatched(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
   for await (const chunk of limited(request.body as ReadableStream<Uint8Array>, maxBytes)) chunks.push(chunk)
   return Buffer.concat(chunks)
 }
 
+const lookMs = 1000
+
+interface Sender {
+  /** The last look that finds it in time. */
+  readonly until: number
+  readonly withinMs: number
+  reject(error: unknown): void
+}
+
 /** Senders that are waited for. One timer looks after all of them: each small request passes here. */
 class Senders {
-  readonly #awaited = new Set<{ untilMs: number; giveUp(): void }>()
+  readonly #awaited = new Set<Sender>()
   #looking: ReturnType<typeof setInterval> | undefined
+  /** Looks so far, one a second: they are the clock, since the runtime's costs more than all else here. */
+  #looks = 0
 
   /** What is awaited, if it comes in time, or a moment later. */
   arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const problem = `expected it to go on, and nothing came for ${withinMs / 1000} s`
-      const giveUp = () => reject(invalid([{ field: 'body', problem }]))
-      const one = { untilMs: performance.now() + withinMs, giveUp }
+      const one = { until: this.#looks + Math.ceil(withinMs / lookMs), withinMs, reject }
       this.#awaited.add(one)
-      this.#looking ??= setInterval(() => this.#look(), 1000)
-      const settled =
-        <V>(settle: (value: V) => void) =>
-        (value: V) => {
+      this.#looking ??= setInterval(() => this.#look(), lookMs)
+      bytes.then(
+        value => {
           this.#awaited.delete(one)
-          settle(value)
-        }
-      bytes.then(settled(resolve), settled(reject))
+          resolve(value)
+        },
+        error => {
+          this.#awaited.delete(one)
+          reject(error)
+        },
+      )
     })
   }
 
   #look(): void {
-    const now = performance.now()
+    this.#looks++
     for (const one of this.#awaited) {
-      if (one.untilMs > now) continue
+      if (one.until >= this.#looks) continue
       this.#awaited.delete(one)
-      one.giveUp()
+      const problem = `expected it to go on, and nothing came for ${one.withinMs / 1000} s`
+      one.reject(invalid([{ field: 'body', problem }]))
     }
     if (this.#awaited.size > 0) return
     clearInterval(this.#looking)

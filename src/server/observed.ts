@@ -6,34 +6,43 @@ import { pathOf } from './paths.ts'
 
 export type Answering = (request: Request, peer?: Peer) => Response | Promise<Response>
 
+/** The same for one whose path is known: as `pathOf` gives it. */
+export type AnsweringAt = (
+  request: Request,
+  peer: Peer | undefined,
+  path: string,
+) => Response | Promise<Response>
+
 /** Methods that are told apart; a caller can invent others. */
 const known = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const longestPath = 200
 
 /** @param routeOf the template of the route that a path belongs to, if there is one */
 export function observed(
-  fetch: Answering,
+  fetch: AnsweringAt,
   { gateway, log }: { gateway: Pick<Gateway, 'metrics'>; log: Log },
   routeOf: (path: string) => string | undefined,
 ): Answering {
   return (request, peer) => {
     const began = performance.now()
-    const { method, url } = request
+    const { method } = request
+    const path = pathOf(request.url)
     const told = (answer: Response): Response => {
-      const path = pathOf(url)
       const route = routeOf(path)
       const { status } = answer
       const ms = performance.now() - began
       gateway.metrics.answered({
-        ...{ method: known.has(method) ? method : 'other', route: route ?? 'none', status, ms },
+        method: known.has(method) ? method : 'other',
+        route: route ?? 'none',
+        status,
+        ms,
       })
       // No query, and of a known route no ids: they say who talks to whom.
-      log.info('answered', {
-        ...{ method, path: route ?? path.slice(0, longestPath), status, ms: Math.round(ms * 10) / 10 },
-      })
+      const shown = route ?? path.slice(0, longestPath)
+      log.info('answered', { method, path: shown, status, ms: Math.round(ms * 10) / 10 })
       return answer
     }
-    const answer = fetch(request, peer)
+    const answer = fetch(request, peer, path)
     return answer instanceof Promise ? answer.then(told) : told(answer)
   }
 }

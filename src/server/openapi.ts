@@ -13,7 +13,7 @@ import { problemResponse } from './errors.ts'
 import { addEventRoute } from './event-routes.ts'
 import { Waiting } from './http-call.ts'
 import { addMediaRoutes } from './media-routes.ts'
-import { observed } from './observed.ts'
+import { type AnsweringAt, observed } from './observed.ts'
 import { addApprovalRoute, addOutboxRoutes } from './outbox-routes.ts'
 import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
 import { failed, type RouteContext } from './route.ts'
@@ -115,8 +115,7 @@ function emptyApp({ gateway, config, log }: Pick<OpenApiOptions, 'gateway' | 'co
 function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
   const methods = methodsByPath(app)
   const tries = new FailedTries({ log: context.log })
-  const fetch: OpenApiApp['fetch'] = (request, peer) => {
-    const path = pathOf(request.url)
+  const fetch: AnsweringAt = (request, peer, path) => {
     const open = openPaths.has(path) || isShared(path)
     const refusal = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
     if (refusal) return tries.answer(problemResponse(refusal), peer)

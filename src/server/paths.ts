@@ -12,11 +12,10 @@ export function pathOf(url: string): string {
 }
 
 /** Elysia looks for the path from the 12th character of the address, which hosts of up to three letters break. */
-function routable(request: Request, path: string): Request {
+function routable(request: Request): Request {
   const { url } = request
-  return url.indexOf('/', 11) === url.indexOf(path, url.indexOf('://') + 3)
-    ? request
-    : new Request(`http://localhost${url.slice(url.indexOf('/', url.indexOf('://') + 3))}`, request)
+  const start = url.indexOf('/', 8)
+  return start < 11 ? new Request(`http://localhost${url.slice(start)}`, request) : request
 }
 
 /** Paths with `:name` segments → their methods. */
@@ -100,14 +99,13 @@ export function answerOf(
 ): Response | Promise<Response> {
   if (request.method === 'HEAD') return headOf(app, request)
   if (request.method === 'OPTIONS') return optionsOf(path, methods)
-  return app.fetch(routable(request, path))
+  return app.fetch(routable(request))
 }
 
 /** What GET would answer, without the body. */
 async function headOf(app: Elysia, request: Request): Promise<Response> {
-  const path = pathOf(request.url)
   const get = new Request(request.url, { headers: request.headers, signal: request.signal })
-  const { status, headers, body } = await app.fetch(routable(get, path))
+  const { status, headers, body } = await app.fetch(routable(get))
   await body?.cancel().catch(() => {})
   return new Response(null, { status, headers })
 }
