@@ -25,8 +25,8 @@ export const renameSession = defineTool({
   examples: [
     {
       summary: 'A better name',
-      input: { old_name: 'default', new_name: '客服' },
-      output: { success: true, old_name: 'default', new_name: '客服' },
+      input: { old_name: 'support', new_name: '客服' },
+      output: { success: true, old_name: 'support', new_name: '客服' },
     },
   ],
   run: (gateway, input) => gateway.accounts.rename(input.old_name, input.new_name),

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
 import { contentSha512, fromNpm, sha512 } from '../../scripts/scalar.ts'
+import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleUser } from '../../src/tools/example-values.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
@@ -10,6 +11,11 @@ import { until } from '../support/until.ts'
 
 const title = 'Log a session in by QR code'
 const token = 'a-token-that-nobody-guesses-4711'
+const from_user = 'oWhoWroteLast@im.wechat'
+const wroteLast: Message[] = [
+  { ...exampleReceived, id: 43, message_id: '777', items: [{ kind: 'FILE', has_media: true }] },
+  { ...exampleReceived, id: 44, message_id: '778', from_user },
+]
 
 describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
   const complaints: string[] = []
@@ -68,6 +74,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
       ['messages/POST/tools/default/download', 'MESSAGE_ID'],
       ['sessions/POST/tools/default/logout', 'SESSION_NAME'],
       ['sessions/POST/tools/default/set_default', 'SESSION_NAME'],
+      ['sessions/POST/tools/default/rename_session', 'SESSION_NAME'],
     ] as const) {
       await open.goto(`${rest.url}/docs#tag/${place}`)
       await open.getByText(`"${shown}"`).first().waitFor()
@@ -93,19 +100,47 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await dialog.waitFor()
   })
 
-  test('its examples name who wrote last, and the newest file', async () => {
+  test('its examples are filled once the token is typed, an upload without a file is none', async () => {
+    rest.gateway.log.push(...wroteLast)
+    const closed = await browser.newPage()
+    closed.setDefaultTimeout(30_000)
+    await closed.goto(`${rest.url}/docs#tag/messages/POST/tools/default/send`)
+    await closed.getByText('"USER_ID"').first().waitFor()
+    await closed.getByRole('button', { name: /Test Request.*\/send/ }).click()
+    const dialog = closed.getByRole('dialog')
+    await dialog.getByText('"USER_ID"').waitFor()
+    const typed = dialog.getByRole('textbox', { name: /Bearer Token/ })
+    await typed.fill(token)
+    await typed.press('Tab')
+    await dialog.getByText(from_user).waitFor()
+    expect(await typed.inputValue()).toBe(token)
+    await closed.getByRole('button', { name: 'Close Client' }).click()
+    await closed.goto(`${rest.url}/docs#tag/media/POST/media`)
+    await closed.getByRole('button', { name: /Test Request.*post \/media/ }).click()
+    const answer = closed.waitForResponse(response => new URL(response.url()).pathname === '/media')
+    await closed.getByRole('button', { name: /^Send/ }).first().click()
+    expect((await (await answer).json()).code).toBe('invalid_arguments')
+    expect(rest.gateway.uploads).toEqual([])
+    await closed.close()
+  })
+
+  test('its examples name who wrote last, and the newest file, also of what came while nobody looked', async () => {
     await using open = await startRest()
-    const from_user = 'oWhoWroteLast@im.wechat'
-    open.gateway.log.push(
-      { ...exampleReceived, id: 43, message_id: '777', items: [{ kind: 'FILE', has_media: true }] },
-      { ...exampleReceived, id: 44, message_id: '778', from_user },
-    )
     const page = await browser.newPage()
     watch(page, open.url, complaints)
     await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.getByText('"USER_ID"').first().waitFor()
+    // Somebody writes on the phone, in another tab.
+    const phone = await browser.newPage()
+    await phone.bringToFront()
+    open.gateway.log.push(...wroteLast)
+    await page.bringToFront()
+    await page.evaluate(() => dispatchEvent(new Event('focus')))
     await page.getByText(from_user).first().waitFor()
     await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/download`)
     await page.getByText('"777"').first().waitFor()
+    await phone.close()
+    await page.close()
   })
 })
 

@@ -48,29 +48,49 @@ async function follow(response) {
   if (Boolean(qr_text) !== code.matches(':popover-open')) code.togglePopover()
 }
 
+/** Whether calls need a token, and the header with the one that was typed. */
+let isClosed = false
+let authorization
+/** What is known for the examples: who wrote last, and the newest file. */
+let known = {}
+let refreshes = 0
+
+async function look() {
+  if (isClosed && !authorization) return {}
+  const response = await fetch('/tools/default/history', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+    body: JSON.stringify({ direction: 'received', limit: 100 }),
+  })
+  const { messages = [] } = await response.json()
+  const media = messages.find(message => JSON.stringify(message).includes('"has_media":true'))
+  return { to: messages[0]?.from_user, message_id: media?.message_id }
+}
+
+/** Looks again, and fills the examples anew where there is news. */
+async function refresh() {
+  const now = await look().catch(() => known)
+  if (JSON.stringify(now) === JSON.stringify(known)) return
+  known = now
+  reference.updateConfiguration({ ...settings, url: `/openapi.json?${++refreshes}` })
+}
+// What was edited in an open window of a request would be lost.
+const isEditing = () => document.querySelector('.scalar-client--open') !== null
+
 /**
- * The document, with who wrote last and the newest file in its examples, so that they can be tried as they stand. What is
- * not known, since nobody wrote yet or a token is needed, is plainly to be replaced; so is the session that a call ends.
+ * The document, with what is known in its examples, so that they can be tried as they stand. What is not known, since
+ * nobody wrote yet or a token is needed, is plainly to be replaced; so is the session that a call ends or renames.
  */
 async function filled(response) {
   const text = await response.text()
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
-  // Where a token is needed nobody has given one yet.
-  const isKnown = exampleOf('send') && !security.every(way => 'bearer' in way)
-  const answer =
-    isKnown &&
-    (await fetch('/tools/default/history', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ direction: 'received', limit: 100 }),
-    }))
-  const { messages = [] } = answer ? await answer.json() : {}
-  const media = messages.find(message => JSON.stringify(message).includes('"has_media":true'))
+  isClosed = !exampleOf('send') || security.every(way => 'bearer' in way)
+  if (refreshes === 0) known = await look()
   const shown = [
-    [exampleOf('send')?.to, messages[0]?.from_user ?? 'USER_ID'],
-    [exampleOf('download')?.message_id, media?.message_id ?? 'MESSAGE_ID'],
+    [exampleOf('send')?.to, known.to ?? 'USER_ID'],
+    [exampleOf('download')?.message_id, known.message_id ?? 'MESSAGE_ID'],
     [exampleOf('logout')?.session_name, 'SESSION_NAME'],
   ]
   const put = (text, [old, now]) => text.replaceAll(JSON.stringify(old), JSON.stringify(now))
@@ -100,8 +120,11 @@ function mend() {
   }
   // What lies behind the window of a request is out of reach, and no second main part.
   const page = document.querySelector('main.references-rendered')
-  const isBehind = document.querySelector('.scalar-client--open') !== null
-  if (page && page.inert !== isBehind) page.inert = isBehind
+  const isBehind = isEditing()
+  if (page && page.inert !== isBehind) {
+    page.inert = isBehind
+    if (!isBehind) void refresh()
+  }
   awaited = false
 }
 
@@ -115,7 +138,15 @@ new MutationObserver(() => {
   attributeFilter: ['class', 'style', 'role', 'open'],
 })
 
-Scalar.createApiReference('#app', {
+document.addEventListener('change', ({ target }) => {
+  if (!target.matches('.scalar-password-input')) return
+  authorization = target.value && `Bearer ${target.value}`
+  void refresh()
+})
+// Back from another tab: somebody may have written on the phone.
+addEventListener('focus', () => isEditing() || void refresh())
+
+const settings = {
   url: '/openapi.json',
   customCss: theme,
   hiddenClients,
@@ -129,10 +160,16 @@ Scalar.createApiReference('#app', {
   mcp: { disabled: true },
   showDeveloperTools: 'never',
   hideClientButton: true,
+  // Scalar sends the stand-in where no file was chosen; the service says of an empty body what is missing.
+  onBeforeRequest({ requestBuilder: { body } }) {
+    for (const part of Array.isArray(body?.value) ? body.value : [body])
+      if (part?.value === '@filename') part.value = ''
+  },
   async customFetch(...request) {
     const response = await fetch(...request)
-    if (response.url.endsWith('/openapi.json')) return filled(response)
+    if (new URL(response.url).pathname === '/openapi.json') return filled(response)
     void follow(response.clone()).catch(() => {})
     return response
   },
-})
+}
+const reference = Scalar.createApiReference('#app', settings)
