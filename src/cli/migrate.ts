@@ -8,9 +8,10 @@ import { type Program, programNames } from '../migrate/source.ts'
 import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog } from '../platform/log.ts'
+import { table } from './columns.ts'
 import { findingLines, jsonLine } from './print.ts'
 import { colours, writeOut } from './terminal.ts'
-import { oneLine, table } from './text.ts'
+import { oneLine } from './text.ts'
 
 /** Runs the command. @returns its exit status: 1 when something could not come over */
 export async function runMigrate(

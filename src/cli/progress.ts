@@ -1,8 +1,9 @@
 /** How far an upload or download is, as one line of stderr that is drawn over again. */
 import type { Progress } from '../model/call.ts'
 import { byteSize } from '../platform/format.ts'
+import { cutTo } from './columns.ts'
 import { columns, errColours, terminal, writeErr } from './terminal.ts'
-import { cutTo, oneLine } from './text.ts'
+import { oneLine } from './text.ts'
 
 export interface ProgressBar {
   /** For `Call.progress`. */

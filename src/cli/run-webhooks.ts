@@ -14,11 +14,12 @@ import { counted, localTime } from '../platform/format.ts'
 import { replayFrom } from '../server/webhook-routes.ts'
 import { parse } from '../tools/parse.ts'
 import { commandCall } from './call.ts'
+import { table } from './columns.ts'
 import type { CommandLine } from './command.ts'
 import { shown } from './run-reads.ts'
 import type { Shown } from './show.ts'
 import { colours } from './terminal.ts'
-import { oneLine, table } from './text.ts'
+import { oneLine } from './text.ts'
 import { typedTime } from './typed-time.ts'
 
 type Hooks = Gateway['webhooks']

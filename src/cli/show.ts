@@ -8,8 +8,9 @@ import { byteSize, counted, localTime } from '../platform/format.ts'
 import type { Cancelled } from '../send/outbox.ts'
 import { forgottenSandbox } from './advice.ts'
 import { chatLines } from './chat.ts'
+import { table } from './columns.ts'
 import { colours, errColours, writeErr } from './terminal.ts'
-import { oneLine, table } from './text.ts'
+import { oneLine } from './text.ts'
 
 /** What goes to stdout, and a word about it that is no result, for stderr. */
 export interface Shown {

@@ -5,9 +5,10 @@ import { readStatus, type StatusReport } from '../inspect/status-report.ts'
 import { byteSize, counted, localTime } from '../platform/format.ts'
 import { shellWord } from '../platform/shell.ts'
 import { version } from '../version.ts'
+import { table } from './columns.ts'
 import { jsonLine } from './print.ts'
 import { colours, writeErr, writeOut } from './terminal.ts'
-import { oneLine, table } from './text.ts'
+import { oneLine } from './text.ts'
 
 /** Runs the command; `forgotten` is said where there is nothing to see. @returns its exit status: 0 when every session is connected and a process polls */
 export async function runStatus(config: Config, flags: { json?: boolean }, forgotten = ''): Promise<0 | 1> {

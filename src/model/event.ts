@@ -12,14 +12,12 @@ export const eventTypes = [
 ] as const
 
 /** What became of a session. */
-export const SessionChange = Type.Composite(
-  [
-    Session,
-    Type.Object({
-      change: oneOf(['connected', 'expired', 'lapsed', 'disconnected', 'logged_out', 'renamed']),
-      previous_name: optional(text('Of one that was renamed.')),
-    }),
-  ],
+export const SessionChange = Type.Object(
+  {
+    ...Session.properties,
+    change: oneOf(['connected', 'expired', 'lapsed', 'disconnected', 'logged_out', 'renamed']),
+    previous_name: optional(text('Of one that was renamed.')),
+  },
   { description: 'The session as it is now.' },
 )
 export type SessionChange = Static<typeof SessionChange>

@@ -6,7 +6,7 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { flag, integer, oneOf, optional, text } from './shapes.ts'
+import { flag, integer, oneOf, optional, text, told } from './shapes.ts'
 
 export const Direction = oneOf(['received', 'sent'])
 export type Direction = Static<typeof Direction>
@@ -57,7 +57,7 @@ export const QuotedMessage = Type.Object({
 })
 export type QuotedMessage = Static<typeof QuotedMessage>
 
-const FirstOfKind = (description: string) => optional(Type.Composite([MessageItem], { description }))
+const FirstOfKind = (description: string) => optional(told(MessageItem, description))
 
 export const Message = Type.Object(
   {

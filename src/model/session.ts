@@ -59,7 +59,7 @@ export const SessionUser = Type.Object({
 export type SessionUser = Static<typeof SessionUser>
 
 /** The same, with the session. */
-export const KnownUser = Type.Composite([Type.Object({ session: Type.String() }), SessionUser])
+export const KnownUser = Type.Object({ session: Type.String(), ...SessionUser.properties })
 export type KnownUser = Static<typeof KnownUser>
 
 /** A session with everybody who has written to it, who wrote last first. */

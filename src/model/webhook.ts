@@ -49,12 +49,10 @@ export const WebhookEndpoint = Type.Object(
 )
 export type WebhookEndpoint = Static<typeof WebhookEndpoint>
 
-export const AddedWebhook = Type.Composite([
-  WebhookEndpoint,
-  Type.Object({
-    secret: text('What deliveries are signed with, by Standard Webhooks. Shown this once.'),
-  }),
-])
+export const AddedWebhook = Type.Object({
+  ...WebhookEndpoint.properties,
+  secret: text('What deliveries are signed with, by Standard Webhooks. Shown this once.'),
+})
 export type AddedWebhook = Static<typeof AddedWebhook>
 
 export const WebhookDelivery = Type.Object(

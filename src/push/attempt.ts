@@ -1,14 +1,16 @@
-/** Delivery of one event: a POST that is signed, and what its answer means. */
-import { isSvcError } from '../model/error.ts'
+/** A receiver of webhooks: where it may be, and delivery of one event: a POST that is signed, and what its answer means. */
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
-import { type Poster, TimedOut } from '../platform/post.ts'
+import { Poster, TimedOut } from '../platform/post.ts'
+import { checkedAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Webhook } from '../storage/webhooks.ts'
 import { retryAfterOf, verdictOf } from './schedule.ts'
 import { signed } from './signature.ts'
 
 /** A receiver has so long to answer. */
-export const answerMs = 20_000
+const answerMs = 20_000
 /** So much of an answer is read where it may be a reply. */
 const answerBytes = 128 * 1024
 
@@ -21,6 +23,10 @@ export interface Tried {
   /** The answer, where it may be a reply. */
   text?: string
 }
+
+/** Connections to it. */
+export const posterTo = ({ url, allow_private }: Pick<Webhook, 'url' | 'allow_private'>): Poster =>
+  new Poster(url, { allowPrivate: allow_private, timeoutMs: answerMs })
 
 /** Delivers one event now. Never rejects but with the signal's reason. */
 export async function deliver(
@@ -68,4 +74,33 @@ export function replyOf(answer: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The address as it is kept. @throws SvcError `invalid_arguments`, `forbidden` */
+export async function checkedUrl(text: string, allowPrivate: boolean): Promise<string> {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw badArgument('url', 'expected an http or https address')
+  if (url.username || url.password)
+    throw badArgument('url', 'carries a user name or password', {
+      hint: 'Give it as a header: Authorization.',
+    })
+  url.hash = ''
+  try {
+    const check = allowPrivate ? { mayReach: isReachableAddress } : {}
+    await checkedAddresses(url, check, AbortSignal.timeout(10_000))
+  } catch (error) {
+    // A name that cannot be looked up now may be known later.
+    if (!isSvcError(error, 'forbidden')) return url.href
+    throw new SvcError(
+      'forbidden',
+      `${url.hostname} does not lead to ${allowPrivate ? 'an address that may be reached' : 'a public address'}`,
+      {
+        hint: allowPrivate
+          ? 'Link-local addresses and metadata services are never reached.'
+          : 'For a receiver in your own network add it on the command line, with --allow-private.',
+      },
+    )
+  }
+  return url.href
 }

@@ -6,7 +6,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linked } from '../platform/signals.ts'
 import type { Events } from '../storage/events.ts'
 import type { Webhook, Webhooks } from '../storage/webhooks.ts'
-import { type EndpointPorts, EndpointRun } from './endpoint.ts'
+import type { EndpointPorts, EndpointRun } from './endpoint.ts'
 import { Turns } from './turns.ts'
 
 export interface DeliveryPorts extends Omit<EndpointPorts, 'progress' | 'disable'> {
@@ -132,9 +132,11 @@ export class Delivery {
     if (!this.#polls()) return
     const fresh = new Set([...on.keys()].filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
     if (fresh.size === 0) return
+    // Loaded with the first endpoint: what speaks HTTP to receivers is 5 ms and 4 MB of a start.
+    const { EndpointRun } = await import('./endpoint.ts')
     // Read once more: what a run kept at its end may not be in this list.
     for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
-      if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook))
+      if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook, EndpointRun))
   }
 
   /** A new run of it has to wait for the end of this one, which may take a while; the others go on meanwhile. */
@@ -149,7 +151,7 @@ export class Delivery {
     this.#ending.set(id, ended)
   }
 
-  #open(webhook: Webhook): EndpointRun {
+  #open(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
     const { webhooks, events, ...rest } = this.#ports
     const { clock, log } = this.#runtime
     const disable: EndpointPorts['disable'] = async (one, reason) => {
@@ -157,7 +159,7 @@ export class Delivery {
       await events.append([{ type: 'endpoint.disabled', data: { id: one.id, url: one.url, reason } }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }
-    return new EndpointRun(webhook, ports, { clock, log, turns: this.#turns })
+    return new Run(webhook, ports, { clock, log, turns: this.#turns })
   }
 }
 

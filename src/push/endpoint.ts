@@ -3,10 +3,10 @@ import { Buffer } from 'node:buffer'
 import { isSvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { Poster } from '../platform/post.ts'
+import type { Poster } from '../platform/post.ts'
 import { placeOf } from '../storage/events.ts'
 import type { Webhook, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
-import { answerMs, deliver, replyOf, type Tried } from './attempt.ts'
+import { deliver, posterTo, replyOf, type Tried } from './attempt.ts'
 import { bodyOf, type Links } from './body.ts'
 import type { Feed } from './feed.ts'
 import {
@@ -82,7 +82,7 @@ export class EndpointRun {
     this.#turns = turns
     this.#health = webhook
     this.#window = new Window(webhook.position, [])
-    this.#poster = new Poster(webhook.url, { allowPrivate: webhook.allow_private, timeoutMs: answerMs })
+    this.#poster = posterTo(webhook)
     this.#running = this.#run()
   }
 

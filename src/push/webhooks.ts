@@ -1,6 +1,6 @@
 /** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
 import { randomBytes } from 'node:crypto'
-import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type {
   AddedWebhook,
@@ -9,13 +9,9 @@ import type {
   WebhookEndpoint,
   WebhookLogQuery,
 } from '../model/webhook.ts'
-import { isReachableAddress } from '../platform/address.ts'
 import type { Clock } from '../platform/clock.ts'
-import { Poster } from '../platform/post.ts'
-import { checkedAddresses } from '../platform/public-fetch.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
 import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
-import { answerMs, deliver } from './attempt.ts'
 import { bodyOf } from './body.ts'
 import { type Linked, newSecret, opens, rotationMs } from './signature.ts'
 
@@ -45,6 +41,9 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const ownHeaders =
   /^(host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|content-(length|type|encoding)|accept-encoding|webhook-.*)$/i
 
+/** Loaded on use: what speaks HTTP to them is 5 ms and 4 MB of a start. */
+const receivers = () => import('./attempt.ts')
+
 export class Webhooks {
   readonly #ports: WebhookPorts
 
@@ -73,6 +72,7 @@ export class Webhooks {
     const { webhooks, events, clock } = this.#ports
     const { allow_private = false, replies = false, headers = {}, types = [], user } = given
     checkHeaders(headers)
+    const { checkedUrl } = await receivers()
     const url = await checkedUrl(given.url, allow_private)
     const session = given.session === undefined ? undefined : await this.#ports.sessionNamed(given.session)
     if ((await webhooks.list()).length >= mostWebhooks)
@@ -141,7 +141,8 @@ export class Webhooks {
     const event = `test-${randomBytes(8).toString('hex')}`
     const data = { webhook: id, text: 'A test of svc.' }
     const body = bodyOf({ id: event, type: 'webhook.test', at: clock.now(), data }, undefined)
-    const poster = new Poster(webhook.url, { allowPrivate: webhook.allow_private, timeoutMs: answerMs })
+    const { deliver, posterTo } = await receivers()
+    const poster = posterTo(webhook)
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
@@ -191,35 +192,6 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
     if (!/^[\x20-\x7e]*$/.test(value))
       throw badArgument('headers', `expected printable ASCII as the value of ${name}`)
   }
-}
-
-/** @throws SvcError `invalid_arguments`, `forbidden` */
-async function checkedUrl(text: string, allowPrivate: boolean): Promise<string> {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw badArgument('url', 'expected an http or https address')
-  if (url.username || url.password)
-    throw badArgument('url', 'carries a user name or password', {
-      hint: 'Give it as a header: Authorization.',
-    })
-  url.hash = ''
-  try {
-    const check = allowPrivate ? { mayReach: isReachableAddress } : {}
-    await checkedAddresses(url, check, AbortSignal.timeout(10_000))
-  } catch (error) {
-    // A name that cannot be looked up now may be known later.
-    if (!isSvcError(error, 'forbidden')) return url.href
-    throw new SvcError(
-      'forbidden',
-      `${url.hostname} does not lead to ${allowPrivate ? 'an address that may be reached' : 'a public address'}`,
-      {
-        hint: allowPrivate
-          ? 'Link-local addresses and metadata services are never reached.'
-          : 'For a receiver in your own network add it on the command line, with --allow-private.',
-      },
-    )
-  }
-  return url.href
 }
 
 /** Secrets are not in it. */

@@ -91,7 +91,9 @@ type Bytes = (from: number, to: number) => number
 /** How far a part reaches that begins at a cut. */
 function reachOf(text: string, { start, length }: Span, bytes: Bytes, limit: number) {
   const fences = fencesOf(text, { start, length }, bytes, limit)
-  const cuts = cutsOf(text, { start, length }, fences, size => bytes(...size) * 4 <= limit)
+  const { joined, lastEnd } = charactersOf(text)
+  const isSmall = (span: [number, number]) => bytes(...span) * 4 <= limit
+  const cuts = cutsOf(text, { start, length }, fences, { isSmall, joined })
   /** Bytes left for a part's own text when it begins at `from`. */
   const room = (from: Cut) => limit - (from.fence?.openingBytes ?? 0)
   const isLast = (from: Cut) => bytes(from.next, length) <= room(from)
@@ -115,7 +117,7 @@ function reachOf(text: string, { start, length }: Span, bytes: Bytes, limit: num
     const nearest = fences[lastIndex(fences, fence => fence.start < far)]
     const fence = nearest && far < nearest.end ? nearest : undefined
     const to = fence ? reach(room(from) - fence.closingBytes) : far
-    const end = characterEnd(text, from.next, to)
+    const end = lastEnd(from.next, to)
     return { end, next: end, rank: anywhere, ...(fence && { fence }) }
   }
   const farthest = (from: Cut): Cut => cutOfRank(from, anywhere) ?? hardCut(from)
@@ -205,7 +207,7 @@ function cutsOf(
   text: string,
   { start, length }: Span,
   fences: readonly Fence[],
-  isSmall: (span: [number, number]) => boolean,
+  { isSmall, joined }: { isSmall: (span: [number, number]) => boolean; joined: (at: number) => boolean },
 ): Cut[] {
   const cuts: Cut[] = []
   let nth = 0
@@ -229,7 +231,7 @@ function cutsOf(
         lineStart = next + 1
       }
       // The last one may bear an accent: it belongs to the part after.
-      const after = joined(text, next) ? next - 1 : next
+      const after = joined(next) ? next - 1 : next
       const rank = lines > 1 ? 0 : lines === 1 ? 1 : 3
       const indented = rank === 1 && after !== fence?.start && isSmall([lineStart, after])
       if (after > i) cuts.push({ end: i, next: indented ? lineStart : after, rank })
@@ -237,7 +239,7 @@ function cutsOf(
     } else {
       i++
       if (!sentenceEnds.has(text.charAt(i - 1)) || i >= length || closers.has(text.charAt(i))) continue
-      if (!isSpace(text.charCodeAt(i)) && !joined(text, i)) cuts.push({ end: i, next: i, rank: 2 })
+      if (!isSpace(text.charCodeAt(i)) && !joined(i)) cuts.push({ end: i, next: i, rank: 2 })
     }
   }
   return cuts
@@ -270,16 +272,20 @@ const lastIndex = <T>(items: readonly T[], passes: (item: T) => boolean): number
     return item !== undefined && passes(item)
   })
 
-const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
-
-/** Whether the code units on both sides are parts of one character: an accent may follow a space. */
-const joined = (text: string, at: number): boolean =>
-  text.charCodeAt(at) >= 0x300 && characters.segment(text.slice(at - 1, at + 2)).containing(1)?.index === 0
-
-/** The last place in (from, to] where no character, as a reader sees it, is cut. */
-function characterEnd(text: string, from: number, to: number): number {
-  const end = from + (characters.segment(text.slice(from, to + 2)).containing(to - from)?.index ?? 0)
-  if (end > from) return end
-  // One endless cluster: at least no surrogate pair is cut.
-  return isLow(text.charCodeAt(to)) && isHigh(text.charCodeAt(to - 1)) && to - 1 > from ? to - 1 : to
+/** Where the characters of the text end, as a reader sees them. Their tables are 1 ms to load, so not at a start. */
+function charactersOf(text: string) {
+  const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+  return {
+    /** Whether the code units on both sides are parts of one character: an accent may follow a space. */
+    joined: (at: number): boolean =>
+      text.charCodeAt(at) >= 0x300 &&
+      characters.segment(text.slice(at - 1, at + 2)).containing(1)?.index === 0,
+    /** The last place in (from, to] where no character is cut. */
+    lastEnd(from: number, to: number): number {
+      const end = from + (characters.segment(text.slice(from, to + 2)).containing(to - from)?.index ?? 0)
+      if (end > from) return end
+      // One endless cluster: at least no surrogate pair is cut.
+      return isLow(text.charCodeAt(to)) && isHigh(text.charCodeAt(to - 1)) && to - 1 > from ? to - 1 : to
+    },
+  }
 }

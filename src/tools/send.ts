@@ -7,7 +7,7 @@ import { exampleUser } from './example-values.ts'
 import { Shaped } from './schema.ts'
 import { defineTool } from './tool.ts'
 
-const splitting = `Above ${textLimitBytes.toLocaleString('en')} UTF-8 bytes it is split into the fewest messages.`
+const splitting = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
 const path = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 

@@ -34,7 +34,7 @@ export const Status = Type.Object({
 export type Status = Static<typeof Status>
 
 export const Sessions = Type.Object({
-  sessions: Type.Array(Type.Composite([Session, Type.Object({ users: Type.Array(SessionUser) })])),
+  sessions: Type.Array(Type.Object({ ...Session.properties, users: Type.Array(SessionUser) })),
 })
 
 export const LoginBody = closed({
@@ -62,14 +62,12 @@ export const CancelBody = closed({
     flag('The page was left: it ends within a minute, unless somebody follows it or has scanned the code.'),
   ),
 })
-export const Login = Type.Composite([
-  LoginStatus,
-  Type.Object({
-    login_id: text('"" when the session is connected already and nothing was started.'),
-    revision: integer('Counts the changes; pass it on as seen.'),
-    qr_svg: optional(text('The QR code as an SVG image.')),
-  }),
-])
+export const Login = Type.Object({
+  ...LoginStatus.properties,
+  login_id: text('"" when the session is connected already and nothing was started.'),
+  revision: integer('Counts the changes; pass it on as seen.'),
+  qr_svg: optional(text('The QR code as an SVG image.')),
+})
 export type Login = Static<typeof Login>
 
 export const SessionPath = closed({ name: bounded(200) })
