@@ -117,6 +117,45 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('on a small phone the frame stays where it is, and dialogs and notes can be read', async () => {
+    const name = '客服中心-上海-第一组-夜班'
+    await using panel = await withPanel({ sessions: ['default', name] })
+    const { user_id, bot_id } = panel.bots.get(name)!
+    for (let nth = 0; nth < 20; nth++)
+      await panel.sandbox.media('file', 'x', { name: `${nth}.txt`, from: user_id, to: bot_id })
+    await panel.receive(20)
+    panel.clock.advance(25 * 3_600_000)
+    const page = await panel.open({ viewport: { width: 320, height: 640 }, locale: 'zh-CN' })
+    const at = encodeURIComponent(name)
+    const chat = `/conversations/${at}/${encodeURIComponent(user_id)}`
+    const seen: Record<string, string> = {
+      '/': '.activity .chart svg',
+      '/sessions': '.account',
+      '/settings': '.links',
+      '/conversations': '.conversation',
+      [`${chat}?media=FILE`]: '.gallery li:nth-child(20)',
+      [chat]: '.composer .notice',
+    }
+    for (const [path, last] of Object.entries(seen)) {
+      await page.goto(`${panel.url}${path}`)
+      await page.locator(last).last().waitFor()
+      const tooMuch = await page.evaluate(() =>
+        [document.documentElement, document.getElementById('main')!].map(
+          ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth,
+        ),
+      )
+      const height = await page.evaluate(() => document.documentElement.scrollHeight)
+      expect([path, height, tooMuch]).toEqual([path, 640, [false, false]])
+    }
+    expect((await page.locator('.composer .notice .grow').boundingBox())!.width).toBeGreaterThan(180)
+    await page.goto(`${panel.url}/sessions/${at}/login`)
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('.button.primary').click()
+    await dialog.getByRole('img').waitFor()
+    expect((await dialog.getByRole('heading').boundingBox())!.y).toBeGreaterThan(0)
+    expect(panel.complaints).toEqual([])
+  })
+
   test('an address of nothing leads back', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/nowhere' })
