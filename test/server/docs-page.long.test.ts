@@ -4,6 +4,7 @@ import { toString as drawn } from 'qrcode'
 import { contentSha512, fromNpm, sha512 } from '../../scripts/scalar.ts'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleUser } from '../../src/tools/example-values.ts'
+import { verbs } from '../../src/tools/index.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Rest, startRest } from '../support/rest.ts'
@@ -39,6 +40,9 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
+  const operation = (name: string, on = page) =>
+    on.locator('section', { has: on.getByRole('heading', { name, exact: true }) }).last()
+
   /** In both themes of the system, which the page follows. */
   async function checked(): Promise<void> {
     for (const [colorScheme, rules] of [
@@ -58,8 +62,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
   }
 
   test('examples in three languages, of the errors one at a time, nothing that keeps anybody out', async () => {
-    const operation = page.locator('section', { has: page.getByRole('heading', { name: title }) }).last()
-    await operation.getByRole('button', { name: /curl/i }).first().click()
+    await operation(title).getByRole('button', { name: /curl/i }).first().click()
     const offered = await page.getByRole('option').allTextContents()
     expect(offered.map(text => text.trim()).sort()).toEqual(['Curl', 'Fetch', 'Requests'])
     await page.keyboard.press('Escape')
@@ -69,15 +72,15 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
   test('what it cannot know, as who wrote last behind a token, is plainly to be replaced', async () => {
     const open = await browser.newPage()
     watch(open, rest.url, complaints)
-    for (const [place, shown] of [
-      ['messages/POST/tools/default/send', 'USER_ID'],
-      ['messages/POST/tools/default/download', 'MESSAGE_ID'],
-      ['sessions/POST/tools/default/logout', 'SESSION_NAME'],
-      ['sessions/POST/tools/default/set_default', 'SESSION_NAME'],
-      ['sessions/POST/tools/default/rename_session', 'SESSION_NAME'],
+    for (const [tag, { name, title }, shown] of [
+      ['messages', verbs.send, 'USER_ID'],
+      ['messages', verbs.download, 'MESSAGE_ID'],
+      ['sessions', verbs.logout, 'SESSION_NAME'],
+      ['sessions', verbs.setDefault, 'SESSION_NAME'],
+      ['sessions', verbs.renameSession, 'SESSION_NAME'],
     ] as const) {
-      await open.goto(`${rest.url}/docs#tag/${place}`)
-      await open.getByText(`"${shown}"`).first().waitFor()
+      await open.goto(`${rest.url}/docs#tag/${tag}/POST/tools/default/${name}`)
+      await operation(title, open).getByText(`"${shown}"`).first().waitFor()
       expect(await open.getByText(exampleUser).count()).toBe(0)
     }
     await open.close()
