@@ -37,8 +37,9 @@ export function isServing(args: readonly string[]): boolean {
   return args.some(word => servers.includes(word)) || !args.some(isCommand)
 }
 
-/** The modules that a command line needs: the one it names, or all, for the help and for typing errors. */
+/** The modules that a command line needs: none for the version, the one it names, or all, for the help and for typing errors. */
 export async function needed([word]: readonly string[]): Promise<CommandModule[]> {
+  if (word === '-v' || word === '--version') return []
   if (!isCommand(word)) return Promise.all([tools(), others()])
   const { add } = await (toolWords.includes(word) ? tools : others)()
   return [{ add: line => add(line, word) }]

@@ -8,7 +8,7 @@ import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
-import { errorCodeOf, removeQuietly, writeDurably } from '../platform/files.ts'
+import { errorCodeOf, removeQuietly, writeWhole } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { spareLoopbackTheProxy } from '../platform/process.ts'
 import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
@@ -179,8 +179,8 @@ async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promis
   const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
-  // One that cannot be noted is found by its port.
-  await (lines.length === 0 ? removeQuietly(path) : writeDurably(path, lines.join('\n')).catch(() => {}))
+  // One that cannot be noted is found by its port. After a power cut nobody listens there, so the disk is not waited for.
+  await (lines.length === 0 ? removeQuietly(path) : writeWhole(path, lines.join('\n')).catch(() => {}))
 }
 
 /** Notes beside it where the panel of this process is. */

@@ -14,7 +14,6 @@
  */
 import process from 'node:process'
 import { endsWithin } from './clock.ts'
-import { clearSocket, ownSocket, privately } from './socket-file.ts'
 
 export interface ServeOptions {
   hostname: string
@@ -60,6 +59,8 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { socket } = options
   const start = process.versions.bun ? serveOnBun : serveOnDeno
   if (socket === undefined) return start(options)
+  // Loaded on use: node:net is 1 ms of a start.
+  const { clearSocket, ownSocket, privately } = await import('./socket-file.ts')
   await clearSocket(socket)
   const server = privately(() => start(options))
   const remove = await ownSocket(socket)
