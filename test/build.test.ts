@@ -1,16 +1,15 @@
 /** The one file that people download: built as a release is, run where nothing is installed. */
-import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pkg from '../package.json' with { type: 'json' }
 import { smoke } from '../scripts/smoke.ts'
 import { canContain, startIn } from './support/container.ts'
 import { ended } from './support/ended.ts'
+import { folderOfFile } from './support/folder.ts'
 import { librariesOf, makeRoot } from './support/root.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-build-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 const binary = join(folder, 'out', 'svc')
 const empty = join(folder, 'empty')
 

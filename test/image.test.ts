@@ -22,6 +22,7 @@ import { optionTable } from '../src/config.ts'
 import { type Container, canContain, runIn, startIn } from './support/container.ts'
 import { type Ended, ended } from './support/ended.ts'
 import { end, family, innermost } from './support/family.ts'
+import { folderOfTest } from './support/folder.ts'
 import { config, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
 import { freePort } from './support/port.ts'
 import { undisturbed } from './support/undisturbed.ts'
@@ -83,25 +84,19 @@ describe('the Dockerfile', () => {
   })
 
   test('is built by one script with each engine, in a format that has a health check', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-engine-'))
+    const folder = folderOfTest()
     // Says how it was called.
     const engine = async (name: string, ...args: string[]) => {
       writeFileSync(join(folder, name), '#!/bin/sh\necho "$(basename "$0") $*"\n', { mode: 0o755 })
       const env = { PATH: `${folder}:${process.env.PATH ?? ''}`, ENGINE: name }
       return (await ended([join(root, 'scripts/image'), ...args], { cwd: folder, env })).stdout
     }
-    try {
-      const version = `--build-arg VERSION=${pkg.version} .\n`
-      const tags = `--tag svc:${pkg.version} --tag svc:latest`
-      expect(await engine('docker')).toBe(`docker buildx build ${tags} ${version}`)
-      expect(await engine('podman')).toBe(`podman build --format docker ${tags} ${version}`)
-      // One would be pushed where nobody meant it.
-      expect(await engine('docker', '-t', 'a/b', '--push')).toBe(
-        `docker buildx build -t a/b --push ${version}`,
-      )
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    const version = `--build-arg VERSION=${pkg.version} .\n`
+    const tags = `--tag svc:${pkg.version} --tag svc:latest`
+    expect(await engine('docker')).toBe(`docker buildx build ${tags} ${version}`)
+    expect(await engine('podman')).toBe(`podman build --format docker ${tags} ${version}`)
+    // One would be pushed where nobody meant it.
+    expect(await engine('docker', '-t', 'a/b', '--push')).toBe(`docker buildx build -t a/b --push ${version}`)
   })
 
   test('installs before it copies the sources, with each package of the workspace', () => {

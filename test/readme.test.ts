@@ -1,11 +1,11 @@
 /** The READMEs are a test: the conversation is run line by line in a shell, tables are compared with the code. */
 import { expect, test } from 'bun:test'
-import { access, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { optionTable } from '../src/config.ts'
 import { tools } from '../src/tools/index.ts'
+import { folderOfTest } from './support/folder.ts'
 import { freePort } from './support/port.ts'
 import { stopwatch } from './support/stopwatch.ts'
 import { until } from './support/until.ts'
@@ -84,7 +84,7 @@ test('no page has commands that are not run', () => {
 })
 
 test('every command does what it shows, restart included', async () => {
-  const home = await mkdtemp(join(tmpdir(), 'svc-readme-'))
+  const home = folderOfTest()
   // As on a fresh machine; curl and svc see none of the settings of whoever runs the tests.
   const env = { PATH: `${home}/bin:${process.env.PATH ?? ''}`, HOME: home, LANG: 'C.UTF-8' }
   // What the README calls `svc`.
@@ -125,7 +125,6 @@ test('every command does what it shows, restart included', async () => {
   } finally {
     shell.end()
     await service?.end('SIGKILL')
-    await rm(home, { recursive: true, force: true })
   }
 }, 300_000)
 

@@ -1,16 +1,11 @@
 /** How the tests are run: which, what counts as failed, and what is said of it. */
-import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ended } from './support/ended.ts'
+import { folderOfTest } from './support/folder.ts'
 
 const tests = join(import.meta.dir, '../scripts/tests.ts')
-
-const dirs: string[] = []
-afterAll(() => {
-  for (const dir of dirs) rmSync(dir, { recursive: true, force: true })
-})
 
 const head = `import { expect, test } from 'bun:test'\nimport { existsSync, writeFileSync } from 'node:fs'\n`
 const good = `test('good', () => {})\ntest.skip('skipped', () => {})\n`
@@ -24,8 +19,7 @@ const shaky = `test('shaky', () => {
 
 /** What comes of a folder with these test files. */
 async function run(files: Record<string, string>, args: readonly string[] = ['0']) {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-test-run-'))
-  dirs.push(dir)
+  const dir = folderOfTest()
   for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, `${name}.test.ts`), head + text)
   const { status, stdout } = await ended([process.execPath, tests, ...args], {
     cwd: dir,

@@ -1,18 +1,16 @@
 /** The files that people download, made as a release makes them, by a build that somebody else can do again. */
-import { afterAll, beforeAll, describe } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { beforeAll, describe } from 'bun:test'
 import { join } from 'node:path'
 import process from 'node:process'
 import { buildRelease } from '../../scripts/build/release.ts'
 import { targetNamed } from '../../scripts/build/targets.ts'
 import { canBuild } from '../support/binary.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { buildTests } from './again.ts'
 import { fileTests } from './files.ts'
 import { installTests } from './installing.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-release-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 const release = join(folder, 'release')
 
 // One of each format; the one for this machine is started.

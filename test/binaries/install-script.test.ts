@@ -1,18 +1,18 @@
 /** scripts/install.sh with a release that says its version and no more: where it is led, and what it tells to type. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer as createPlain, type Server } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { certificate, privateKey } from '../platform/certificate.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 
 const script = resolve(import.meta.dir, '../../scripts/install.sh')
-const folder = mkdtempSync(join(tmpdir(), 'svc-installing-'))
+const folder = folderOfFile()
 const release = join(folder, 'release')
 const target = join(folder, 'bin')
 const program = '#!/bin/sh\necho 1.2.3\n'
@@ -79,7 +79,6 @@ afterAll(() => {
     server.closeAllConnections()
     server.close()
   }
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const onLinux = process.platform === 'linux'

@@ -1,17 +1,11 @@
 /** Options that stand before the command, and what is said of a word that is none. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
 import { leadingOptions } from '../../src/cli/argv.ts'
 import { isServing } from '../../src/cli/commands.ts'
 import { svc } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
 
-let home = ''
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-words-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 test('the first word is found behind options of every kind', () => {
   const split = (line: string) => {

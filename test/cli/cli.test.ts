@@ -1,22 +1,18 @@
 /** The command line as a user meets it: a process of its own, its two streams, its exit status. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { type Ended, ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-cli-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 /** Runs to the end; a command that goes on serving is killed and counts as failed. */
 async function svc(

@@ -1,38 +1,33 @@
 /** Tab in real shells: bash always, zsh and fish where they are installed. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/shell.ts'
 import { svc } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-let env: Record<string, string> = {}
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-completion-'))
-  const bin = join(home, 'bin')
-  await mkdir(bin)
-  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
-    mode: 0o755,
-  })
-  env = { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', LANG: 'C.UTF-8' }
-  const sessions = { work: ['o9cq80abc@im.wechat', 'x;rm -rf@y'], 客服: [] }
-  for (const [name, users] of Object.entries(sessions)) {
-    const folder = join(home, '.svc', name)
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-    const bot = { bot_id: 'b@im.bot', token: 't', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
-    await writeFile(join(folder, 'token.json'), JSON.stringify(bot))
-    const contexts = {
-      ...Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1, received_at: 1 }])),
-      // Somebody who was written to, with an error in the id, and who never wrote.
-      'o9cq80abd@im.wechat': { used: 0, first_seen: 1, last_sent_at: 2 },
-    }
-    await writeFile(join(folder, 'contexts.json'), JSON.stringify(contexts))
-  }
+const home = folderOfFile()
+const bin = join(home, 'bin')
+await mkdir(bin)
+await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
+  mode: 0o755,
 })
-afterAll(() => rm(home, { recursive: true, force: true }))
+const env = { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', LANG: 'C.UTF-8' }
+const sessions = { work: ['o9cq80abc@im.wechat', 'x;rm -rf@y'], 客服: [] }
+for (const [name, users] of Object.entries(sessions)) {
+  const folder = join(home, '.svc', name)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const bot = { bot_id: 'b@im.bot', token: 't', base_url: 'http://127.0.0.1:1', cursor: '', created_at: 1 }
+  await writeFile(join(folder, 'token.json'), JSON.stringify(bot))
+  const contexts = {
+    ...Object.fromEntries(users.map(user => [user, { used: 0, first_seen: 1, received_at: 1 }])),
+    // Somebody who was written to, with an error in the id, and who never wrote.
+    'o9cq80abd@im.wechat': { used: 0, first_seen: 1, last_sent_at: 2 },
+  }
+  await writeFile(join(folder, 'contexts.json'), JSON.stringify(contexts))
+}
 
 /** What is offered for the last word. */
 async function offered(...words: string[]): Promise<string[]> {

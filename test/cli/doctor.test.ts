@@ -1,7 +1,6 @@
 /** `svc doctor`, `svc status` and `svc health` as processes of their own. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { saidOfHealth } from '../../src/cli/health.ts'
@@ -11,41 +10,31 @@ import { version } from '../../src/version.ts'
 import { stateOf } from '../doctor/support.ts'
 import { svcOnTerminal } from '../support/command.ts'
 import { type Ended, ended } from '../support/ended.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
-import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
-import { type Service, startService } from '../support/service.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-let sandbox: TestSandbox
-let service: Service
-let upstream: string[] = []
-let port = ''
-
-beforeAll(async () => {
-  home = await realpath(await mkdtemp(join(tmpdir(), 'svc-cli-')))
-  chmodSync(home, 0o755)
-  sandbox = await withSandbox()
-  upstream = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
-  service = await startService({ dir: folder('data'), sandbox: false, args: upstream, env: { HOME: home } })
-  port = new URL(service.url).port
-  const login = service.call('login', { session_name: 'work' })
-  await sandbox.scanAndConfirm()
-  await login
-  for (let tries = 0; tries < 10; tries++) {
-    const { body } = await service.call('login', { session_name: 'work', timeout: 5 })
-    if (body.status === 'confirmed') break
-  }
-  await sandbox.say('hello')
-  expect((await service.call('recv', { timeout: 60 })).body).toHaveLength(1)
-})
-afterAll(async () => {
-  await service?.[Symbol.asyncDispose]()
-  await sandbox?.[Symbol.asyncDispose]()
-  await rm(home, { recursive: true, force: true })
-})
+const home = folderOfFile()
+chmodSync(home, 0o755)
+const sandbox = forFile(await withSandbox())
+const upstream = ['--upstream-url', sandbox.url, '--cdn-url', sandbox.cdnUrl]
+const service = forFile(
+  await startService({ dir: folder('data'), sandbox: false, args: upstream, env: { HOME: home } }),
+)
+const port = new URL(service.url).port
+const login = service.call('login', { session_name: 'work' })
+await sandbox.scanAndConfirm()
+await login
+for (let tries = 0; tries < 10; tries++) {
+  const { body } = await service.call('login', { session_name: 'work', timeout: 5 })
+  if (body.status === 'confirmed') break
+}
+await sandbox.say('hello')
+expect((await service.call('recv', { timeout: 60 })).body).toHaveLength(1)
 
 function folder(name: string): string {
   const path = join(home, name)

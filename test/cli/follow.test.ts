@@ -1,20 +1,16 @@
 /** svc recv --follow, and what a kill between writing and confirming leaves. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { closeSync, openSync, read } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { sandboxAlone, svc } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-follow-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 async function withService(): Promise<Service> {
   const dir = await mkdtemp(join(home, 'data-'))

@@ -1,19 +1,13 @@
 /** The help of every command there is, and readers of any output who have had enough of it. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { describe, expect, test } from 'bun:test'
 import { Command } from 'commander'
 import { quiet } from '../../src/cli/command.ts'
 import { needed } from '../../src/cli/commands.ts'
 import { svc } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
-let home = ''
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-help-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 /** Every command, those below others too, with the words that call it. */
 async function everyCommand(): Promise<[words: string[], command: Command][]> {

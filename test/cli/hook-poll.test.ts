@@ -2,10 +2,11 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sandboxAlone } from '../support/command.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -146,39 +147,31 @@ test.skipIf(process.platform === 'win32')(
 )
 
 test('alone: asks WeChat itself, shows what came, each once', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-hook-'))
-  try {
-    await using sandbox = await sandboxAlone(dir, dir)
-    {
-      await using service = await startService({ dir })
-      await logIn(service)
-      expect(await service.kill('SIGTERM')).toBe(0)
-    }
-    expect(await hookPoll(dir)).toEqual(nothing)
-    for (const text of ['one', 'two']) await sandbox.say(text)
-    const texts: string[] = []
-    for (let tries = 0; tries < 10 && texts.length < 2; tries++) {
-      const { stdout } = await hookPoll(dir)
-      if (stdout) texts.push(...contentOf(stdout).filter(line => line.startsWith('> ')))
-    }
-    expect(texts).toEqual(['> one', '> two'])
-    expect(await hookPoll(dir)).toEqual(nothing)
-  } finally {
-    await rm(dir, { recursive: true, force: true })
+  const dir = folderOfTest()
+  await using sandbox = await sandboxAlone(dir, dir)
+  {
+    await using service = await startService({ dir })
+    await logIn(service)
+    expect(await service.kill('SIGTERM')).toBe(0)
   }
+  expect(await hookPoll(dir)).toEqual(nothing)
+  for (const text of ['one', 'two']) await sandbox.say(text)
+  const texts: string[] = []
+  for (let tries = 0; tries < 10 && texts.length < 2; tries++) {
+    const { stdout } = await hookPoll(dir)
+    if (stdout) texts.push(...contentOf(stdout).filter(line => line.startsWith('> ')))
+  }
+  expect(texts).toEqual(['> one', '> two'])
+  expect(await hookPoll(dir)).toEqual(nothing)
 })
 
 test('where nothing ever was, nothing is made; wrong usage ends with 1, which holds no prompt back', async () => {
-  const home = await mkdtemp(join(tmpdir(), 'svc-hook-'))
-  try {
-    expect(await hookPoll(join(home, 'none'))).toEqual(nothing)
-    expect(await readdir(home)).toEqual([])
-    for (const args of [['--nope'], ['--limit', '0'], ['--limit', 'x'], ['--consumer', 'a b'], ['more']]) {
-      const { status, stdout, stderr } = await hookPoll(join(home, 'none'), args)
-      expect([status, stdout]).toEqual([1, ''])
-      expect(stderr).toMatch(/^error: [^\n]+ See svc hook-poll --help\.\n$/)
-    }
-  } finally {
-    await rm(home, { recursive: true, force: true })
+  const home = folderOfTest()
+  expect(await hookPoll(join(home, 'none'))).toEqual(nothing)
+  expect(await readdir(home)).toEqual([])
+  for (const args of [['--nope'], ['--limit', '0'], ['--limit', 'x'], ['--consumer', 'a b'], ['more']]) {
+    const { status, stdout, stderr } = await hookPoll(join(home, 'none'), args)
+    expect([status, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^error: [^\n]+ See svc hook-poll --help\.\n$/)
   }
 })

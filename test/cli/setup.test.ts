@@ -1,7 +1,6 @@
 /** `svc setup` as a user meets it; and what it wrote, started by the official client. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -10,13 +9,10 @@ import { clients } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { tools } from '../../src/tools/index.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
-let home = ''
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-setup-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 async function setup(args: string[], options: { home?: string; env?: Record<string, string> } = {}) {
   const dir = options.home ?? home

@@ -1,26 +1,17 @@
 /** svc on a real pseudo-terminal: what is drawn, what may be typed, and Ctrl-C. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../../src/platform/shell.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-let service: Service
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-terminal-'))
-  const dir = await mkdtemp(join(home, 'data-'))
-  service = await startService({ dir, env: { HOME: home } })
-  await logIn(service)
-})
-afterAll(async () => {
-  await service[Symbol.asyncDispose]()
-  await rm(home, { recursive: true, force: true })
-})
+const home = folderOfFile()
+const service = forFile(await startService({ dir: await mkdtemp(join(home, 'data-')), env: { HOME: home } }))
+await logIn(service)
 
 const coloured = '\u001b['
 const on = (service: Service, ...words: string[]) => [...words, '--sandbox', '-d', service.dir]

@@ -1,35 +1,25 @@
 /** Every tool as a command: a process of its own, beside a running service or alone. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
 import { receiver, verify } from '../push/receiver.ts'
 import { type Ended, sandboxAlone, svc } from '../support/command.ts'
-import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
+import { type Json, logIn, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
-let home = ''
-let dir = ''
-let service: Service
+const home = folderOfFile()
+const dir = join(home, 'data')
+await mkdir(dir, { mode: 0o700 })
+const service = forFile(await startService({ dir, args: ['--pace', 'off'] }))
+await service.phone('switches', { burst: 'off' })
+await logIn(service, 'default')
 let user = ''
-
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-tools-'))
-  dir = join(home, 'data')
-  await mkdir(dir, { mode: 0o700 })
-  service = await startService({ dir, args: ['--pace', 'off'] })
-  await service.phone('switches', { burst: 'off' })
-  await logIn(service, 'default')
-})
-afterAll(async () => {
-  await service[Symbol.asyncDispose]()
-  await rm(home, { recursive: true, force: true })
-})
 
 const here = ['--sandbox', '--pace', 'off']
 const run = (args: string[], options: { stdin?: string; env?: Record<string, string> } = {}) =>

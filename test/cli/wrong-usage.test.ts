@@ -1,17 +1,12 @@
 /** Command lines that are wrong: what is said of them, before anything is opened or made. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { svc } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
-let home = ''
-
-beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-usage-'))
-})
-afterAll(() => rm(home, { recursive: true, force: true }))
+const home = folderOfFile()
 
 describe('wrong usage ends with 2, names what was typed, and leaves no trace', () => {
   const cases: [args: string[], detail: string, hint: string][] = [

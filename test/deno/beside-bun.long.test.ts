@@ -1,10 +1,8 @@
 /** A service under Bun and one under Deno, each a process on the same data directory, at the same time. */
 import { expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -36,9 +34,8 @@ test.skipIf(!deno)(
   `Bun and ${denoOrNone}: whichever is killed, the other polls on, and no message is lost or doubled`,
   async () => {
     await using upstream = await withSandbox()
-    const dir = await mkdtemp(join(tmpdir(), 'svc-mixed-'))
+    const dir = folderOfTest()
     await using stack = new AsyncDisposableStack()
-    stack.defer(() => rm(dir, { recursive: true, force: true }))
     const urls = ['--upstream-url', upstream.url, '--cdn-url', upstream.cdnUrl, '--pace', 'off']
     const running = {} as Record<Runtime, Service>
     const start = async (runtime: Runtime) => {

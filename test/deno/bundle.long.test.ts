@@ -1,7 +1,6 @@
 /** The bundle under Deno: the whole conversation where nothing else lies. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { bundle } from '../../scripts/bundle.ts'
@@ -9,12 +8,9 @@ import { buildPanel } from '../../scripts/panel.ts'
 import { smoke } from '../../scripts/smoke.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 
-let folder = ''
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'svc-deno-'))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 
 describe.skipIf(!deno)(`the bundle under ${denoOrNone}`, () => {
   /** A folder with nothing else in it, as after a download. */

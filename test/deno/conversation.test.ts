@@ -1,24 +1,19 @@
 /** The whole conversation under Deno from the sources, and with Bun on the same data before and after. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pkg from '../../package.json' with { type: 'json' }
 import { smoke } from '../../scripts/smoke.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** What scripts/README.md names for those who do not allow everything. */
 const enough = ['--allow-net', '--allow-read', '--allow-write', '--allow-env', '--allow-sys']
 
-let folder = ''
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'svc-deno-'))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 
 describe.skipIf(!deno)(`under ${denoOrNone}`, () => {
   test('the sources: login, messages, media, history, then on the same data under Bun, and back', async () => {

@@ -1,8 +1,8 @@
-import { afterAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
+import { forFile } from '../support/folder.ts'
 import { withWard } from './support.ts'
 
-const ward = await withWard()
-afterAll(() => ward[Symbol.asyncDispose]())
+const ward = forFile(await withWard())
 const hour = 60 * 60_000
 
 /** A server whose clock is off. */

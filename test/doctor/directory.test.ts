@@ -1,11 +1,11 @@
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigValues } from '../../src/config.ts'
+import { forFile } from '../support/folder.ts'
 import { idle, stateOf, type Ward, withWard } from './support.ts'
 
-const ward = await withWard()
-afterAll(() => ward[Symbol.asyncDispose]())
+const ward = forFile(await withWard())
 
 const posix = process.platform !== 'win32'
 const isRoot = process.getuid?.() === 0

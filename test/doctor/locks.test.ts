@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
@@ -11,12 +11,12 @@ import { silentLog } from '../../src/platform/log.ts'
 import { processState } from '../../src/platform/other-process.ts'
 import { lookAtPolling } from '../../src/storage/sqlite/sight/polling.ts'
 import { testClock } from '../support/clock.ts'
+import { forFile } from '../support/folder.ts'
 import { logIn, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { hurriedClock, idle, stateOf, withWard } from './support.ts'
 
-const ward = await withWard()
-afterAll(() => ward[Symbol.asyncDispose]())
+const ward = forFile(await withWard())
 const path = join(ward.dir, '.poll.lock')
 
 test('a poller is named with its process, and looking does not disturb it', async () => {

@@ -1,20 +1,17 @@
-import { afterAll, describe, expect, test } from 'bun:test'
-import { realpathSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { describe, expect, test } from 'bun:test'
 import { createServer, type Server } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { proxyFor } from '../../src/platform/process.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { certificate, privateKey } from '../platform/certificate.ts'
+import { folderOfTest, forFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { freePort } from '../support/port.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
-const ward = await withWard()
-afterAll(() => ward[Symbol.asyncDispose]())
+const ward = forFile(await withWard())
 
 /** Takes connections and never says a word. */
 async function silent(): Promise<{ url: string; [Symbol.dispose](): void }> {
@@ -100,35 +97,31 @@ test('which proxy serves an address', () => {
 
 describe('a sandbox', () => {
   test('that runs, that does not, and that does not while somebody polls it', async () => {
-    const dir = realpathSync(await mkdtemp(join(tmpdir(), 'svc-doctor-')))
+    const dir = folderOfTest()
     const ofIts = { basePath: dir, upstreamUrl: undefined, cdnUrl: undefined }
-    try {
-      const options = { dir: join(dir, 'sandbox'), clock: systemClock, log: silentLog }
-      const sandbox = await startSandbox({ ...options, host: '127.0.0.1', port: 0 })
-      const running = await ward.look(ofIts)
-      expect(running.of('network/sandbox')).toMatchObject([
-        { severity: 'ok', what: expect.stringContaining(`${sandbox.url}/phone`) },
+    const options = { dir: join(dir, 'sandbox'), clock: systemClock, log: silentLog }
+    const sandbox = await startSandbox({ ...options, host: '127.0.0.1', port: 0 })
+    const running = await ward.look(ofIts)
+    expect(running.of('network/sandbox')).toMatchObject([
+      { severity: 'ok', what: expect.stringContaining(`${sandbox.url}/phone`) },
+    ])
+    {
+      await using _gateway = await withGateway({ dir, sessions: [] })
+      await sandbox.stop()
+      expect((await ward.look(ofIts)).of('network/sandbox')).toMatchObject([
+        {
+          severity: 'error',
+          what: 'the sandbox does not run, and a process polls it',
+          fix: `svc sandbox -d ${dir}`,
+        },
       ])
-      {
-        await using _gateway = await withGateway({ dir, sessions: [] })
-        await sandbox.stop()
-        expect((await ward.look(ofIts)).of('network/sandbox')).toMatchObject([
-          {
-            severity: 'error',
-            what: 'the sandbox does not run, and a process polls it',
-            fix: `svc sandbox -d ${dir}`,
-          },
-        ])
-      }
-      const before = stateOf(dir)
-      expect((await ward.look(ofIts)).troubles).toEqual([
-        'locks/poller note',
-        'sessions/sessions note',
-        'network/sandbox note',
-      ])
-      expect(stateOf(dir)).toEqual(before)
-    } finally {
-      await rm(dir, { recursive: true, force: true })
     }
+    const before = stateOf(dir)
+    expect((await ward.look(ofIts)).troubles).toEqual([
+      'locks/poller note',
+      'sessions/sessions note',
+      'network/sandbox note',
+    ])
+    expect(stateOf(dir)).toEqual(before)
   })
 })

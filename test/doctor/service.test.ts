@@ -1,14 +1,14 @@
-import { afterAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
 import type { SeenService } from '../../src/doctor/service.ts'
 import type { Health } from '../../src/gateway/health.ts'
+import { forFile } from '../support/folder.ts'
 import { withWard } from './support.ts'
 
-const ward = await withWard()
-afterAll(() => ward[Symbol.asyncDispose]())
+const ward = forFile(await withWard())
 
 const served = (basePath: string) => ({
   ...{ program: '/usr/local/bin/svc', config: configOf({ basePath }), url: 'http://127.0.0.1:8000' },

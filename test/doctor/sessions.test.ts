@@ -1,19 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { localTime } from '../../src/platform/format.ts'
-import { idle, stateOf, type Ward, withWard } from './support.ts'
+import { forFile } from '../support/folder.ts'
+import { idle, stateOf, withWard } from './support.ts'
 
-let ward: Ward
-const kept = new Map<string, string>()
+const ward = forFile(await withWard())
 const path = (name: string) => join(ward.dir, 'work', name)
-
-beforeAll(async () => {
-  ward = await withWard()
-  for (const name of ['token.json', 'contexts.json']) kept.set(name, readFileSync(path(name), 'utf8'))
-})
-afterAll(() => ward[Symbol.asyncDispose]())
+const kept = new Map(['token.json', 'contexts.json'].map(name => [name, readFileSync(path(name), 'utf8')]))
 
 /** Looks with this content of a session file, and puts the old one back. */
 async function withFile(name: string, change: (text: string) => string) {

@@ -1,29 +1,23 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { closeSync, copyFileSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { idle, stateOf, type Ward, withWard } from './support.ts'
+import { forFile } from '../support/folder.ts'
+import { idle, stateOf, withWard } from './support.ts'
 
-let ward: Ward
-let path = ''
-let kept = ''
-
-beforeAll(async () => {
-  ward = await withWard()
-  path = join(ward.dir, 'messages.db')
-  kept = join(ward.dir, '../kept.db')
-  {
-    await using gateway = await ward.open()
-    await ward.sandbox.bulk(300, `${'x'.repeat(500)} {n}`)
-    await gateway.receive(300)
-  }
-  copyFileSync(path, kept)
-})
+const ward = forFile(await withWard())
+const path = join(ward.dir, 'messages.db')
+const kept = join(ward.dir, '../kept.db')
+{
+  await using gateway = await ward.open()
+  await ward.sandbox.bulk(300, `${'x'.repeat(500)} {n}`)
+  await gateway.receive(300)
+}
+copyFileSync(path, kept)
 afterEach(() => {
   for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true })
   copyFileSync(kept, path)
 })
-afterAll(() => ward[Symbol.asyncDispose]())
 
 const change = (sql: string) => {
   const db = new Database(path)

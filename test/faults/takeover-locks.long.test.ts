@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { folderOfTest } from '../support/folder.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { pollLockNote, runSvc, until } from './support/program.ts'
 import { openSite, roleOf, type Site, type SiteOptions } from './support/upstream.ts'
@@ -140,22 +139,18 @@ describe('a directory whose lock kind this process cannot use', () => {
     ['one of a later version', 'quantum', {}, 'records the lock kind "quantum"'],
   ] as const) {
     test(`svc refuses to start, says why and what to do, and leaves it as it is: ${what}`, async () => {
-      const dir = await mkdtemp(join(tmpdir(), 'svc-kind-'))
-      try {
-        for (const name of ['.poll.lock', '.data.lock'])
-          writeFileSync(join(dir, name), `${recorded}\n`, { mode: 0o600 })
-        await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', dir], {
-          ...('command' in options && { command: [...options.command] }),
-        })
-        expect(await program.exited).toBe(1)
-        expect(program.url).toBe('')
-        expect(program.log()).toContain(words)
-        expect(program.log()).toContain('Use one kind of machine for one data directory')
-        for (const name of ['.poll.lock', '.data.lock'])
-          expect(readFileSync(join(dir, name), 'utf8')).toBe(`${recorded}\n`)
-      } finally {
-        await rm(dir, { recursive: true, force: true })
-      }
+      const dir = folderOfTest()
+      for (const name of ['.poll.lock', '.data.lock'])
+        writeFileSync(join(dir, name), `${recorded}\n`, { mode: 0o600 })
+      await using program = runSvc(['openapi', '--no-banner', '--port', '0', '-d', dir], {
+        ...('command' in options && { command: [...options.command] }),
+      })
+      expect(await program.exited).toBe(1)
+      expect(program.url).toBe('')
+      expect(program.log()).toContain(words)
+      expect(program.log()).toContain('Use one kind of machine for one data directory')
+      for (const name of ['.poll.lock', '.data.lock'])
+        expect(readFileSync(join(dir, name), 'utf8')).toBe(`${recorded}\n`)
     })
   }
 })

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -92,40 +92,36 @@ describe('the end', () => {
   })
 
   test('nothing keeps the process alive afterwards', async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'svc-life-'))
-    try {
-      await using t = await withGateway({ start: false })
-      const program = `
-        import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
-        import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
-        import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
-        import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
-        const gateway = await openGateway({
-          config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},
-        })
-        await gateway.start()
-        await gateway.logins.login({ session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
-        const call = directCall()
-        await gateway.inbox.recv({ timeout: 0.2, limit: 1, consumer: 'default' }, call)
-        const waiting = gateway.inbox.recv({ timeout: 200, limit: 1, consumer: 'default' }, call)
-        await gateway.close()
-        await waiting
-        console.log('closed')
-      `
-      await writeFile(join(dir, 'life.ts'), program)
-      const child = Bun.spawn([process.execPath, join(dir, 'life.ts')], { stdout: 'pipe', stderr: 'inherit' })
-      let said = ''
-      for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-        said += chunk
-        if (said === 'closed\n') break
-      }
-      expect(said).toBe('closed\n')
-      using watch = stopwatch()
-      expect(await child.exited).toBe(0)
-      expect(watch.ms).toBeLessThan(4000)
-    } finally {
-      await rm(dir, { recursive: true, force: true })
+    const dir = folderOfTest()
+    await using t = await withGateway({ start: false })
+    const program = `
+      import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
+      import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
+      import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
+      import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
+      const gateway = await openGateway({
+        config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},
+      })
+      await gateway.start()
+      await gateway.logins.login({ session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
+      const call = directCall()
+      await gateway.inbox.recv({ timeout: 0.2, limit: 1, consumer: 'default' }, call)
+      const waiting = gateway.inbox.recv({ timeout: 200, limit: 1, consumer: 'default' }, call)
+      await gateway.close()
+      await waiting
+      console.log('closed')
+    `
+    await writeFile(join(dir, 'life.ts'), program)
+    const child = Bun.spawn([process.execPath, join(dir, 'life.ts')], { stdout: 'pipe', stderr: 'inherit' })
+    let said = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      said += chunk
+      if (said === 'closed\n') break
     }
+    expect(said).toBe('closed\n')
+    using watch = stopwatch()
+    expect(await child.exited).toBe(0)
+    expect(watch.ms).toBeLessThan(4000)
   })
 })
 

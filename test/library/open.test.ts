@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isSvcError, Svc } from '../../src/index.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { texts, withLibrary } from '../support/library.ts'
 
 describe('open', () => {
@@ -72,23 +72,19 @@ describe('open', () => {
   })
 
   test('with sandbox: true a program has a simulated WeChat of its own, shared by the next one', async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
-    try {
-      await using svc = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
-      await using other = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
-      expect(other.phoneUrl).toBe(svc.phoneUrl!)
-      const phone = (path: string, body: object) =>
-        fetch(`${svc.phoneUrl}/${path}`, { method: 'POST', body: JSON.stringify(body) })
-      expect(await svc.login({ session_name: 'work' })).toMatchObject({ status: 'waiting', session: 'work' })
-      await phone('scan', { confirm: true })
-      expect(await svc.login({ session_name: 'work', timeout: 30 })).toMatchObject({ status: 'confirmed' })
-      expect(await other.sessions()).toMatchObject([{ name: 'work', connected: true }])
-      await phone('say', { text: '你好' })
-      const [message] = await other.recv({ timeout: 30 })
-      expect(message).toMatchObject({ text: '你好', session: 'work' })
-    } finally {
-      await rm(dir, { recursive: true, force: true })
-    }
+    const dir = folderOfTest()
+    await using svc = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
+    await using other = await Svc.open({ basePath: dir, sandbox: true, logLevel: 'ERROR' })
+    expect(other.phoneUrl).toBe(svc.phoneUrl!)
+    const phone = (path: string, body: object) =>
+      fetch(`${svc.phoneUrl}/${path}`, { method: 'POST', body: JSON.stringify(body) })
+    expect(await svc.login({ session_name: 'work' })).toMatchObject({ status: 'waiting', session: 'work' })
+    await phone('scan', { confirm: true })
+    expect(await svc.login({ session_name: 'work', timeout: 30 })).toMatchObject({ status: 'confirmed' })
+    expect(await other.sessions()).toMatchObject([{ name: 'work', connected: true }])
+    await phone('say', { text: '你好' })
+    const [message] = await other.recv({ timeout: 30 })
+    expect(message).toMatchObject({ text: '你好', session: 'work' })
   })
 })
 

@@ -1,11 +1,9 @@
 /** A program beside the service, each a process of its own on one data directory. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { SvcOptions } from '../../src/index.ts'
 import { deno, denoRun } from '../support/deno.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { type Json, logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -81,82 +79,72 @@ describe('a program beside the service', () => {
     'on %s: follows it, sends, takes over when it is killed, and ends by a signal',
     async runtime => {
       await using upstream = await withSandbox()
-      const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
+      const dir = folderOfTest()
       const urls = { upstreamUrl: upstream.url, cdnUrl: upstream.cdnUrl }
-      try {
-        await using service = await startService({
-          dir,
-          sandbox: false,
-          args: ['--upstream-url', urls.upstreamUrl, '--cdn-url', urls.cdnUrl],
-        })
-        // With the phone of the test's own sandbox.
-        const login = service.call('login', { session_name: 'work' })
-        await upstream.scanAndConfirm()
-        await login
-        await service.call('login', { session_name: 'work', timeout: 30 })
+      await using service = await startService({
+        dir,
+        sandbox: false,
+        args: ['--upstream-url', urls.upstreamUrl, '--cdn-url', urls.cdnUrl],
+      })
+      // With the phone of the test's own sandbox.
+      const login = service.call('login', { session_name: 'work' })
+      await upstream.scanAndConfirm()
+      await login
+      await service.call('login', { session_name: 'work', timeout: 30 })
 
-        await using bot = await startProgram(
-          runtime,
-          { basePath: dir, store: true, pace: 'off', ...urls },
-          'bot',
-        )
-        expect(await bot.said('running')).toBe('watcher')
-        using said = stopwatch()
-        await upstream.say('hello')
-        expect(await bot.said('got')).toBe('hello')
-        expect(said.ms).toBeLessThan(2000)
-        // The service got it too.
-        expect((await service.call('recv', { timeout: 30 })).body).toMatchObject([{ text: 'hello' }])
-        bot.ask('send hi from the program')
-        expect(await bot.said('sent')).toMatchObject({ success: true, session: 'work' })
-        await upstream.seen(messages =>
-          messages.some(({ items }) => items[0]?.text === 'hi from the program'),
-        )
+      await using bot = await startProgram(
+        runtime,
+        { basePath: dir, store: true, pace: 'off', ...urls },
+        'bot',
+      )
+      expect(await bot.said('running')).toBe('watcher')
+      using said = stopwatch()
+      await upstream.say('hello')
+      expect(await bot.said('got')).toBe('hello')
+      expect(said.ms).toBeLessThan(2000)
+      // The service got it too.
+      expect((await service.call('recv', { timeout: 30 })).body).toMatchObject([{ text: 'hello' }])
+      bot.ask('send hi from the program')
+      expect(await bot.said('sent')).toMatchObject({ success: true, session: 'work' })
+      await upstream.seen(messages => messages.some(({ items }) => items[0]?.text === 'hi from the program'))
 
-        await service.kill('SIGKILL')
-        await upstream.say('anybody there?')
-        using killed = stopwatch()
-        expect(await bot.said('got')).toBe('anybody there?')
-        expect(killed.ms).toBeLessThan(3000)
-        bot.ask('role')
-        expect(await bot.said('role')).toBe('poller')
-        expect(Math.max(...Object.values(upstream.pollsAtOnce))).toBe(1)
+      await service.kill('SIGKILL')
+      await upstream.say('anybody there?')
+      using killed = stopwatch()
+      expect(await bot.said('got')).toBe('anybody there?')
+      expect(killed.ms).toBeLessThan(3000)
+      bot.ask('role')
+      expect(await bot.said('role')).toBe('poller')
+      expect(Math.max(...Object.values(upstream.pollsAtOnce))).toBe(1)
 
-        expect(await bot.kill('SIGTERM')).toBe(0)
-        expect(await bot.said('ended')).toBe(true)
-      } finally {
-        await rm(dir, { recursive: true, force: true })
-      }
+      expect(await bot.kill('SIGTERM')).toBe(0)
+      expect(await bot.said('ended')).toBe(true)
     },
   )
 
   test('killed in the middle and started again, a handler with a name misses nothing', async () => {
     await using upstream = await withSandbox()
-    const dir = await mkdtemp(join(tmpdir(), 'svc-library-'))
+    const dir = folderOfTest()
     const options = { basePath: dir, store: true, sandboxUrl: upstream.url }
-    try {
-      {
-        await using bot = await startProgram('Bun', options, 'bot')
-        expect(await bot.said('running')).toBe('poller')
-        bot.ask('login work')
-        await bot.said('login')
-        await upstream.scanAndConfirm()
-        bot.ask('login work')
-        expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
-        await upstream.say('1')
-        expect(await bot.said('got')).toBe('1')
-        await bot.kill('SIGKILL')
-      }
-      await upstream.say('2')
-      await upstream.say('3')
+    {
       await using bot = await startProgram('Bun', options, 'bot')
-      const got: string[] = []
-      // What was being confirmed at the kill may come again.
-      while (!got.includes('3')) got.push(await bot.said('got'))
-      expect(got.filter(text => text !== '1')).toEqual(['2', '3'])
-    } finally {
-      await rm(dir, { recursive: true, force: true })
+      expect(await bot.said('running')).toBe('poller')
+      bot.ask('login work')
+      await bot.said('login')
+      await upstream.scanAndConfirm()
+      bot.ask('login work')
+      expect(await bot.said('login')).toMatchObject({ status: 'confirmed' })
+      await upstream.say('1')
+      expect(await bot.said('got')).toBe('1')
+      await bot.kill('SIGKILL')
     }
+    await upstream.say('2')
+    await upstream.say('3')
+    await using bot = await startProgram('Bun', options, 'bot')
+    const got: string[] = []
+    // What was being confirmed at the kill may come again.
+    while (!got.includes('3')) got.push(await bot.said('got'))
+    expect(got.filter(text => text !== '1')).toEqual(['2', '3'])
   })
 
   test('a login and a logout by the program are taken up by the service within 2 s, and the reverse', async () => {

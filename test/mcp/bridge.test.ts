@@ -1,9 +1,8 @@
 /** `svc mcp --url`: a client over standard input and output, a service elsewhere, and a bridge between them. */
 import { expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectHttp, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { freePort } from '../support/port.ts'
 import { withSandbox } from '../support/sandbox.ts'
@@ -73,26 +72,20 @@ test('the service asks the person behind the client', async () => {
 
 test('a service that dies fails what waits; one that is back serves the same client', async () => {
   await using sandbox = await withSandbox()
-  const dir = await mkdtemp(join(tmpdir(), 'svc-bridge-'))
+  const dir = folderOfTest()
   const port = await freePort()
   const args = ['--structured', '--port', String(port)]
-  try {
-    await using first = await startMcp('openapi', { sandbox, dir, args })
-    await using client = await connectBridge(first.url)
-    const told: Told[] = []
-    const waiting = failure(
-      client.call('recv', { timeout: 120 }, { onprogress: step => void told.push(step) }),
-    )
-    await until('it waits', 30_000, () => told.length > 0)
-    await first.kill('SIGKILL')
-    expect((await waiting).message).toContain('broke')
-    expect((await failure(client.call('sessions'))).message).toContain('cannot be reached')
-    await using _second = await startMcp('openapi', { sandbox, dir, args })
-    expect(await client.value('sessions')).toEqual([])
-    await Promise.all([client.value('sessions'), client.tools()])
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
+  await using first = await startMcp('openapi', { sandbox, dir, args })
+  await using client = await connectBridge(first.url)
+  const told: Told[] = []
+  const waiting = failure(client.call('recv', { timeout: 120 }, { onprogress: step => void told.push(step) }))
+  await until('it waits', 30_000, () => told.length > 0)
+  await first.kill('SIGKILL')
+  expect((await waiting).message).toContain('broke')
+  expect((await failure(client.call('sessions'))).message).toContain('cannot be reached')
+  await using _second = await startMcp('openapi', { sandbox, dir, args })
+  expect(await client.value('sessions')).toEqual([])
+  await Promise.all([client.value('sessions'), client.tools()])
 }, 300_000)
 
 const line = (message: object) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`

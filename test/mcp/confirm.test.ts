@@ -1,8 +1,5 @@
 /** `--confirm-send`: what the person is shown, and that a yes is good for one message, once. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { McpCall } from '../../src/mcp/call.ts'
 import { confirmSend } from '../../src/mcp/confirm.ts'
 import { Questions } from '../../src/mcp/questions.ts'
@@ -10,6 +7,7 @@ import type { SvcError } from '../../src/model/error.ts'
 import { verbs } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { connectHttp, connectStdio, logInOver, startMcp, upstreamFlags } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
@@ -131,8 +129,7 @@ describe('where nobody can be asked', () => {
   test('it waits for a yes, outlives its process, and a person says it on the command line or over REST', async () => {
     await using sandbox = await withSandbox()
     const args = ['--confirm-send', '--pace', 'off']
-    const dir = await mkdtemp(join(tmpdir(), 'svc-ask-'))
-    await using _ = { [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) }
+    const dir = folderOfTest()
     const shown = async () => (await sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
     let to = ''
     const waiting: Json[] = []

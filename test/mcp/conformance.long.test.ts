@@ -2,9 +2,8 @@
  * The conformance suite of the protocol's authors against our HTTP door and our server, on top of which the suite's own
  * fixtures are registered. Every scenario for servers either passes or stands below with the reason why it does not apply.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Announcements } from '../../src/mcp/announcements.ts'
@@ -14,6 +13,7 @@ import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { tools } from '../../src/tools/index.ts'
 import { addConformanceFixtures } from '../support/conformance-fixtures.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 
 const suite = fileURLToPath(
@@ -68,13 +68,12 @@ async function run(...args: string[]): Promise<string> {
   return out
 }
 
-let dir: string
+const dir = folderOfFile()
 let scenarios: string[]
 /** Revision → scenario → what did not pass. */
 const results = new Map<string, Map<string, Check[]>>()
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'svc-conformance-'))
   await using t = await withGateway({ sessions: [] })
   const door = createMcpHttp({
     ...{
@@ -112,7 +111,6 @@ beforeAll(async () => {
     await server.stop(0)
   }
 }, 300_000)
-afterAll(() => rm(dir, { recursive: true, force: true }))
 
 async function readResults(out: string): Promise<Map<string, Check[]>> {
   const found = new Map<string, Check[]>()

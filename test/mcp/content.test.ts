@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { contentOf } from '../../src/mcp/content.ts'
 import { verbs } from '../../src/tools/index.ts'
+import { folderOfFile } from '../support/folder.ts'
 
-let dir = ''
-beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'svc-content-'))
-})
-afterAll(() => rm(dir, { recursive: true }))
+const dir = folderOfFile()
 
 const mebibyte = 1024 * 1024
 

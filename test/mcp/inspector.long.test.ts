@@ -1,16 +1,16 @@
 /** The official Inspector's command line as a client: every tool, resource and prompt, over all three transports. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { toBuffer } from 'qrcode'
 import type { Message } from '../../src/model/message.ts'
 import { tools } from '../../src/tools/index.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
-import { type McpProcess, startMcp } from '../support/mcp.ts'
-import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { startMcp } from '../support/mcp.ts'
+import { withSandbox } from '../support/sandbox.ts'
 
 const inspector = fileURLToPath(
   new URL(
@@ -25,15 +25,12 @@ type Transport = (typeof transports)[number]
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
 type Json = any
 
-let dir: string
+const dir = folderOfFile()
+const sandbox = forFile(await withSandbox())
 let config: string
-let sandbox: TestSandbox
 let picture: Message
-const processes: McpProcess[] = []
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'svc-inspector-'))
-  sandbox = await withSandbox()
   const data = join(dir, 'data')
   {
     const spares = transports.flatMap(transport => [`spare-${transport}`, `gone-${transport}`])
@@ -56,16 +53,8 @@ beforeAll(async () => {
   await writeFile(config, JSON.stringify({ mcpServers: servers }))
 })
 
-afterAll(async () => {
-  for (const one of processes) await one[Symbol.asyncDispose]()
-  await sandbox[Symbol.asyncDispose]()
-  await rm(dir, { recursive: true, force: true })
-})
-
 async function served(transport: 'http' | 'sse', data: string): Promise<string> {
-  const started = await startMcp(transport, { sandbox, dir: data, args: ['--structured'] })
-  processes.push(started)
-  return started.url
+  return forFile(await startMcp(transport, { sandbox, dir: data, args: ['--structured'] })).url
 }
 
 /** What the Inspector prints as the result of a method. @throws Error with all it said when it fails */

@@ -1,9 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { connectHttp, connectStdio, startMcp } from '../support/mcp.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
@@ -159,9 +157,8 @@ describe('resources', () => {
 
   test('the largest media that fits arrives, over stdio and over HTTP in both eras', async () => {
     await using sandbox = await withSandbox()
-    const dir = await mkdtemp(join(tmpdir(), 'svc-resources-'))
+    const dir = folderOfTest()
     await using stack = new AsyncDisposableStack()
-    stack.defer(() => rm(dir, { recursive: true, force: true }))
     const sizes = [7 * 1024 * 1024, 16 * 1024 * 1024]
     const ids: string[] = []
     {

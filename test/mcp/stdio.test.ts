@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { link, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { connectHttp, connectStdio, logInOver, startMcp, type Told } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -184,54 +185,50 @@ describe('the end', () => {
 describe('the user’s own process', () => {
   test('names files in the media root and in the folder it works in, and no others', async () => {
     await using sandbox = await withSandbox()
-    const top = await realpath(await mkdtemp(join(tmpdir(), 'svc-work-')))
+    const top = folderOfTest()
     const [dir, project] = [join(top, 'home', 'data'), join(top, 'project')]
     const outside = join(top, 'secret.txt')
-    try {
-      for (const folder of [dir, join(project, 'sub')]) await mkdir(folder, { recursive: true, mode: 0o700 })
-      for (const path of [outside, join(project, 'sub', 'own.txt')]) await writeFile(path, path)
-      await symlink(outside, join(project, 'symbolic'))
-      await link(outside, join(project, 'hard'))
-      await using client = await connectStdio({ sandbox, dir, cwd: project, args: ['--pace', 'off'] })
-      await logInOver(client, sandbox)
-      await sandbox.say('send me something')
-      const [{ from_user: to, ...said }] = await client.value('recv', { timeout: 30 })
-      expect(said.text).toBe('send me something')
-      await sandbox.media('file', new Blob(['theirs']), { name: 'theirs.txt' })
-      const [{ message_id }] = await client.value('recv', { timeout: 30 })
+    for (const folder of [dir, join(project, 'sub')]) await mkdir(folder, { recursive: true, mode: 0o700 })
+    for (const path of [outside, join(project, 'sub', 'own.txt')]) await writeFile(path, path)
+    await symlink(outside, join(project, 'symbolic'))
+    await link(outside, join(project, 'hard'))
+    await using client = await connectStdio({ sandbox, dir, cwd: project, args: ['--pace', 'off'] })
+    await logInOver(client, sandbox)
+    await sandbox.say('send me something')
+    const [{ from_user: to, ...said }] = await client.value('recv', { timeout: 30 })
+    expect(said.text).toBe('send me something')
+    await sandbox.media('file', new Blob(['theirs']), { name: 'theirs.txt' })
+    const [{ message_id }] = await client.value('recv', { timeout: 30 })
 
-      const problem = async (tool: string, input: object) =>
-        (await client.call(tool, input))._meta['svc/problem']
-      const asked = await client.tools()
-      expect(asked.find(({ name }) => name === 'send').description).toContain('svc was started in')
-      for (const path of [
-        outside,
-        '../secret.txt',
-        '/etc/passwd',
-        'symbolic',
-        join(dir, 'default/token.json'),
-      ]) {
-        const told = await problem('send', { to, image_path: path })
-        expect([path, told.code, told.hint.includes('--any-file')]).toEqual([path, 'forbidden', true])
-        expect(told.hint).toContain(project)
-        const media = [{ kind: 'file', path }]
-        expect(await problem('send', { to, media })).toMatchObject({ code: 'forbidden' })
-      }
-      expect(await problem('send', { to, file_path: 'hard' })).toMatchObject({ code: 'forbidden' })
-      for (const save_dir of [top, '..', join(dir, 'default')])
-        expect(await problem('download', { message_id, save_dir })).toMatchObject({ code: 'forbidden' })
-
-      const own = { to, file_path: 'sub/own.txt' }
-      expect(await client.value('send', own)).toMatchObject({ success: true })
-      const saved = await client.value('download', { message_id, save_dir: 'new' })
-      expect(saved.path).toBe(join(project, 'new', 'theirs.txt'))
-      const usual = await client.value('download', { message_id })
-      expect(usual.path).toBe(join(dir, 'media', 'downloads', 'theirs.txt'))
-      for (const { path } of [saved, usual])
-        expect(await client.value('send', { to, file_path: path })).toMatchObject({ success: true })
-    } finally {
-      await rm(top, { recursive: true })
+    const problem = async (tool: string, input: object) =>
+      (await client.call(tool, input))._meta['svc/problem']
+    const asked = await client.tools()
+    expect(asked.find(({ name }) => name === 'send').description).toContain('svc was started in')
+    for (const path of [
+      outside,
+      '../secret.txt',
+      '/etc/passwd',
+      'symbolic',
+      join(dir, 'default/token.json'),
+    ]) {
+      const told = await problem('send', { to, image_path: path })
+      expect([path, told.code, told.hint.includes('--any-file')]).toEqual([path, 'forbidden', true])
+      expect(told.hint).toContain(project)
+      const media = [{ kind: 'file', path }]
+      expect(await problem('send', { to, media })).toMatchObject({ code: 'forbidden' })
     }
+    expect(await problem('send', { to, file_path: 'hard' })).toMatchObject({ code: 'forbidden' })
+    for (const save_dir of [top, '..', join(dir, 'default')])
+      expect(await problem('download', { message_id, save_dir })).toMatchObject({ code: 'forbidden' })
+
+    const own = { to, file_path: 'sub/own.txt' }
+    expect(await client.value('send', own)).toMatchObject({ success: true })
+    const saved = await client.value('download', { message_id, save_dir: 'new' })
+    expect(saved.path).toBe(join(project, 'new', 'theirs.txt'))
+    const usual = await client.value('download', { message_id })
+    expect(usual.path).toBe(join(dir, 'media', 'downloads', 'theirs.txt'))
+    for (const { path } of [saved, usual])
+      expect(await client.value('send', { to, file_path: path })).toMatchObject({ success: true })
   })
 
   test("sends with --any-file any file of this machine except svc's own, and takes a message of many megabytes", async () => {
@@ -240,17 +237,13 @@ describe('the user’s own process', () => {
     await logInOver(client, sandbox)
     await sandbox.say('send me something')
     const [{ from_user: to }] = await client.value('recv', { timeout: 30 })
-    const dir = await mkdtemp(join(tmpdir(), 'svc-elsewhere-'))
-    try {
-      const file = join(dir, 'notes.txt')
-      await writeFile(file, 'from elsewhere')
-      expect(await client.value('send', { to, file_path: file })).toMatchObject({ success: true })
-      // Whoever talks the agent into it gets no login.
-      const own = { to, file_path: 'default/token.json' }
-      expect((await failure(client.value('send', own))).message).toContain("svc's own files are not sent")
-    } finally {
-      await rm(dir, { recursive: true })
-    }
+    const dir = folderOfTest()
+    const file = join(dir, 'notes.txt')
+    await writeFile(file, 'from elsewhere')
+    expect(await client.value('send', { to, file_path: file })).toMatchObject({ success: true })
+    // Whoever talks the agent into it gets no login.
+    const own = { to, file_path: 'default/token.json' }
+    expect((await failure(client.value('send', own))).message).toContain("svc's own files are not sent")
     const large = Buffer.alloc(12 * 1024 * 1024, 'svc ')
     const media = [{ kind: 'file', data: large.toString('base64'), file_name: 'large.bin' }]
     const told: Told[] = []

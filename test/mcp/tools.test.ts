@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { access, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { access } from 'node:fs/promises'
 import { describedFor, tools } from '../../src/tools/index.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import {
   type ClientKind,
   type ConnectOptions,
@@ -313,10 +312,9 @@ test('only the tools that were named are offered, and a wrong name is told at th
     { args: ['--tools', 'read-only'] },
   )
   for (const words of [['mcp'], ['mcp', '-t', 'http', '--port', '0'], ['openapi', '--port', '0']]) {
-    const home = await mkdtemp(join(tmpdir(), 'svc-tools-'))
+    const home = folderOfTest()
     const { status, stderr } = await svc([...words, '--tools', 'fly'], { home })
     expect([words, status, stderr.includes('"fly"')]).toEqual([words, 2, true])
-    await rm(home, { recursive: true })
   }
 })
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { DownloadRequest } from '../../src/media/downloads.ts'
 import { directCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -106,49 +106,41 @@ describe('download', () => {
   test('save_dir: inside the media root for a remote caller, anywhere for the local user, whose folder stays as it is', async () => {
     await using t = await withGateway()
     const message_id = await sent(t, 'file', randomBytes(20), 'a.bin')
-    const outside = await mkdtemp(join(tmpdir(), 'svc-save-'))
-    try {
-      await chmod(outside, 0o755)
-      await symlink(outside, join(t.mediaRoot, 'out'))
-      for (const save_dir of ['..', '../default', outside, 'out', 'out/deeper', '/', 'a\0b']) {
-        expect(await failure(download(t, { message_id, save_dir }))).toMatchObject({ code: 'forbidden' })
-      }
-      expect(await filesIn(outside)).toEqual([])
-      expect(dirname((await download(t, { message_id, save_dir: 'new/folder' })).path)).toBe(
-        join(t.mediaRoot, 'new', 'folder'),
-      )
-      const saved = await download(t, { message_id, save_dir: outside }, { local: true })
-      expect(saved.path).toBe(join(outside, 'a.bin'))
-      expect((await stat(outside)).mode & 0o777).toBe(0o755)
-      await writeFile(join(t.mediaRoot, 'taken'), '')
-      expect(await failure(download(t, { message_id, save_dir: 'taken' }))).toMatchObject({
-        code: 'invalid_arguments',
-      })
-    } finally {
-      await rm(outside, { recursive: true })
+    const outside = folderOfTest()
+    await chmod(outside, 0o755)
+    await symlink(outside, join(t.mediaRoot, 'out'))
+    for (const save_dir of ['..', '../default', outside, 'out', 'out/deeper', '/', 'a\0b']) {
+      expect(await failure(download(t, { message_id, save_dir }))).toMatchObject({ code: 'forbidden' })
     }
+    expect(await filesIn(outside)).toEqual([])
+    expect(dirname((await download(t, { message_id, save_dir: 'new/folder' })).path)).toBe(
+      join(t.mediaRoot, 'new', 'folder'),
+    )
+    const saved = await download(t, { message_id, save_dir: outside }, { local: true })
+    expect(saved.path).toBe(join(outside, 'a.bin'))
+    expect((await stat(outside)).mode & 0o777).toBe(0o755)
+    await writeFile(join(t.mediaRoot, 'taken'), '')
+    expect(await failure(download(t, { message_id, save_dir: 'taken' }))).toMatchObject({
+      code: 'invalid_arguments',
+    })
   })
 
   test("nobody saves among svc's own files; the local user saves in the media root by its whole path", async () => {
     await using t = await withGateway()
     const message_id = await sent(t, 'file', randomBytes(20), 'a.bin')
-    const outside = await mkdtemp(join(tmpdir(), 'svc-save-'))
-    try {
-      await symlink(t.dir, join(outside, 'data'))
-      await symlink(join(t.dir, 'default'), join(t.mediaRoot, 'in'))
-      const folders = [t.dir, join(t.dir, 'default'), join(t.dir, 'new', 'deep'), join(outside, 'data')]
-      for (const save_dir of [...folders, join(outside, 'data', 'new'), join(t.mediaRoot, 'in')]) {
-        expect(await failure(download(t, { message_id, save_dir }, { local: true }))).toMatchObject({
-          code: 'forbidden',
-        })
-      }
-      expect(await filesIn(t.dir)).not.toContain('new')
-      expect(await filesIn(join(t.dir, 'default'))).not.toContain('a.bin')
-      const saved = await download(t, { message_id, save_dir: join(t.mediaRoot, 'mine') }, { local: true })
-      expect(saved.path).toBe(join(t.mediaRoot, 'mine', 'a.bin'))
-    } finally {
-      await rm(outside, { recursive: true })
+    const outside = folderOfTest()
+    await symlink(t.dir, join(outside, 'data'))
+    await symlink(join(t.dir, 'default'), join(t.mediaRoot, 'in'))
+    const folders = [t.dir, join(t.dir, 'default'), join(t.dir, 'new', 'deep'), join(outside, 'data')]
+    for (const save_dir of [...folders, join(outside, 'data', 'new'), join(t.mediaRoot, 'in')]) {
+      expect(await failure(download(t, { message_id, save_dir }, { local: true }))).toMatchObject({
+        code: 'forbidden',
+      })
     }
+    expect(await filesIn(t.dir)).not.toContain('new')
+    expect(await filesIn(join(t.dir, 'default'))).not.toContain('a.bin')
+    const saved = await download(t, { message_id, save_dir: join(t.mediaRoot, 'mine') }, { local: true })
+    expect(saved.path).toBe(join(t.mediaRoot, 'mine', 'a.bin'))
   })
 
   test('several media in one message, by number; a number too many, a message without, an unknown one', async () => {

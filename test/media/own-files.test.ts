@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { mkdir, mkdtemp, realpath, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, symlink } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { folderOfTest } from '../support/folder.ts'
 
 const module = pathToFileURL(join(import.meta.dir, '../../src/media/own-files.ts')).href
 
@@ -18,24 +18,20 @@ async function workingFolders(cwd: string, { home, data }: { home: string; data:
 }
 
 test('the working folder is open, unless it is a disk, or holds the home or the data, by whatever way', async () => {
-  const top = await realpath(await mkdtemp(join(tmpdir(), 'svc-cwd-')))
-  try {
-    const folders = { home: join(top, 'users', 'home'), data: join(top, 'srv', 'svc', 'data') }
-    const project = join(folders.home, 'project')
-    for (const path of [project, folders.data]) await mkdir(path, { recursive: true })
-    await symlink(folders.home, join(top, 'way'))
-    const closed = [
-      join(top, 'users'),
-      join(top, 'srv'),
-      join(top, 'srv', 'svc'),
-      folders.data,
-      join(top, 'way'),
-    ]
-    for (const cwd of [sep, top, folders.home, ...closed])
-      expect([cwd, await workingFolders(cwd, folders)]).toEqual([cwd, []])
-    expect(await workingFolders(project, folders)).toEqual([project])
-    expect(await workingFolders(join(top, 'way', 'project'), folders)).toEqual([project])
-  } finally {
-    await rm(top, { recursive: true })
-  }
+  const top = folderOfTest()
+  const folders = { home: join(top, 'users', 'home'), data: join(top, 'srv', 'svc', 'data') }
+  const project = join(folders.home, 'project')
+  for (const path of [project, folders.data]) await mkdir(path, { recursive: true })
+  await symlink(folders.home, join(top, 'way'))
+  const closed = [
+    join(top, 'users'),
+    join(top, 'srv'),
+    join(top, 'srv', 'svc'),
+    folders.data,
+    join(top, 'way'),
+  ]
+  for (const cwd of [sep, top, folders.home, ...closed])
+    expect([cwd, await workingFolders(cwd, folders)]).toEqual([cwd, []])
+  expect(await workingFolders(project, folders)).toEqual([project])
+  expect(await workingFolders(join(top, 'way', 'project'), folders)).toEqual([project])
 })

@@ -5,9 +5,7 @@ import {
   copyFile,
   link,
   mkdir,
-  mkdtemp,
   readdir,
-  realpath,
   rename,
   rm,
   symlink,
@@ -15,13 +13,13 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { directCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import type { MediaContent } from '../../src/model/message.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -32,54 +30,46 @@ const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
 describe('path', () => {
   test('what lies outside the media root is forbidden for a remote caller, by whatever way', async () => {
     await using t = await withTalk()
-    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
-    try {
-      await writeFile(join(outside, 'secret.txt'), 'secret')
-      await symlink(join(outside, 'secret.txt'), join(t.mediaRoot, 'in', 'link'))
-      await symlink(outside, join(t.mediaRoot, 'in', 'folder'))
-      const paths = ['../default/token.json', 'in/../../default/token.json', join(outside, 'secret.txt')]
-      for (const path of [...paths, '/etc/hostname', 'in/link', 'in/folder/secret.txt', 'in/a\0b']) {
-        expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'forbidden' })
-      }
-      expect(t.requests('getuploadurl')).toBe(0)
-      // The local user may name any file.
-      expect(
-        (await send(t, { kind: 'file', path: join(outside, 'secret.txt') }, { local: true })).success,
-      ).toBe(true)
-    } finally {
-      await rm(outside, { recursive: true })
+    const outside = folderOfTest()
+    await writeFile(join(outside, 'secret.txt'), 'secret')
+    await symlink(join(outside, 'secret.txt'), join(t.mediaRoot, 'in', 'link'))
+    await symlink(outside, join(t.mediaRoot, 'in', 'folder'))
+    const paths = ['../default/token.json', 'in/../../default/token.json', join(outside, 'secret.txt')]
+    for (const path of [...paths, '/etc/hostname', 'in/link', 'in/folder/secret.txt', 'in/a\0b']) {
+      expect(await failure(send(t, { kind: 'file', path }))).toMatchObject({ code: 'forbidden' })
     }
+    expect(t.requests('getuploadurl')).toBe(0)
+    // The local user may name any file.
+    expect(
+      (await send(t, { kind: 'file', path: join(outside, 'secret.txt') }, { local: true })).success,
+    ).toBe(true)
   })
 
   test("svc's own files go to nobody, whoever asks and by whatever way; what lies in the media root does", async () => {
     const kind = 'file'
     await using t = await withTalk()
-    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
-    try {
-      await writeFile(join(t.dir, 'api_token'), 'secret')
-      await symlink(join(t.dir, 'default', 'token.json'), join(outside, 'link'))
-      await symlink(join(t.dir, 'default', 'token.json'), join(t.mediaRoot, 'in', 'link'))
-      await symlink(t.dir, join(outside, 'folder'))
-      const own = ['default/token.json', 'default/contexts.json', 'messages.db', 'api_token', '.poll.lock']
-      const ways = [
-        ...own.map(name => join(t.dir, name)),
-        ...[join(outside, 'link'), join(outside, 'folder', 'api_token'), join(t.mediaRoot, 'in', 'link')],
-        ...[relative(process.cwd(), join(t.dir, 'api_token')), `/proc/self/root${t.dir}/api_token`],
-        // What is not there is not told from what is.
-        join(t.dir, 'none'),
-      ]
-      for (const path of ways) {
-        expect(await failure(send(t, { kind, path }, { local: true }))).toMatchObject({
-          code: 'forbidden',
-        })
-      }
-      expect(t.requests('getuploadurl')).toBe(0)
-      await writeFile(join(t.mediaRoot, 'in', 'mine'), 'mine')
-      for (const path of [join(t.mediaRoot, 'in', 'mine'), join(outside, 'folder', 'media', 'in', 'mine')])
-        expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
-    } finally {
-      await rm(outside, { recursive: true })
+    const outside = folderOfTest()
+    await writeFile(join(t.dir, 'api_token'), 'secret')
+    await symlink(join(t.dir, 'default', 'token.json'), join(outside, 'link'))
+    await symlink(join(t.dir, 'default', 'token.json'), join(t.mediaRoot, 'in', 'link'))
+    await symlink(t.dir, join(outside, 'folder'))
+    const own = ['default/token.json', 'default/contexts.json', 'messages.db', 'api_token', '.poll.lock']
+    const ways = [
+      ...own.map(name => join(t.dir, name)),
+      ...[join(outside, 'link'), join(outside, 'folder', 'api_token'), join(t.mediaRoot, 'in', 'link')],
+      ...[relative(process.cwd(), join(t.dir, 'api_token')), `/proc/self/root${t.dir}/api_token`],
+      // What is not there is not told from what is.
+      join(t.dir, 'none'),
+    ]
+    for (const path of ways) {
+      expect(await failure(send(t, { kind, path }, { local: true }))).toMatchObject({
+        code: 'forbidden',
+      })
     }
+    expect(t.requests('getuploadurl')).toBe(0)
+    await writeFile(join(t.mediaRoot, 'in', 'mine'), 'mine')
+    for (const path of [join(t.mediaRoot, 'in', 'mine'), join(outside, 'folder', 'media', 'in', 'mine')])
+      expect(await send(t, { kind, path }, { local: true })).toMatchObject({ success: true })
   })
 
   test('a file with more than one hard link is refused to a remote caller, and sent once it is a file of its own', async () => {
@@ -93,60 +83,50 @@ describe('path', () => {
   })
 
   test('a media root that holds the data directory does not open it', async () => {
-    const root = await realpath(await mkdtemp(join(tmpdir(), 'svc-root-')))
-    try {
-      await using t = await withGateway({ dir: join(root, 'data'), config: { mediaRoot: root } })
-      await t.sandbox.say('hi')
-      const { user_id } = t.bots.get('default')!
-      await t.until('context', async () => (await t.other.contexts.of('default')).get(user_id)?.token)
-      await writeFile(join(root, 'mine'), 'mine')
-      for (const call of [remote, { local: true }]) {
-        for (const path of ['default/token.json', 'messages.db'])
-          expect(
-            await failure(send(t, { kind: 'file', path: join(root, 'data', path) }, call)),
-          ).toMatchObject({
-            code: 'forbidden',
-          })
-        expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({
-          success: true,
+    const root = folderOfTest()
+    await using t = await withGateway({ dir: join(root, 'data'), config: { mediaRoot: root } })
+    await t.sandbox.say('hi')
+    const { user_id } = t.bots.get('default')!
+    await t.until('context', async () => (await t.other.contexts.of('default')).get(user_id)?.token)
+    await writeFile(join(root, 'mine'), 'mine')
+    for (const call of [remote, { local: true }]) {
+      for (const path of ['default/token.json', 'messages.db'])
+        expect(await failure(send(t, { kind: 'file', path: join(root, 'data', path) }, call))).toMatchObject({
+          code: 'forbidden',
         })
-      }
-    } finally {
-      await rm(root, { recursive: true })
+      expect(await send(t, { kind: 'file', path: join(root, 'mine') }, call)).toMatchObject({
+        success: true,
+      })
     }
   })
 
   test('a link swapped in again and again never leads outside', async () => {
     await using t = await withTalk({ sessions: ['default'] })
-    const outside = await mkdtemp(join(tmpdir(), 'svc-outside-'))
-    try {
-      await mkdir(join(t.mediaRoot, 'good'))
-      await writeFile(join(t.mediaRoot, 'good', 'f'), 'inside')
-      await writeFile(join(outside, 'f'), 'SECRET')
-      const here = join(t.mediaRoot, 'turn')
-      let going = true
-      const swap = (async () => {
-        for (let i = 0; going; i++) {
-          const next = join(t.mediaRoot, `next${i}`)
-          await symlink(i % 2 ? outside : join(t.mediaRoot, 'good'), next)
-          await rename(next, here)
-        }
-      })()
-      const said = new Set<string>()
-      for (let i = 0; i < 60; i++) {
-        // The session is not connected to anybody of that name: only bringing the file home is of interest.
-        await send(t, { kind: 'file', path: 'turn/f' }).catch(error => said.add(error.code))
+    const outside = folderOfTest()
+    await mkdir(join(t.mediaRoot, 'good'))
+    await writeFile(join(t.mediaRoot, 'good', 'f'), 'inside')
+    await writeFile(join(outside, 'f'), 'SECRET')
+    const here = join(t.mediaRoot, 'turn')
+    let going = true
+    const swap = (async () => {
+      for (let i = 0; going; i++) {
+        const next = join(t.mediaRoot, `next${i}`)
+        await symlink(i % 2 ? outside : join(t.mediaRoot, 'good'), next)
+        await rename(next, here)
       }
-      going = false
-      await swap
-      for (const message of await t.sandbox.messages({ from: 'bot' })) {
-        const bytes = await t.sandbox.mediaBytes(message.items[0]!.media_id!)
-        expect(new TextDecoder().decode(bytes)).toBe('inside')
-      }
-      for (const code of said) expect(['forbidden', 'invalid_arguments', 'quota_exhausted']).toContain(code)
-    } finally {
-      await rm(outside, { recursive: true })
+    })()
+    const said = new Set<string>()
+    for (let i = 0; i < 60; i++) {
+      // The session is not connected to anybody of that name: only bringing the file home is of interest.
+      await send(t, { kind: 'file', path: 'turn/f' }).catch(error => said.add(error.code))
     }
+    going = false
+    await swap
+    for (const message of await t.sandbox.messages({ from: 'bot' })) {
+      const bytes = await t.sandbox.mediaBytes(message.items[0]!.media_id!)
+      expect(new TextDecoder().decode(bytes)).toBe('inside')
+    }
+    for (const code of said) expect(['forbidden', 'invalid_arguments', 'quota_exhausted']).toContain(code)
   })
 
   test('folders, pipes, devices, missing and empty files are refused at once', async () => {

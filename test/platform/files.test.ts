@@ -1,17 +1,14 @@
-import { afterAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import {
   chmodSync,
   chownSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isSvcError } from '../../src/model/error.ts'
 import {
@@ -27,9 +24,9 @@ import {
   writeDurably,
   writeDurablyInOrder,
 } from '../../src/platform/files.ts'
+import { folderOfFile } from '../support/folder.ts'
 
-const root = mkdtempSync(join(tmpdir(), 'svc-files-'))
-afterAll(() => rmSync(root, { recursive: true, force: true }))
+const root = folderOfFile()
 let folders = 0
 const folder = () => {
   const path = join(root, String(folders++))

@@ -1,12 +1,11 @@
-import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 let files = 0
 const newPath = () => join(folder, `lock-${files++}`)
 const dayMs = 24 * 3_600_000

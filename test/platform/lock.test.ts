@@ -1,25 +1,23 @@
-import { afterAll, afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
-  rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isSvcError } from '../../src/model/error.ts'
 import { type FileLock, openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { until } from '../support/until.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-lock-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 const opened: FileLock[] = []
 afterEach(async () => {
   for (const lock of opened.splice(0)) await lock.close()

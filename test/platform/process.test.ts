@@ -1,10 +1,9 @@
-import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { folderOfFile } from '../support/folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'svc-process-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 const room = new URL('../../src/platform/process.ts', import.meta.url).pathname
 
 function script(name: string, text: string): string {

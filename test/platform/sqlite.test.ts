@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase } from '../../src/platform/sqlite.ts'
+import { folderOfTest } from '../support/folder.ts'
 
 test('a transaction leaves nothing when its work throws, or when the commit fails', async () => {
   const db = await openDatabase(':memory:')
@@ -46,7 +46,7 @@ test('a thousand different statements can be asked for and used', async () => {
 })
 
 test('a closed database is closed: its side files are gone', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-sqlite-'))
+  const dir = folderOfTest()
   const db = await openDatabase(join(dir, 'a.db'))
   db.exec('PRAGMA journal_mode = WAL')
   db.exec('CREATE TABLE a (id INTEGER PRIMARY KEY)')
@@ -54,7 +54,6 @@ test('a closed database is closed: its side files are gone', async () => {
   db.all`SELECT id FROM a`
   db.close()
   expect(await readdir(dir)).toEqual(['a.db'])
-  await rm(dir, { recursive: true })
 })
 
 test('parameters keep their kinds, and a question mark in a text is text', async () => {

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { type FaultKind, faultKinds } from '../support/faults.ts'
-import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
-import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { folderOfFile, forFile } from '../support/folder.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { type Json, logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 /** What upstream's getupdates can do wrong to one session. */
@@ -12,18 +11,9 @@ const troubles = (Object.keys(faultKinds) as FaultKind[]).filter(
   kind => !['201', 'no_param', 'corrupt'].includes(kind),
 )
 
-let sandbox: TestSandbox
-let service: Service
-beforeAll(async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-isolation-'))
-  sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
-  service = await startService({ dir })
-})
-afterAll(async () => {
-  await service[Symbol.asyncDispose]()
-  await sandbox[Symbol.asyncDispose]()
-  await rm(service.dir, { recursive: true, force: true })
-})
+const dir = folderOfFile()
+const sandbox = forFile(await withSandbox({ dir: join(dir, 'sandbox') }))
+const service = forFile(await startService({ dir }))
 
 describe('two sessions', () => {
   test('that receive in the same moment lose nothing', async () => {

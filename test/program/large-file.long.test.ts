@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, open, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { folderOfTest } from '../support/folder.ts'
 import { logIn, startService } from '../support/service.ts'
 
 const sizeBytes = 1024 ** 3
@@ -17,7 +17,7 @@ describe('a file of 1 GiB', () => {
   test.skipIf(!memoryTold)(
     'goes up and comes down with equal bytes, in bounded memory',
     async () => {
-      const dir = await mkdtemp(join(tmpdir(), 'svc-large-'))
+      const dir = folderOfTest()
       // Next door, so that the simulated WeChat's memory is not counted as ours.
       const sandbox = Bun.spawn(
         [process.execPath, main, 'sandbox', '--no-banner', '--sandbox-port', '0', '-d', dir],
@@ -62,7 +62,6 @@ describe('a file of 1 GiB', () => {
       } finally {
         sandbox.kill('SIGKILL')
         await sandbox.exited
-        await rm(dir, { recursive: true, force: true })
       }
     },
     240_000,

@@ -1,20 +1,16 @@
 /** What operators see of a service: /metrics, the dashboard over it, and the log as JSON. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { forFile } from '../support/folder.ts'
 import { startRest } from '../support/rest.ts'
-import { type Json, logIn, type Service, startService } from '../support/service.ts'
+import { type Json, logIn, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-let service: Service
-let open: string
-beforeAll(async () => {
-  const args = ['--metrics-port', '0', '--log-format', 'json', '--pace', 'off']
-  service = await startService({ args })
-  open = /^metrics on (\S+)$/m.exec(service.stdout())![1]!
-  await logIn(service)
-}, 60_000)
-afterAll(() => service?.[Symbol.asyncDispose]())
+const args = ['--metrics-port', '0', '--log-format', 'json', '--pace', 'off']
+const service = forFile(await startService({ args }))
+const open = /^metrics on (\S+)$/m.exec(service.stdout())![1]!
+await logIn(service)
 
 const metrics = async (url = open) => (await fetch(url)).text()
 const sampleIn = (text: string, sample: string) => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -23,38 +22,34 @@ describe('SIGTERM', () => {
   })
 
   test('in the middle of a send with a slow upload: the caller hears the truth, and history agrees', async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'svc-stop-'))
-    try {
-      await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
-      const service = await startService({ dir })
-      await logIn(service)
-      await service.phone('say', { text: 'hi' })
-      const [hi] = (await service.call('recv', { timeout: 50 })).body
-      await sandbox.fail('upload', 'slow', { times: 0, delay_ms: 60_000 })
-      const data = Buffer.alloc(3_000_000, 7).toString('base64')
-      const sending = service.call('send', {
-        to: hi.from_user,
-        text: 'with this',
-        media: [{ kind: 'file', data }],
-      })
-      await busy(service)
-      const { code, tookMs } = await terminate(service)
-      const { status, body } = await sending
-      // Uploads come first, so nothing was sent.
-      expect(status).toBe(503)
-      expect(body).toMatchObject({ code: 'shutting_down' })
-      expect(code).toBe(0)
-      expect(tookMs).toBeLessThan(exitWithinMs)
+    const dir = folderOfTest()
+    await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
+    const service = await startService({ dir })
+    await logIn(service)
+    await service.phone('say', { text: 'hi' })
+    const [hi] = (await service.call('recv', { timeout: 50 })).body
+    await sandbox.fail('upload', 'slow', { times: 0, delay_ms: 60_000 })
+    const data = Buffer.alloc(3_000_000, 7).toString('base64')
+    const sending = service.call('send', {
+      to: hi.from_user,
+      text: 'with this',
+      media: [{ kind: 'file', data }],
+    })
+    await busy(service)
+    const { code, tookMs } = await terminate(service)
+    const { status, body } = await sending
+    // Uploads come first, so nothing was sent.
+    expect(status).toBe(503)
+    expect(body).toMatchObject({ code: 'shutting_down' })
+    expect(code).toBe(0)
+    expect(tookMs).toBeLessThan(exitWithinMs)
 
-      await using again = await startService({ dir })
-      const { body: history } = await again.call('history', {})
-      expect(history.messages.map((message: { text: string }) => message.text)).toEqual(['hi'])
-      const answer = await again.call('send', { to: hi.from_user, text: 'now' })
-      // The units set apart for the interrupted send came back.
-      expect(answer.body).toMatchObject({ success: true, remaining: 9 })
-    } finally {
-      await rm(dir, { recursive: true, force: true })
-    }
+    await using again = await startService({ dir })
+    const { body: history } = await again.call('history', {})
+    expect(history.messages.map((message: { text: string }) => message.text)).toEqual(['hi'])
+    const answer = await again.call('send', { to: hi.from_user, text: 'now' })
+    // The units set apart for the interrupted send came back.
+    expect(answer.body).toMatchObject({ success: true, remaining: 9 })
   })
 
   test('in the middle of an upload to us: the request ends with a clear answer or a closed connection', async () => {

@@ -1,13 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { configOf } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { directCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -273,19 +272,15 @@ describe('recv', () => {
 })
 
 test('where the call polls by itself, a data directory that was removed is store_unavailable too', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-recv-'))
+  const dir = folderOfTest()
   const config = configOf({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
   await using gateway = await openGateway({ config, log: silentLog, version: '0', oneShot: true })
-  try {
-    const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), directCall()))
-    expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
-    await rm(dir, { recursive: true })
-    // The one that polls already, and one that would have to begin.
-    expect(await waiting).toMatchObject({ code: 'store_unavailable' })
-    expect(await failure(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toMatchObject({
-      code: 'store_unavailable',
-    })
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
+  const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), directCall()))
+  expect(await Promise.race([waiting, Bun.sleep(100)])).toBeUndefined()
+  await rm(dir, { recursive: true })
+  // The one that polls already, and one that would have to begin.
+  expect(await waiting).toMatchObject({ code: 'store_unavailable' })
+  expect(await failure(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toMatchObject({
+    code: 'store_unavailable',
+  })
 })

@@ -1,16 +1,14 @@
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 test("Tencent's own client logs in, receives, answers, sends and fetches media", async () => {
   // It saves the cursor before it handles a batch; with replay its loop would meet the last message again.
   await using sandbox = await withSandbox({ switches: { replay: 'never' } })
-  const dir = await mkdtemp(join(tmpdir(), 'official-'))
+  const dir = folderOfTest()
   await using cleanup = new AsyncDisposableStack()
-  cleanup.defer(() => rm(dir, { recursive: true, force: true }))
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'official-client.ts'), sandbox.url, dir], {
     env: { PATH: process.env.PATH ?? '', HOME: dir, OPENCLAW_STATE_DIR: dir },
     stdin: 'pipe',

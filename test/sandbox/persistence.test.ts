@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { joinSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -31,9 +31,7 @@ async function processOn(dir: string) {
 }
 
 test('kill -9 loses nothing: users, bot, messages, media, cursor, quota, switches, time', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-sandbox-'))
-  await using stack = new AsyncDisposableStack()
-  stack.defer(() => rm(dir, { recursive: true, force: true }))
+  const dir = folderOfTest()
   const first = await processOn(dir)
   const phone = async (path: string, body: BodyInit = '{}') =>
     (await fetch(`${first.url}/phone/${path}`, { method: 'POST', body })).json()
@@ -82,9 +80,7 @@ test('stopping answers the polls that are held, at once', async () => {
 })
 
 test('a second process uses the running sandbox, and takes its place when it is gone', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'svc-sandbox-'))
-  await using stack = new AsyncDisposableStack()
-  stack.defer(() => rm(dir, { recursive: true, force: true }))
+  const dir = folderOfTest()
   const own = { dir, host: '127.0.0.1', port: 0, clock: systemClock, log: silentLog }
   expect(await joinSandbox(dir)).toBeUndefined()
   const first = await processOn(dir)

@@ -1,19 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
-import { type Admin, startAdmin } from '../support/admin.ts'
+import { startAdmin } from '../support/admin.ts'
+import { forFile } from '../support/folder.ts'
 import { raw } from '../support/rest.ts'
 
-let admin: Admin
-beforeAll(async () => {
-  admin = await startAdmin()
-})
-afterAll(async () => {
-  await admin[Symbol.asyncDispose]()
-})
+const admin = forFile(await startAdmin())
 
 /** A raw GET: clients tidy paths before they send them. */
 const get = (path: string) => raw(admin.server, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)

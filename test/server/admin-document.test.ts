@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Admin, startAdmin } from '../support/admin.ts'
+import { expect, test } from 'bun:test'
+import { startAdmin } from '../support/admin.ts'
+import { forFile } from '../support/folder.ts'
 import { redocly, spectral } from '../support/openapi-judges.ts'
 import type { Json } from '../support/rest.ts'
 
-let admin: Admin
-let document: Json
-beforeAll(async () => {
-  admin = await startAdmin({ sessions: [], start: false })
-  document = (await admin.call('GET', '/openapi.json')).body
-})
-afterAll(async () => {
-  await admin[Symbol.asyncDispose]()
-})
+const admin = forFile(await startAdmin({ sessions: [], start: false }))
+const document: Json = (await admin.call('GET', '/openapi.json')).body
 
 test('the document has every path of the specification’s table and of the panel', () => {
   const operations = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>

@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { silentLog } from '../../src/platform/log.ts'
 import { createGuard, isLoopback } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { ensureToken } from '../../src/server/token.ts'
 import { tools } from '../../src/tools/index.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Rest, raw, startRest } from '../support/rest.ts'
 
 const call = (head: string, path = '/tools/default/sessions') =>
   `POST ${path} HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
 const one = (text: string): [string] => [text]
+const dir = folderOfFile()
 const statusOf = (answer: string) => Number(answer.split(' ')[1])
 
 describe('on a loopback address', () => {
@@ -344,14 +345,6 @@ test.each([
 })
 
 describe('the generated token', () => {
-  let dir: string
-  beforeAll(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'svc-token-'))
-  })
-  afterAll(async () => {
-    await rm(dir, { recursive: true })
-  })
-
   test('it is made once, of 256 bits, for its owner alone', async () => {
     const base = join(dir, 'a')
     const first = await ensureToken(base)

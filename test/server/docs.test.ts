@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { brotliDecompressSync } from 'node:zlib'
 import { contentSha512, outfile, sha512 } from '../../scripts/scalar.ts'
 import { docsPaths } from '../../src/server/docs.ts'
-import { type Rest, startRest } from '../support/rest.ts'
+import { forFile } from '../support/folder.ts'
+import { startRest } from '../support/rest.ts'
 
-let rest: Rest
-beforeAll(async () => {
-  rest = await startRest()
-})
-afterAll(async () => {
-  await rest[Symbol.asyncDispose]()
-})
+const rest = forFile(await startRest())
 
 describe('the docs page', () => {
   test.each(docsPaths.map(path => [path]))('%s is served, compressed, and not sent twice', async path => {

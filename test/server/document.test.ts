@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { describedFor, type Tool, tools } from '../../src/tools/index.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
+import { forFile } from '../support/folder.ts'
 import { redocly, runTool, spectral, toolsDir } from '../support/openapi-judges.ts'
-import { type Json, type Rest, startRest } from '../support/rest.ts'
+import { type Json, startRest } from '../support/rest.ts'
 
 const clientDir = `${toolsDir}/client`
 
-let rest: Rest
-let text: string
-let document: Json
-beforeAll(async () => {
-  rest = await startRest()
-  text = await (await fetch(`${rest.url}/openapi.json`)).text()
-  document = JSON.parse(text)
-})
-afterAll(async () => {
-  await rest[Symbol.asyncDispose]()
-})
+const rest = forFile(await startRest())
+const text = await (await fetch(`${rest.url}/openapi.json`)).text()
+const document: Json = JSON.parse(text)
 
 /** Calls a tool with its first example, without waiting. */
 const callExample = (tool: Tool) => {

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { errorCodes, errorKind, SvcError } from '../../src/model/error.ts'
 import { problemResponse } from '../../src/server/errors.ts'
-import { type Json, type Rest, raw, startRest } from '../support/rest.ts'
+import { forFile } from '../support/folder.ts'
+import { type Json, raw, startRest } from '../support/rest.ts'
 
-let rest: Rest
-beforeAll(async () => {
-  rest = await startRest({ maxUploadBytes: 1000 })
-})
-afterAll(async () => {
-  await rest[Symbol.asyncDispose]()
-})
+const rest = forFile(await startRest({ maxUploadBytes: 1000 }))
 
 const json = { 'content-type': 'application/json' }
 

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { OutboxEntry } from '../../src/model/message.ts'
 import { OutboxEntry as Entry } from '../../src/model/message.ts'
 import { Cancelled } from '../../src/server/outbox-routes.ts'
 import { problemsOf } from '../../src/tools/parse.ts'
-import { type Json, type Rest, startRest } from '../support/rest.ts'
+import { forFile } from '../support/folder.ts'
+import { type Json, startRest } from '../support/rest.ts'
 
-let rest: Rest
-beforeAll(async () => {
-  rest = await startRest()
-})
-afterAll(async () => {
-  await rest[Symbol.asyncDispose]()
-})
+const rest = forFile(await startRest())
 
 const entry: OutboxEntry = {
   outbox_id: '7',

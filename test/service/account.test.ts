@@ -1,20 +1,19 @@
 /** The user of a service of the machine, and the folders that it gets. */
-import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeEach, expect, test } from 'bun:test'
+import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { accountOf, ensureFolders, userOf } from '../../src/service/account.ts'
 import { plistText } from '../../src/service/launchd-plist.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import { unitText } from '../../src/service/systemd-unit.ts'
+import { folderOfTest } from '../support/folder.ts'
 
 const asRoot = process.platform === 'linux' && process.geteuid?.() === 0
 const named = (name: string) => `${name}${asRoot ? '' : ' (Linux and root only)'}`
 let home = ''
-beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-account-'))
+beforeEach(() => {
+  home = folderOfTest()
 })
-afterEach(() => rm(home, { recursive: true, force: true }))
 
 test('an installed service of either manager tells its user, also one of version 0.1.0', () => {
   const plan: ServicePlan = {

@@ -1,15 +1,15 @@
 /** `svc service` as a user meets it, with a service that really runs; a program of ours is asked in systemctl's place. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
 import { shellWord } from '../../src/platform/shell.ts'
 import { version } from '../../src/version.ts'
 import { svc } from '../support/command.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { undisturbed } from '../support/undisturbed.ts'
@@ -21,7 +21,7 @@ const named = (name: string) => `${name}${onLinux ? '' : ' (Linux only)'}`
 let home = ''
 let unit = ''
 beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-service-'))
+  home = folderOfTest()
   unit = join(home, 'conf ig', 'systemd', 'user', 'svc.service')
   await mkdir(join(home, 'bin'))
   await mkdir(join(home, 'state'))
@@ -33,7 +33,6 @@ beforeEach(async () => {
 afterEach(async () => {
   const pid = Number(await kept('pid'))
   if (pid) process.kill(pid, 'SIGKILL')
-  await rm(home, { recursive: true, force: true })
 })
 
 const script = (name: string, text: string) =>

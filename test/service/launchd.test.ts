@@ -1,19 +1,19 @@
 /** A service of launchd: its files are written for real, a program of ours is asked in launchctl's place. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { install, managerOf, uninstall } from '../../src/service/install.ts'
 import { commandOfPlist } from '../../src/service/launchd-plist.ts'
 import type { ServiceManager, ServicePlan } from '../../src/service/plan.ts'
+import { folderOfTest } from '../support/folder.ts'
 
 const path = process.env.PATH
 let home = ''
 let manager: ServiceManager
 let plan: ServicePlan
 beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-launchd-'))
+  home = folderOfTest()
   await mkdir(join(home, 'bin'))
   // Loaded while `loaded` is there; `busy` holds how often bootstrap is still to be refused.
   await writeFile(
@@ -41,9 +41,8 @@ esac
     ...{ notifies: false, environment: {}, command: ['/opt/my svc', 'openapi', '-d', join(home, '.svc')] },
   }
 })
-afterEach(async () => {
+afterEach(() => {
   process.env.PATH = path
-  await rm(home, { recursive: true, force: true })
 })
 
 const calls = async () =>

@@ -1,22 +1,17 @@
 /** The words to systemd, as a socket gets them; and what of the service's own words the journal gets. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { fstatSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isJournalled } from '../../src/config.ts'
 import { openLibc } from '../../src/platform/libc.ts'
 import { canNotify, notifyManager } from '../../src/platform/notify.ts'
 import { version } from '../../src/version.ts'
+import { folderOfFile } from '../support/folder.ts'
 import { startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const named = (name: string) => `${name}${canNotify ? '' : ' (Linux only)'}`
-let folder = ''
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'svc-notify-'))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 
 /** A socket as systemd has one; `path` begins with @ for one that has no file. */
 async function listener(path: string) {

@@ -1,22 +1,18 @@
 /** The systemd units, before systemd's own judges where the machine has them. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import { pathWord, unitText } from '../../src/service/systemd-unit.ts'
 import { ended } from '../support/ended.ts'
+import { folderOfFile } from '../support/folder.ts'
 
 const found = Bun.which('systemd-analyze')
 // It judges files since version 250.
 const judges = found && Bun.spawnSync([found, '--help']).stdout.includes('--offline')
 const analyze = judges ? found : undefined
 const judged = (name: string) => `${name}${analyze ? '' : ' (no systemd-analyze here that judges files)'}`
-let folder = ''
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'svc-unit-'))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
+const folder = folderOfFile()
 
 const plan = (more: Partial<ServicePlan> = {}): ServicePlan => ({
   ...{ name: 'svc', scope: 'system', dataDir: '/var/lib/svc' },

@@ -1,10 +1,9 @@
 /** Every client's own file: made from nothing, merged into one that is lived in, taken back, and left alone. */
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import {
   chmod,
   lstat,
   mkdir,
-  mkdtemp,
   readdir,
   readFile,
   readlink,
@@ -13,7 +12,6 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { clientNames } from '../../src/cli/commands/surroundings.ts'
 import type { UserFolders } from '../../src/config.ts'
@@ -21,12 +19,12 @@ import { SvcError } from '../../src/model/error.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { lastingCommand, preview, type SetupRequest, setUp, takeBack } from '../../src/setup/setup.ts'
+import { folderOfTest } from '../support/folder.ts'
 
 let home = ''
-beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'svc-setup-'))
+beforeEach(() => {
+  home = folderOfTest()
 })
-afterEach(() => rm(home, { recursive: true, force: true }))
 
 const program = '/opt/my tools/svc'
 const args = ['mcp', '-t', 'stdio', '-d', '/data']
