@@ -71,7 +71,8 @@ export const slotsOf = ({ failing, until, width }: Pulse, now: number): number =
   failing ? Number(now >= until) : width
 
 /**
- * What may be begun beside what is under way, and in how many ms that may be more.
+ * What may be begun beside what is under way, and in how many ms that may be more. Of what is slow one more leaves its place
+ * each second: an endpoint that hangs would have all under way otherwise, long before that is known.
  *
  * @param began when each that is under way began, oldest first
  */
@@ -80,12 +81,11 @@ export function roomOf(
   began: readonly number[],
   now: number,
 ): { room: number; moreInMs: number } {
-  const slots = slotsOf(pulse, now)
-  const slow = pulse.failing ? 0 : began.filter(at => now - at >= slowMs).length
-  const oldest = pulse.failing ? undefined : began[slow]
+  const leaving = pulse.failing ? [] : began.map((at, nth) => Math.max(at, began[0]! + nth * slowMs) + slowMs)
+  const slow = leaving.filter(at => at <= now).length
   return {
-    room: Math.min(slots - began.length + slow, fullWidth - began.length),
-    moreInMs: oldest === undefined ? Number.POSITIVE_INFINITY : oldest + slowMs - now,
+    room: Math.min(slotsOf(pulse, now) + slow, fullWidth) - began.length,
+    moreInMs: (leaving[slow] ?? Number.POSITIVE_INFINITY) - now,
   }
 }
 

@@ -49,12 +49,15 @@ test('no wait is longer than told, whatever the chance', () => {
   }
 })
 
-test('what takes long leaves its place to others, up to all that may be under way', () => {
-  const began = [0, 100, 900, 1000]
-  expect(roomOf(freshPulse, began, 1000)).toEqual({ room: 1, moreInMs: 100 })
+test('what takes long leaves its place to others, one a second, up to all that may be under way', () => {
+  const began = [0, 0, 1500, 1600]
+  expect(roomOf(freshPulse, began, 900)).toEqual({ room: 0, moreInMs: 100 })
+  expect(roomOf(freshPulse, began, 1000)).toEqual({ room: 1, moreInMs: 1000 })
+  expect(roomOf(freshPulse, began, 2000)).toEqual({ room: 2, moreInMs: 1000 })
+  expect(roomOf(freshPulse, [0, 1500], 2000)).toEqual({ room: 3, moreInMs: 500 })
   const many = Array.from({ length: 63 }, () => 0)
-  expect(roomOf(freshPulse, many, 5000)).toMatchObject({ room: 1 })
-  expect(roomOf(freshPulse, [...many, 0], 5000)).toMatchObject({ room: 0 })
+  expect(roomOf(freshPulse, many, 70_000)).toMatchObject({ room: 1 })
+  expect(roomOf(freshPulse, [...many, 0], 70_000)).toMatchObject({ room: 0 })
   const failing = { ...freshPulse, failing: true }
   expect(roomOf(failing, [], 5000)).toMatchObject({ room: 1 })
   expect(roomOf(failing, [0], 5000)).toMatchObject({ room: 0 })
