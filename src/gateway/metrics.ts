@@ -139,7 +139,7 @@ export class Metrics {
     return [
       family(
         'svc_event_reader_lag_events',
-        'Events behind the place kept for a named reader of the stream, which moves when it connects again.',
+        'Events behind the place kept for a named reader of the stream. The place moves when the reader connects again and says what it has seen: until then this grows, however fast it reads.',
         readers.map(({ reader, events }) => [{ consumer: reader }, events]),
       ),
     ]
