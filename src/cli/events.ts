@@ -1,7 +1,9 @@
 /** `svc events`: what happened, and what happens, a line each. */
 import type { Command } from 'commander'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Event } from '../model/event.ts'
 import { systemClock } from '../platform/clock.ts'
+import { localTime } from '../platform/format.ts'
 import { createLog } from '../platform/log.ts'
 import { typesOf } from '../push/events.ts'
 import { commandCall } from './call.ts'
@@ -10,6 +12,7 @@ import { jsonLine } from './print.ts'
 import { toolConfig } from './run-tool.ts'
 import { writeErr, writeOut } from './terminal.ts'
 import { oneLine } from './text.ts'
+import { typedTime } from './typed-time.ts'
 
 interface Flags {
   follow?: boolean
@@ -35,11 +38,11 @@ export async function showEvents(command: Command): Promise<void> {
   const show = (event: Event) => writeOut(json ? `${jsonLine(event)}\n` : lineOf(event))
   const onGone = () => void writeErr('Some events were removed before they were read.\n')
   if (follow) {
-    const from = after ?? (await events.head())
+    const from = (await placeOf(after, events)) ?? (await events.head())
     for await (const event of events.follow(from, wanted, call.signal, onGone)) await show(event)
     return
   }
-  let cursor = after ?? (await events.head(systemClock.now() - dayMs))
+  let cursor = (await placeOf(after, events)) ?? (await events.head(systemClock.now() - dayMs))
   for (let isEnd = false; !isEnd && !call.signal.aborted; ) {
     const page = await events.page(cursor, { ...wanted, limit: pageEvents })
     if (page.gone) onGone()
@@ -49,6 +52,12 @@ export async function showEvents(command: Command): Promise<void> {
   }
 }
 
+/** Where somebody wants to begin: after an event, or with what happened since a time. */
+async function placeOf(after: string | undefined, events: Gateway['events']): Promise<string | undefined> {
+  const time = after === undefined || after === '0' ? undefined : typedTime(after, systemClock.now())
+  return time === undefined ? after : events.head(time)
+}
+
 function lineOf({ id, type, timestamp, data }: Event): string {
   const what =
     'items' in data
@@ -56,5 +65,5 @@ function lineOf({ id, type, timestamp, data }: Event): string {
       : 'change' in data
         ? [data.name, data.change]
         : [data.url, data.reason]
-  return `${oneLine([timestamp, type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
+  return `${oneLine([localTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

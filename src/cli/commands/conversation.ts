@@ -49,7 +49,10 @@ export const conversation = resultCommands([
     takes: command =>
       command
         .option('-f, --follow', 'Go on with what comes.')
-        .option('--after <id>', 'Begin after the event of this id; 0: at the beginning.')
+        .option(
+          '--after <id>',
+          'Begin after the event of this id, or at a time such as 2026-01-31, 1h or yesterday; 0: at the beginning.',
+        )
         .option('--types <types>', 'Only these types, separated by commas: message.received,session.status …')
         .option('-s, --session <session>', 'Only events of this session.')
         .option('-u, --user <user>', 'Only messages from and to this user, by id.'),
