@@ -134,8 +134,8 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: AskProp
       run={async () => {
         const chosen = new Date(field.current?.value ?? '')
         if (event === undefined && Number.isNaN(chosen.getTime())) return field.current?.focus()
-        await webhooks.replay(id, event ?? chosen.toISOString())
-        tell(t('webhooks.replayed'))
+        const { replay } = await webhooks.replay(id, event ?? chosen.toISOString())
+        tell(t('webhooks.replayed', { count: replay.events }))
         onClose()
       }}
     >

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import type {
   AddedWebhook,
   NewWebhookInput,
+  ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
 } from '../../src/model/webhook.ts'
@@ -42,6 +43,6 @@ export const webhooks = {
   rotate: (id: string) => changed(request<AddedWebhook>('POST', at(id, '/rotate'))),
   /** @param from id of an event, or an ISO time */
   replay: (id: string, from: string) =>
-    changed(request<WebhookEndpoint>('POST', at(id, '/replay'), { from })),
+    changed(request<ReplayedWebhook>('POST', at(id, '/replay'), { from })),
   remove: (id: string) => changed(request<{ success: boolean }>('DELETE', at(id))),
 }

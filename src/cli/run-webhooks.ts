@@ -5,6 +5,7 @@ import { badArgument } from '../model/error.ts'
 import {
   type AddedWebhook,
   NewWebhookInput,
+  type ReplayedWebhook,
   type WebhookDelivery,
   type WebhookEndpoint,
   WebhookLogQuery,
@@ -107,9 +108,23 @@ export function log(line: CommandLine, command: Command): Promise<void> {
 }
 
 export function replay(line: CommandLine, command: Command): Promise<void> {
-  const { from } = command.opts<{ from: string }>()
-  const start = replayFrom(from, typedTime(from, systemClock.now()))
-  return withHooks(line, command, (webhooks, id) => webhooks.replay(id, start), oneText)
+  const { dryRun = false, from } = command.opts<{ dryRun?: boolean; from: string }>()
+  const start = { ...replayFrom(from, typedTime(from, systemClock.now())), dry_run: dryRun }
+  const text = (replayed: ReplayedWebhook) => `${replayText(replayed, dryRun)}\n${oneText(replayed).text}`
+  return withHooks(
+    line,
+    command,
+    (webhooks, id) => webhooks.replay(id, start),
+    replayed => ({ text: text(replayed) }),
+  )
+}
+
+function replayText({ replay }: ReplayedWebhook, dryRun: boolean): string {
+  const { events, events_is_lower_bound, since } = replay
+  if (events === 0) return 'nothing to deliver again: it was given nothing since then'
+  const count = `${events_is_lower_bound ? 'more than ' : ''}${counted(events, 'event')}`
+  const what = `${count}, the first of ${localTime(since)}`
+  return dryRun ? `would deliver again ${what}; nothing was changed` : `delivers again ${what}`
 }
 
 const painted = { active: 'green', failing: 'yellow', paused: 'dim', disabled: 'red' } as const

@@ -14,6 +14,7 @@ import type { KnownUser, Session } from '../model/session.ts'
 import type {
   AddedWebhook,
   NewWebhookInput,
+  ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
@@ -107,8 +108,8 @@ export interface SvcWebhooks {
   resume(id: string): Promise<WebhookEndpoint>
   /** A new secret; for a day deliveries are signed with that of before too. */
   rotate(id: string): Promise<AddedWebhook>
-  /** Delivers everything again from an event, or from a time (Unix ms), on. */
-  replay(id: string, from: ReplayFrom): Promise<WebhookEndpoint>
+  /** Delivers everything again from an event, or from a time (Unix ms), on, and says how much that is. */
+  replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook>
   remove(id: string): Promise<{ success: true; id: string }>
 }
 

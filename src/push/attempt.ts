@@ -98,7 +98,7 @@ export async function checkedUrl(text: string, allowPrivate: boolean): Promise<s
       {
         hint: allowPrivate
           ? 'Link-local addresses and metadata services are never reached.'
-          : 'For a receiver in your own network add it on the command line, with --allow-private.',
+          : 'For a receiver in your own network: svc webhook add <url> --allow-private.',
       },
     )
   }

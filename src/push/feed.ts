@@ -91,5 +91,6 @@ function ofOthers({ cursor: id, type, at, data = {} }: LoggedEvent): LaneEvent {
   return { ...{ id, type, at, session, user: '' }, data: async () => data }
 }
 
-const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>
+/** As an endpoint is narrowed to types. */
+export const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>
   types.length > 0 ? { types: types as EventType[] } : {}

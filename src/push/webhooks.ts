@@ -1,10 +1,11 @@
 /** Webhook endpoints as people and programs handle them. Any process of the data directory can; the one that polls delivers. */
 import { randomBytes } from 'node:crypto'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, renamed, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import type {
   AddedWebhook,
   NewWebhookInput,
+  ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
@@ -13,6 +14,7 @@ import type { Clock } from '../platform/clock.ts'
 import { type Events, placeBefore, placeOf } from '../storage/events.ts'
 import type { Webhooks as Store, Webhook } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
+import { typed } from './feed.ts'
 import { type Linked, newSecret, opens, rotationMs } from './signature.ts'
 
 export interface WebhookPorts {
@@ -24,8 +26,8 @@ export interface WebhookPorts {
   clock: Clock
 }
 
-/** Where a replay begins: with an event, or with what happened since then (Unix ms). */
-export type ReplayFrom = { event: string } | { since: number }
+/** Where a replay begins: with an event, or with what happened since then (Unix ms). With `dry_run` it is only told of. */
+export type ReplayFrom = ({ event: string } | { since: number }) & { dry_run?: boolean }
 
 /** What a try by hand came to. */
 export interface WebhookTest {
@@ -36,6 +38,9 @@ export interface WebhookTest {
 }
 
 const mostWebhooks = 100
+/** Events are counted in so many pages at most. */
+const countedPages = 20
+const pageEvents = 1000
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Set by svc, or by the connection. */
 const ownHeaders =
@@ -106,21 +111,48 @@ export class Webhooks {
   }
 
   /** Sends events again, with the ids that they had. @throws SvcError `not_found`, `invalid_arguments` */
-  async replay(id: string, from: ReplayFrom): Promise<WebhookEndpoint> {
-    const { webhooks, events } = this.#ports
-    const { position, replayed } = await this.#webhook(id)
-    let start: string
-    if ('since' in from) start = await events.head(from.since)
-    else start = placeBefore(from.event)
-    // Also refuses what is no event of this store.
-    if ((await events.after(start, { limit: 1 })).gone)
-      throw badArgument('from', 'the events of that time are not kept any more', {
-        hint: 'Name a later time or event.',
-      })
-    const until = [position, ...(replayed ? [replayed] : [])].sort(byPlace).at(-1)!
-    const earlier = [start, position].sort(byPlace)[0]!
-    await webhooks.rewind(id, earlier, until)
-    return this.get(id)
+  async replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
+    const webhook = await this.#webhook(id)
+    const { position, replayed = position } = webhook
+    const start = await this.#start(from)
+    const replay = await this.#givenSince(start, webhook)
+    const earlier = placeOf(start) < placeOf(position) ? start : position
+    const until = placeOf(replayed) > placeOf(position) ? replayed : position
+    if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
+    return { ...(await this.get(id)), replay }
+  }
+
+  async #start(from: ReplayFrom): Promise<string> {
+    const { events } = this.#ports
+    const start = 'since' in from ? await events.head(from.since) : placeBefore(from.event)
+    const { gone } = await events.after(start, { limit: 1 }).catch(error => {
+      throw isSvcError(error) ? renamed(error, problem => ({ ...problem, field: 'from' })) : error
+    })
+    if (!gone) return start
+    throw badArgument(
+      'from',
+      'the log has no events of then: they are not kept any more, or are yet to come',
+      {
+        hint: 'Name another time or event.',
+      },
+    )
+  }
+
+  /** What it was given after a place. */
+  async #givenSince(start: string, webhook: Webhook): Promise<ReplayedWebhook['replay']> {
+    const { position, session, types, user } = webhook
+    const wanted = { limit: pageEvents, session, user, ...typed(types) }
+    const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
+    let cursor = start
+    for (let pages = 0; placeOf(cursor) < placeOf(position); pages++) {
+      if (pages === countedPages) return { ...found, events_is_lower_bound: true }
+      const page = await this.#ports.events.after(cursor, wanted)
+      const given = page.events.filter(event => placeOf(event.cursor) <= placeOf(position))
+      found.events += given.length
+      found.since ??= given[0]?.at
+      cursor = page.cursor
+    }
+    return found
   }
 
   async remove(id: string): Promise<{ success: true; id: string }> {
@@ -179,8 +211,6 @@ export class Webhooks {
 
 const noSuch = () =>
   new SvcError('not_found', 'no webhook has this id', { hint: 'The list of webhooks shows their ids.' })
-
-const byPlace = (a: string, b: string) => placeOf(a) - placeOf(b)
 
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)

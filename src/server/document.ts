@@ -19,7 +19,7 @@ import {
   SendResult,
 } from '../model/message.ts'
 import { Session } from '../model/session.ts'
-import { AddedWebhook, WebhookDelivery, WebhookEndpoint } from '../model/webhook.ts'
+import { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../model/webhook.ts'
 import { HistoryPage } from '../tools/history.ts'
 import { toJsonSchema } from '../tools/schema.ts'
 import { Problem, problemOf, problemType } from './errors.ts'
@@ -44,6 +44,7 @@ const shared: readonly (readonly [string, TSchema])[] = [
   ['AcceptedUpload', AcceptedUpload],
   ['WebhookEndpoint', WebhookEndpoint],
   ['AddedWebhook', AddedWebhook],
+  ['ReplayedWebhook', ReplayedWebhook],
   ['WebhookDelivery', WebhookDelivery],
 ]
 

@@ -6,6 +6,7 @@ import { bounded, closed, flag, integer, optional, text } from '../model/shapes.
 import {
   AddedWebhook,
   NewWebhookInput,
+  ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
@@ -24,6 +25,7 @@ const ReplayBody = closed({
       'Where to begin: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
     examples: ['2026-01-31T08:00:00Z'],
   }),
+  dry_run: optional(flag('Only say what would be delivered again.')),
 })
 const Removed = Type.Object({ success: flag('True.'), id: Type.String() })
 const Tested = Type.Object({
@@ -168,12 +170,18 @@ function actRoutes(add: Add, webhooks: Webhooks): void {
     run: ({ params }) => webhooks.rotate(params.id),
   })
   add('POST /webhooks/:id/replay', 'replay_webhook', {
-    ...of(WebhookEndpoint),
+    ...of(ReplayedWebhook),
     body: ReplayBody,
     summary: 'Deliver events again',
-    description: 'Everything from there on is delivered again, with the ids that it had.',
-    examples: example('From a time on', exampleEndpoint, { from: '2026-01-31T08:00:00Z' }),
-    run: ({ params, body }) => webhooks.replay(params.id, replayFrom(body.from)),
+    description:
+      'Everything from there on is delivered again, with the ids that it had; the answer says how much that is.',
+    examples: example(
+      'From a time on',
+      { ...exampleEndpoint, replay: { events: 12, events_is_lower_bound: false, since: 1767225600000 } },
+      { from: '2026-01-31T08:00:00Z' },
+    ),
+    run: ({ params, body: { from, ...rest } }) =>
+      webhooks.replay(params.id, { ...replayFrom(from), ...rest }),
   })
 }
 

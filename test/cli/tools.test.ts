@@ -223,7 +223,11 @@ describe('beside a running service', () => {
     expect(shown.stdout).not.toContain('hush')
     expect((await json('webhook', 'pause', id)).status).toBe('paused')
     expect((await run(['webhook', 'list'])).stdout).toContain('paused')
-    expect((await json('webhook', 'replay', id, '--from', '1h')).id).toBe(id)
+    const replay = ['webhook', 'replay', id, '--from', '1h']
+    const { replay: only } = await json(...replay, '--dry-run')
+    expect(only.events).toBeGreaterThan(0)
+    expect(await json(...replay)).toMatchObject({ id, replay: only })
+    expect((await run([...replay, '--dry-run'])).stdout).toContain(String(only.events))
     const before = r.got.length
     expect((await json('webhook', 'resume', id)).status).toBe('active')
     await until('again', 30_000, () => r.got.length > before)
@@ -292,6 +296,11 @@ describe('beside a running service', () => {
     const text = await run(['events', '--after', events[0].id])
     expect([text.status, text.stdout.includes(`(${events[0].id})`)]).toEqual([0, false])
     expect(text.stdout).toContain(events.at(-1).id)
+    // The time as it is printed; what happened since then is listed, that event too.
+    const [shown = ''] = text.stdout.split('\n')
+    const [time = ''] = shown.split('  ')
+    expect(Date.parse(time)).toBeWithin(Date.now() - 60_000, Date.now())
+    expect((await run(['events', '--after', time])).stdout.split('\n')).toContain(shown)
     expect((await run(['events', '--types', 'what'])).status).toBe(2)
   })
 

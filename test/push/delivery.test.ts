@@ -7,6 +7,7 @@ import { Delivery } from '../../src/push/delivery.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables, verbs } from '../storage/memory-tables.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
+import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { until } from '../support/until.ts'
 import { receiver, verify } from './receiver.ts'
@@ -322,9 +323,17 @@ test('a replay sends events again under their ids, also from a time', async () =
   // As far as is kept: what is not comes again by itself.
   const kept = async (count: number) => (await t.gateway.webhooks.get(hook.id)).tries.done === count
   await t.until('all', () => kept(5))
-  await t.gateway.webhooks.replay(hook.id, { event: r.got[2]!.id })
+  const from = { event: r.got[2]!.id }
+  const only = await t.gateway.webhooks.replay(hook.id, { ...from, dry_run: true })
+  const since = Date.parse(r.got[2]!.body.timestamp)
+  expect(only.replay).toEqual({ events: 3, events_is_lower_bound: false, since })
+  expect((await t.gateway.webhooks.replay(hook.id, from)).replay).toEqual(only.replay)
   await t.until('again', () => kept(8))
   expect(r.got.slice(5).map(({ id }) => id)).toEqual(r.got.slice(2, 5).map(({ id }) => id))
+  expect((await t.gateway.webhooks.replay(hook.id, { since: Date.now() + 1000 })).replay.events).toBe(0)
+  for (const event of ['another-1000000', from.event.replace(/\d+$/, '9000000000')]) {
+    expect(fieldsOf(await failure(t.gateway.webhooks.replay(hook.id, { event })))).toEqual(['from'])
+  }
   await t.gateway.webhooks.replay(hook.id, { since: 0 })
   await t.until('all again', () => kept(13))
   expect(r.got.slice(8).map(({ body }) => body.data.text)).toEqual(texts)

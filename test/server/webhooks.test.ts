@@ -1,6 +1,6 @@
 /** Webhooks over HTTP, and the links in their deliveries. */
 import { expect, test } from 'bun:test'
-import { AddedWebhook, WebhookEndpoint } from '../../src/model/webhook.ts'
+import { AddedWebhook, ReplayedWebhook, WebhookEndpoint } from '../../src/model/webhook.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
@@ -42,6 +42,8 @@ test('an endpoint is added, looked at, paused, resumed, rotated, sent back and r
   const rotated = (await at('POST', `/webhooks/${id}/rotate`)).body
   expect(rotated.secret).not.toBe(secret)
   expect(rotated.rotating_until).toBeGreaterThan(Date.now())
+  const replayed = (await at('POST', `/webhooks/${id}/replay`, { from: '2026-01-01', dry_run: true })).body
+  expect(problemsOf(ReplayedWebhook, replayed)).toEqual([])
   expect((await at('POST', `/webhooks/${id}/replay`, { from: '2026-01-01' })).status).toBe(200)
   expect((await at('POST', `/webhooks/${id}/replay`, { from: 'm-0' })).status).toBe(200)
   expect((await at('POST', `/webhooks/${id}/replay`, { from: 'nonsense' })).status).toBe(422)

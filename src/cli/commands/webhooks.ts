@@ -17,7 +17,7 @@ export const webhooks = resultCommands([
   },
   {
     words: 'webhook list',
-    summary: 'the same',
+    summary: 'the same as svc webhook alone',
     examples: [['svc webhook list', 'Every endpoint']],
     run: async (command, line) => (await run()).list(line, command),
   },
@@ -103,11 +103,16 @@ export const webhooks = resultCommands([
     summary: 'deliver events again',
     about: 'Delivers everything again from an event or a time on, with the ids that it had.',
     takes: command =>
-      ofOne(command).requiredOption(
-        '--from <from>',
-        'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
-      ),
-    examples: [[`svc webhook replay ${id} --from 1h`, 'What happened in the last hour']],
+      ofOne(command)
+        .requiredOption(
+          '--from <from>',
+          'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
+        )
+        .option('--dry-run', 'Only say what would be delivered again.'),
+    examples: [
+      [`svc webhook replay ${id} --from 1h --dry-run`, 'How much that would be'],
+      [`svc webhook replay ${id} --from 1h`, 'What happened in the last hour'],
+    ],
     run: async (command, line) => (await run()).replay(line, command),
   },
   {
