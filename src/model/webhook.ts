@@ -56,16 +56,14 @@ export const AddedWebhook = Type.Object({
 export type AddedWebhook = Static<typeof AddedWebhook>
 
 /** An endpoint that was sent back in the log, and what that is. */
-export const ReplayedWebhook = Type.Composite([
-  WebhookEndpoint,
-  Type.Object({
-    replay: Type.Object({
-      events: integer('Events that it was given before, and is given again.'),
-      events_is_lower_bound: flag('True when there are more than events.'),
-      since: optional(integer('Unix milliseconds: when the first of them happened.')),
-    }),
+export const ReplayedWebhook = Type.Object({
+  ...WebhookEndpoint.properties,
+  replay: Type.Object({
+    events: integer('Events that it was given before, and is given again.'),
+    events_is_lower_bound: flag('True when there are more than events.'),
+    since: optional(integer('Unix milliseconds: when the first of them happened.')),
   }),
-])
+})
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
 
 export const WebhookDelivery = Type.Object(
