@@ -100,68 +100,37 @@ export class History {
 
   /** Undefined when nothing can match. */
   #plan(filter: HistoryFilter): Plan | undefined {
-    const match: string[] = []
-    const matchParams: SqlValue[] = []
-    const add = (clause: string, value: SqlValue) => {
-      match.push(clause)
-      matchParams.push(value)
-    }
+    const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
+    const keys = session === undefined ? undefined : this.#messages.sessionKeys(session)
+    if (keys?.length === 0) return undefined
+    const inSession = keys && ofSession(keys)
+    const needle = searchable(text_contains)
+    const clauses = [...clausesOf(filter, inSession), ...(needle === '' ? [] : [clauseOf(needle)])]
+    // Said twice for the index, which knows only what is not text.
+    const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
     const ways: Way[] = []
-    let widest = widestWidth
-    if (filter.user_id !== undefined) {
-      add('m.peer = ?', filter.user_id)
-      ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', filter.user_id))
-    }
-    if (filter.msg_type !== undefined && filter.msg_type !== 'TEXT') {
-      // Said twice for the index, which knows only what is not text.
-      const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
-      ways.push(way('message m INDEXED BY message_kind', kind, filter.msg_type))
-    }
-    if (filter.direction === 'sent') {
-      ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
-    }
-    if (filter.session !== undefined) {
-      const keys = this.#messages.sessionKeys(filter.session)
-      const [only, more] = keys
-      if (only === undefined) return undefined
-      const where = more === undefined ? 'm.session = ?' : 'm.session IN (SELECT value FROM json_each(?))'
-      const value = more === undefined ? only : JSON.stringify(keys)
-      add(where, value)
-      ways.push(way('message m INDEXED BY message_session', where, value))
-      // Several keys are not walked in the order of ids: a whole window is sorted.
-      if (more !== undefined) widest = firstWidth * 4
-    }
-    // What another program received is neither 0 nor 1.
-    if (filter.direction !== undefined) match.push(filter.direction === 'sent' ? 'm.sent = 1' : 'm.sent <> 1')
-    if (filter.bot_id !== undefined) add('m.bot_id = ?', filter.bot_id)
-    if (filter.msg_type !== undefined) add('m.msg_type = ?', filter.msg_type)
-    if (filter.has_kind !== undefined) {
-      const payload = `${filter.has_kind.toLowerCase()}_item`
-      match.push(hasKind)
-      matchParams.push(filter.has_kind, `"${payload}"`, payload)
-    }
-    if (filter.since !== undefined) add('m.timestamp >= ?', filter.since)
-    if (filter.until !== undefined) add('m.timestamp < ?', filter.until)
-    const needle = searchable(filter.text_contains ?? '')
-    if (needle !== '') {
-      add(...clauseOf(needle))
-      ways.push({
-        from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
-        where: 'gram MATCH ?',
-        params: [gramQuery(needle)],
-        id: 'gram.rowid',
-        upTo: this.#messages.grams.position,
-      })
-    }
-    if (ways.length === 0) ways.push(everyRow)
+    if (user_id !== undefined) ways.push(way('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
+    if (msg_type !== undefined && msg_type !== 'TEXT')
+      ways.push(way('message m INDEXED BY message_kind', kind, msg_type))
+    if (direction === 'sent') ways.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
+    if (inSession) ways.push(way('message m INDEXED BY message_session', ...inSession))
+    if (needle !== '') ways.push(this.#wayOf(needle))
+    const match = clauses.map(([clause]) => clause)
     return {
-      ways,
+      ways: ways.length > 0 ? ways : [everyRow],
       // CASE stops at the first thing that does not match; the text, long, is looked at last.
       match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
-      matchParams,
-      widest,
-      since: filter.since,
-      until: filter.until,
+      matchParams: clauses.flatMap(([, ...values]) => values),
+      // Several keys are not walked in the order of ids: a whole window is sorted.
+      widest: keys && keys.length > 1 ? firstWidth * 4 : widestWidth,
+      ...{ since, until },
+    }
+  }
+
+  #wayOf(needle: string): Way {
+    return {
+      ...{ from: 'gram CROSS JOIN message m ON m.id = gram.rowid', id: 'gram.rowid' },
+      ...{ where: 'gram MATCH ?', params: [gramQuery(needle)], upTo: this.#messages.grams.position },
     }
   }
 
@@ -299,6 +268,33 @@ const hasKind = `CASE WHEN m.msg_type = ? THEN 1 WHEN instr(m.raw, ?) > 0 AND js
 const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
 
 const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })
+
+type Clause = [clause: string, ...values: SqlValue[]]
+
+const ofSession = (keys: readonly number[]): [clause: string, value: SqlValue] =>
+  keys.length === 1
+    ? ['m.session = ?', keys[0]!]
+    : ['m.session IN (SELECT value FROM json_each(?))', JSON.stringify(keys)]
+
+/** What a filter asks of a row, but for its text. */
+function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause[] {
+  const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
+  const payload = `${has_kind?.toLowerCase()}_item`
+  return [
+    ...asked('m.peer = ?', user_id),
+    ...(inSession ? [inSession] : []),
+    // What another program received is neither 0 nor 1.
+    ...asked(`m.sent ${direction === 'sent' ? '=' : '<>'} ?`, direction && 1),
+    ...asked('m.bot_id = ?', bot_id),
+    ...asked('m.msg_type = ?', msg_type),
+    ...asked(hasKind, has_kind, `"${payload}"`, payload),
+    ...asked('m.timestamp >= ?', since),
+    ...asked('m.timestamp < ?', until),
+  ]
+}
+
+const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
+  value === undefined ? [] : [[clause, value, ...more]]
 
 /** What a text must contain. @throws SvcError `invalid_arguments` where it is too long */
 function clauseOf(needle: string): [clause: string, value: SqlValue] {

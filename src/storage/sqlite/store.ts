@@ -36,7 +36,7 @@ import { lastSign, pruneStep, shrinkStep } from './prune.ts'
 import { Renames } from './renames.ts'
 import { Slots } from './slots.ts'
 import { UserNames } from './user-names.ts'
-import { verbs, type Ways } from './ways.ts'
+import { type Strict, verbs, type Ways } from './ways.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** The path of a log that only this process has, gone with it. */
@@ -63,7 +63,7 @@ const busyMs = 2000
 /** The log's half of what the engine does with log and session folders together (`open.ts`). */
 export interface LogHalf {
   readonly durable: boolean
-  readonly contexts: ContextArchive
+  readonly contexts: Strict<ContextArchive>
   readonly intake: {
     /** As of `Storage.ingest`: for each message its row id, or `duplicate`. */
     insertReceived(
@@ -86,18 +86,18 @@ export interface LogHalf {
 
 export class SqliteStore implements face.Store, LogHalf {
   readonly durable: boolean
-  readonly intake: face.Intake & LogHalf['intake']
-  readonly log: face.MessageLog
-  readonly events: EventsFace
-  readonly consumers: face.Consumers
-  readonly acknowledgements: face.Acknowledgements
-  readonly backlog: face.Backlog
-  readonly conversations: face.Conversations
-  readonly names: face.Names
+  readonly intake: Strict<face.Intake & LogHalf['intake']>
+  readonly log: Strict<face.MessageLog>
+  readonly events: Strict<EventsFace>
+  readonly consumers: Strict<face.Consumers>
+  readonly acknowledgements: Strict<face.Acknowledgements>
+  readonly backlog: Strict<face.Backlog>
+  readonly conversations: Strict<face.Conversations>
+  readonly names: Strict<face.Names>
   readonly contexts: ContextArchive
-  readonly outbox: OutboxFace
-  readonly webhooks: WebhooksFace
-  readonly upkeep: face.Upkeep & LogHalf['upkeep']
+  readonly outbox: Strict<OutboxFace>
+  readonly webhooks: Strict<WebhooksFace>
+  readonly upkeep: Strict<face.Upkeep & LogHalf['upkeep']>
   readonly #db: Database
   readonly #messages: Messages
   /** Removes of the outbox what answers for nothing any more. */
@@ -147,7 +147,7 @@ export class SqliteStore implements face.Store, LogHalf {
     const archive = new Archive(db, messages)
     const conversations = new Conversations(db, messages)
     const names = new UserNames(db, messages)
-    const { again, intake, light, plain, relaxed, write } = this.#ways
+    const { again, intake, plain, relaxed, write } = this.#ways
     this.intake = {
       ...verbs(intake, messages, 'insertReceived'),
       ...verbs(intake, past, 'add'),
@@ -171,8 +171,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
     this.conversations = {
       ...verbs(plain, conversations, 'peers', 'thread', 'open', 'counts', 'suspects'),
-      sessionsOf: async user =>
-        this.#guarded(() => [...new Set([...messages.writtenTo(user), ...names.naming(user)])]),
+      ...verbs(plain, names, 'sessionsOf'),
       ...verbs(relaxed, conversations, 'markRead'),
     }
     this.names = verbs(plain, names, 'of', 'called', 'set')
@@ -183,18 +182,11 @@ export class SqliteStore implements face.Store, LogHalf {
     const { prune, ...outbox } = this.#openOutbox(owner)
     this.outbox = outbox
     this.#pruneOutbox = prune
-    this.webhooks = {
-      ...verbs(plain, webhooks, 'list'),
-      ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
-      progress: {
-        ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),
-        ...verbs(light, webhooks, 'keep'),
-      },
-    }
+    this.webhooks = this.#openWebhooks(webhooks)
     this.upkeep = this.#openUpkeep(webhooks)
   }
 
-  #openLog(consumers: Consumers): face.MessageLog {
+  #openLog(consumers: Consumers): Strict<face.MessageLog> {
     const messages = this.#messages
     const history = new History(this.#db, messages, this.#options.clock)
     return {
@@ -215,7 +207,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openEvents(events: Events): EventsFace {
+  #openEvents(events: Events): Strict<EventsFace> {
     const { intake, plain, relaxed } = this.#ways
     return {
       ...verbs(plain, events, 'head', 'after', 'position'),
@@ -228,7 +220,7 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openOutbox(owner: Owner): OutboxFace & { prune(): Promise<void> } {
+  #openOutbox(owner: Owner): Strict<OutboxFace & { prune(): Promise<void> }> {
     const db = this.#db
     const { clock } = this.#options
     const messages = this.#messages
@@ -256,7 +248,19 @@ export class SqliteStore implements face.Store, LogHalf {
     }
   }
 
-  #openUpkeep(webhooks: Webhooks): face.Upkeep & LogHalf['upkeep'] {
+  #openWebhooks(webhooks: Webhooks): Strict<WebhooksFace> {
+    const { intake, light, plain } = this.#ways
+    return {
+      ...verbs(plain, webhooks, 'list'),
+      ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
+      progress: {
+        ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),
+        ...verbs(light, webhooks, 'keep'),
+      },
+    }
+  }
+
+  #openUpkeep(webhooks: Webhooks): Strict<face.Upkeep & LogHalf['upkeep']> {
     const renames = new Renames(this.#db, this.#messages, webhooks)
     return {
       trouble: async () => this.#trouble(),

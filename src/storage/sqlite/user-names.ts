@@ -29,9 +29,10 @@ export class UserNames {
     }))
   }
 
-  naming(user: string): string[] {
-    return this.#db.all`SELECT DISTINCT session.name AS session FROM user_name
-      JOIN session ON session.key = user_name.session WHERE peer = ${user}`.map(row => String(row.session))
+  sessionsOf(user: string): readonly string[] {
+    const named = this.#db.all`SELECT DISTINCT session.name AS session FROM user_name
+      JOIN session ON session.key = user_name.session WHERE peer = ${user}`
+    return [...new Set([...this.#messages.writtenTo(user), ...named.map(row => String(row.session))])]
   }
 
   set(session: string, user: string, name: string | undefined): void {

@@ -16,6 +16,11 @@ export interface Ways {
 
 export type Way = <T>(work: () => T) => T | Promise<T>
 
+/** The verbs of an interface as functions: of these TypeScript compares the arguments, of methods it lets narrower ones through. */
+export type Strict<T> = {
+  [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => R : Strict<T[K]>
+}
+
 type Method = (...args: never[]) => unknown
 type Verb<M> = M extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never
 
