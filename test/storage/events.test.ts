@@ -175,6 +175,34 @@ onEach((openStore, share) => {
     }
   })
 
+  test('what one user says is found however much others say in between, and nothing of it twice', async () => {
+    await using t = await openStore()
+    const said = (text: string, from_user: string, count = 1) =>
+      t.store.intake.insertReceived(
+        's',
+        'b',
+        Array.from({ length: count }, () => message(text, { from_user })),
+      )
+    const send = async (client_id: string, user: string) =>
+      t.store.outbox.settle(await sending(t.store, 's', 'b', out(client_id, user)), {
+        ...{ status: 'accepted', spent: true },
+      })
+    await said('first', 'ann')
+    await said('x', 'bob', 6000)
+    await said('second', 'ann')
+    const page = await t.store.events.after('', { limit: 9, user: 'ann' })
+    expect(page.events).toHaveLength(2)
+    for (const nth of ['1', '2', '3']) await send(nth, 'bob')
+    await send('4', 'ann')
+    await said('third', 'ann')
+    expect(inShort(await all(t.store, '', { user: 'ann' }))).toEqual([
+      'message 1',
+      'message 6002',
+      'message 6006 accepted',
+      'message 6007',
+    ])
+  })
+
   test('a cursor of another store, or none at all, is refused', async () => {
     await using t = await openStore()
     await using other = await openStore()

@@ -22,8 +22,8 @@ import type { Messages } from './messages.ts'
 
 /** Places from one message to the next. */
 export const placesPerMessage = 1_000_000
-/** Messages looked at for one page, however few of them are wanted. */
-const scannedMessages = 5000
+/** Messages, and of one user other events, looked at for one page, however few of them are wanted. */
+const scanned = 5000
 
 /** The place of an event that is written now; `row`: of the newest message. */
 const nextPlace = (row: string) =>
@@ -93,8 +93,8 @@ export class Events {
     const gone = asked > end || (cursor !== '' && asked < oldest)
     const from = Math.min(asked, end)
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
-    const last =
-      wants('message.received') || wants('message.status') ? Math.min(first + scannedMessages, row) : row
+    const ofMessages = wants('message.received') || wants('message.status')
+    const last = ofMessages ? Math.min(this.#lookedTo(first, narrowed.user), row) : row
     const looked = last === row ? end : (last + 1) * placesPerMessage - 1
     const found = [
       ...(wants('message.received') ? this.#received(first, last, limit, narrowed) : []),
@@ -109,11 +109,22 @@ export class Events {
     }
   }
 
+  /** How far a page looks that begins behind that message: those of one user are looked up. */
+  #lookedTo(first: number, user: string | undefined): number {
+    if (user === undefined) return first + scanned
+    const found = this.#db.get`SELECT
+      (SELECT id FROM message INDEXED BY message_peer WHERE peer = ${user} AND id > ${first}
+        ORDER BY id LIMIT 1 OFFSET ${scanned}) AS own,
+      (SELECT place FROM event WHERE place > ${first * placesPerMessage} ORDER BY place LIMIT 1 OFFSET ${scanned}) AS other`
+    const other = found?.other == null ? Infinity : Math.floor(Number(found.other) / placesPerMessage)
+    return Math.max(first, Math.min(other, Number(found?.own ?? Infinity)))
+  }
+
   #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): Row[] {
     const keys = session === undefined ? undefined : JSON.stringify(this.#messages.sessionKeys(session))
     return this.#db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
-       FROM message NOT INDEXED WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
+       FROM message ${user === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
        ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
       ...[first, last, ...given(keys), ...given(user), limit],
