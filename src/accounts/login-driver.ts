@@ -17,7 +17,7 @@ import { tokensOf } from './login-room.ts'
 export interface DriverPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl'>
   sessions: Pick<Sessions, 'list'>
-  flows: LoginFlows
+  flows: Pick<LoginFlows, 'claim' | 'release' | 'finish'>
   records: LoginRecords
 }
 

@@ -5,11 +5,13 @@ import type { LoginFlows, LoginKey, StoredLogin } from '../storage/logins.ts'
 /** The last state of a login stays readable this long; so does one that no process goes on with. */
 export const keptMs = 10 * 60_000
 
+type KeptLogins = Pick<LoginFlows, 'underWay' | 'list' | 'of' | 'put' | 'wait'>
+
 export class LoginRecords {
-  readonly #flows: LoginFlows
+  readonly #flows: KeptLogins
   readonly #clock: Clock
 
-  constructor(flows: LoginFlows, clock: Clock) {
+  constructor(flows: KeptLogins, clock: Clock) {
     this.#flows = flows
     this.#clock = clock
   }

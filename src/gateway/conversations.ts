@@ -15,7 +15,7 @@ export interface ConversationFilter {
 }
 
 export interface ConversationPorts {
-  threads: Threads
+  threads: Pick<Threads, 'peers' | 'thread' | 'markRead' | 'counts'>
   views: Views
   accounts: Pick<Accounts, 'withUsers'>
 }

@@ -6,10 +6,10 @@ import type { Sessions } from '../storage/state.ts'
 import type { Upkeep } from '../storage/store.ts'
 
 export interface HousekeepingPorts {
-  sessions: Sessions
+  sessions: Pick<Sessions, 'sweep'>
   upkeep: Pick<Upkeep, 'prune' | 'trustsClock'>
-  media: Media
-  outbox: Outbox
+  media: Pick<Media, 'sweep'>
+  outbox: Pick<Outbox, 'tidy'>
 }
 
 const everyMs = 10 * 60_000

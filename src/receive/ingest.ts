@@ -9,13 +9,13 @@ import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { PolledMessage } from '../storage/messages.ts'
-import type { SessionRecord, Sessions } from '../storage/state.ts'
+import type { PolledSessions, SessionRecord } from '../storage/state.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Wait } from './watchdog.ts'
 import { writtenAt } from './written-at.ts'
 
 export interface BatchPorts {
-  sessions: Sessions
+  sessions: PolledSessions
   ingest: Storage['ingest']
 }
 
@@ -49,7 +49,7 @@ const commitGraceMs = 60_000
 
 /** The session that has this login now, whatever it is called. */
 export async function currentSession(
-  sessions: Sessions,
+  sessions: PolledSessions,
   login: PolledLogin,
 ): Promise<SessionRecord | undefined> {
   const named = await sessions.get(login.name)

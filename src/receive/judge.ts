@@ -9,12 +9,12 @@ import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Sessions } from '../storage/state.ts'
+import type { PolledSessions } from '../storage/state.ts'
 import { currentSession } from './ingest.ts'
 import type { OneShot } from './one-shot.ts'
 
 export interface JudgePorts {
-  sessions: Sessions
+  sessions: PolledSessions
   /** Polls on behalf of calls, where this process does so. */
   oneShot: OneShot | undefined
 }

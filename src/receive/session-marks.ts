@@ -5,7 +5,7 @@
 import { SvcError } from '../model/error.ts'
 import type { Marks } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Sessions } from '../storage/state.ts'
+import type { PolledSessions } from '../storage/state.ts'
 import { currentSession, type PolledLogin } from './ingest.ts'
 import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
 
@@ -15,7 +15,7 @@ const worksAgain: Marks = {
 }
 
 export class SessionMarks {
-  readonly #sessions: Sessions
+  readonly #sessions: PolledSessions
   readonly #runtime: Runtime
   readonly #login: PolledLogin
   readonly #onLapsed: () => void
@@ -26,7 +26,7 @@ export class SessionMarks {
   #pollError?: string | undefined
 
   /** @param onLapsed called when a lapse begins */
-  constructor(sessions: Sessions, runtime: Runtime, login: PolledLogin, onLapsed: () => void) {
+  constructor(sessions: PolledSessions, runtime: Runtime, login: PolledLogin, onLapsed: () => void) {
     this.#sessions = sessions
     this.#runtime = runtime
     this.#login = login

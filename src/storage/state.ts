@@ -34,16 +34,19 @@ export interface SessionSight {
   defaultName(): Promise<string | undefined>
 }
 
-export interface Sessions extends SessionSight {
+/** What polling needs of them. */
+export interface PolledSessions extends SessionSight {
+  /** Marks a login as `marked` says; nothing happens where the session has another token, or is not there. */
+  mark(name: string, token: string, wanted: Marks): Promise<void>
+}
+
+export interface Sessions extends PolledSessions {
   /**
    * Stores credentials, without marks: of a new session, or of a new login of the one with that name, which keeps its
    * spelling. Of the same bot all contexts stay, tokens too. With another bot they end first, but for `first_seen`, and so
    * do the counters and holds of its lanes. Where no session is the default, the oldest by `created_at` becomes it.
    */
   save(name: string, bot: BotInfo): Promise<void>
-
-  /** Marks a login as `marked` says; nothing happens where the session has another token, or is not there. */
-  mark(name: string, token: string, wanted: Marks): Promise<void>
 
   /**
    * Removes the credentials, the contexts, and the counters and holds of its lanes. Messages, names and endpoints stay, and
