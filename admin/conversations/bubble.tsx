@@ -4,8 +4,9 @@ import { memo } from 'preact/compat'
 import { api, type Message } from '../api.ts'
 import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
-import { clock, whole } from '../times.ts'
-import { tellError } from '../ui/toasts.tsx'
+import { clock } from '../times.ts'
+import { Time } from '../ui/marks.tsx'
+import { useWork } from '../ui/work.ts'
 import { Who } from './avatar.tsx'
 import {
   asksFirst,
@@ -90,9 +91,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
         {shown}
         <span class="meta" dir="ltr">
-          <time dateTime={new Date(message.timestamp).toISOString()} title={whole(message.timestamp)}>
-            {clock(message.timestamp)}
-          </time>
+          <Time at={message.timestamp}>{clock(message.timestamp)}</Time>
           {status && <Delivery status={status} />}
         </span>
       </div>
@@ -188,21 +187,14 @@ function Quote({
 
 /** Takes a waiting message back, or says yes to it; with it go the parts that were to be sent in the same breath. */
 function Decide({ row, text, act }: { row: number; text: TextKey; act(id: string): Promise<unknown> }) {
-  const busy = useSignal(false)
+  const { busy, work } = useWork()
   const decide = async () => {
-    busy.value = true
-    try {
-      const outbox = await api.outbox()
-      const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
-      if (entry) await act(entry.outbox_id)
-    } catch (error) {
-      tellError(error)
-    } finally {
-      busy.value = false
-    }
+    const outbox = await api.outbox()
+    const entry = outbox.find(({ parts }) => parts.some(({ id }) => id === row))
+    if (entry) await act(entry.outbox_id)
   }
   return (
-    <button type="button" class="link" disabled={busy.value} onClick={() => void decide()}>
+    <button type="button" class="link" disabled={busy.value} onClick={() => work(decide)}>
       {t(text)}
     </button>
   )

@@ -2,7 +2,9 @@
 import { useSignal } from '@preact/signals'
 import { navigate } from 'wouter-preact/use-browser-location'
 import { t } from '../i18n.ts'
+import { copy } from '../ui/copy.tsx'
 import { Menu } from '../ui/menu.tsx'
+import { tell } from '../ui/toasts.tsx'
 import { Jump } from './jump.tsx'
 import { hrefOf, narrowly, type Place, searchNow } from './place.ts'
 import type { Thread } from './thread.ts'
@@ -14,10 +16,13 @@ const searchHere = ({ session, userId, q }: Place) => {
   navigate(hrefOf({ ...(wide && { session, userId }), q, filter }), { state: searchNow })
 }
 
-export function ChatMenu({ thread, place, copy }: { thread: Thread; place: Place; copy(): void }) {
+export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
   const asking = useSignal(false)
   const ask = (open: boolean) => {
     asking.value = open
+  }
+  const copyId = async () => {
+    if (await copy(place.userId)) tell(t('action.copied'))
   }
   const toMedia = () => navigate(hrefOf({ ...place, media: 'IMAGE', m: undefined }))
   return (
@@ -28,7 +33,7 @@ export function ChatMenu({ thread, place, copy }: { thread: Thread; place: Place
           { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
           { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: () => ask(true) },
           { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
-          { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copy },
+          { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
         ]}
       />
       {asking.value && <Jump {...{ thread, place }} onClose={() => ask(false)} />}

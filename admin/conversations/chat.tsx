@@ -10,7 +10,6 @@ import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { HealthBadge } from '../ui/marks.tsx'
-import { tell, tellError } from '../ui/toasts.tsx'
 import { Avatar, Who } from './avatar.tsx'
 import { ChatMenu } from './chat-menu.tsx'
 import { Composer } from './composer.tsx'
@@ -54,8 +53,6 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
     }
   }, [])
 
-  const copy = () =>
-    void navigator.clipboard.writeText(userId).then(() => tell(t('action.copied')), tellError)
   const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false
 
   return (
@@ -114,7 +111,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
           </div>
         </div>
-        <ChatMenu {...{ thread, place, copy }} />
+        <ChatMenu {...{ thread, place }} />
       </header>
       {isNothing && thread.state.value === 'ready' ? (
         <NoAccount name={session} />

@@ -1,9 +1,9 @@
 /** What narrows the search: an account, a person, a kind, days. */
-import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import { dateOf, now } from '../times.ts'
+import { Choice } from '../ui/choice.tsx'
 import type { Filter } from './place.ts'
 
 const kinds: readonly [string, TextKey][] = [
@@ -70,26 +70,6 @@ export function Filters({ filter, onChange }: { filter: Filter; onChange(filter:
           {t('search.clear_filters')}
         </button>
       )}
-    </div>
-  )
-}
-
-interface ChoiceProps {
-  label: string
-  value: string
-  half?: boolean
-  onChange(value: string): void
-  children: ComponentChildren
-}
-
-function Choice({ label, value, half, onChange, children }: ChoiceProps) {
-  const id = useId()
-  return (
-    <div class={half ? 'field half' : 'field'}>
-      <label for={id}>{label}</label>
-      <select class="input" id={id} value={value} onChange={event => onChange(event.currentTarget.value)}>
-        {children}
-      </select>
     </div>
   )
 }

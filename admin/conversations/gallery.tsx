@@ -5,9 +5,9 @@ import { useEffect, useRef } from 'preact/hooks'
 import { api, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
-import { short, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { ShortTime } from '../ui/marks.tsx'
 import { Film, Picture, Plain } from './media.tsx'
 import { hrefOf, type Place } from './place.ts'
 import type { MediaProps } from './use-blob.ts'
@@ -95,9 +95,7 @@ export function Gallery({ place }: { place: Place }) {
                   title={t('gallery.show')}
                 >
                   <span class="visually-hidden">{t('gallery.show')}: </span>
-                  <time dateTime={new Date(message.timestamp).toISOString()} title={whole(message.timestamp)}>
-                    {short(message.timestamp)}
-                  </time>
+                  <ShortTime at={message.timestamp} />
                 </Link>
               </li>
             )

@@ -4,52 +4,29 @@ import { useId, useRef } from 'preact/hooks'
 import { navigate } from 'wouter-preact/use-browser-location'
 import { t } from '../i18n.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
-import { Dialog } from '../ui/dialog.tsx'
-import { tellError } from '../ui/toasts.tsx'
+import { Ask } from '../ui/ask.tsx'
 import { hrefOf, type Place } from './place.ts'
 import type { Thread } from './thread.ts'
 
 export function Jump({ thread, place, onClose }: { thread: Thread; place: Place; onClose(): void }) {
   const id = useId()
   const field = useRef<HTMLInputElement>(null)
-  const busy = useSignal(false)
   const problem = useSignal('')
-  const go = async (event: SubmitEvent) => {
-    event.preventDefault()
+  const go = async () => {
     const day = field.current?.value ?? ''
-    if (day === '' || busy.value) return field.current?.focus()
-    busy.value = true
+    if (day === '') return field.current?.focus()
     problem.value = ''
-    try {
-      const m = await thread.firstSince(dayFrom(day))
-      if (m === undefined) {
-        problem.value = t('chat.jump_none')
-        return
-      }
-      onClose()
-      navigate(hrefOf({ ...place, m, media: '' }))
-    } catch (error) {
-      tellError(error)
-    } finally {
-      busy.value = false
+    const m = await thread.firstSince(dayFrom(day))
+    if (m === undefined) {
+      problem.value = t('chat.jump_none')
+      return
     }
+    onClose()
+    navigate(hrefOf({ ...place, m, media: '' }))
   }
   return (
-    <Dialog
-      title={t('chat.jump')}
-      onClose={onClose}
-      footer={
-        <>
-          <button class="button" type="button" onClick={onClose}>
-            {t('action.cancel')}
-          </button>
-          <button class="button primary" type="submit" form={`${id} form`} aria-disabled={busy.value}>
-            {t('chat.jump_go')}
-          </button>
-        </>
-      }
-    >
-      <form class="field" id={`${id} form`} onSubmit={go} noValidate>
+    <Ask title={t('chat.jump')} action={t('chat.jump_go')} onClose={onClose} run={go}>
+      <div class="field">
         <label for={id}>{t('chat.jump_day')}</label>
         <input
           class="input"
@@ -65,7 +42,7 @@ export function Jump({ thread, place, onClose }: { thread: Thread; place: Place;
         <p class="problem" id={`${id} problem`} role="alert">
           {problem.value}
         </p>
-      </form>
-    </Dialog>
+      </div>
+    </Ask>
   )
 }

@@ -3,7 +3,6 @@
 import type { Conversation, Message } from '../api.ts'
 import { t } from '../i18n.ts'
 import { peerOf, sessions } from '../live.ts'
-import { short, whole } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from './avatar.tsx'
@@ -113,13 +112,7 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
       <span class="two">
         <span class="upper">
           <Who session={session} id={userId} />
-          <time
-            class="small soft"
-            dateTime={new Date(message.timestamp).toISOString()}
-            title={whole(message.timestamp)}
-          >
-            {short(message.timestamp)}
-          </time>
+          <ShortTime at={message.timestamp} />
         </span>
         <span class="excerpt soft small foreign" dir="auto">
           {message.status && <Delivery status={message.status} size={12} />}

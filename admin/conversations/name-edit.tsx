@@ -7,6 +7,7 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { named, nameOf } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
+import { useWork } from '../ui/work.ts'
 
 /** As src/model/user-name.ts has it. */
 const longest = 64
@@ -56,25 +57,19 @@ export function NameEdit({ session, userId, children }: Props) {
 
 function NameForm({ session, userId, onClose }: { session: string; userId: string; onClose(): void }) {
   const problem = useSignal('')
-  const busy = useSignal(false)
+  const { work } = useWork(error => {
+    const isRefused = error instanceof ApiError && error.code === 'invalid_arguments'
+    problem.value = isRefused ? t('name.bad') : errorText(error).title
+    field.current?.focus()
+  })
   const field = useRef<HTMLInputElement>(null)
   const before = nameOf(session, userId) ?? ''
   useEffect(() => field.current?.select(), [])
   const save = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
-    if (busy.value) return
-    busy.value = true
-    try {
-      named(await api.nameUser(session, userId, name))
-      onClose()
-    } catch (error) {
-      const isRefused = error instanceof ApiError && error.code === 'invalid_arguments'
-      problem.value = isRefused ? t('name.bad') : errorText(error).title
-      field.current?.focus()
-    } finally {
-      busy.value = false
-    }
+    named(await api.nameUser(session, userId, name))
+    onClose()
   }
   return (
     <form
@@ -82,7 +77,7 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
       noValidate
       onSubmit={event => {
         event.preventDefault()
-        void save()
+        void work(save)
       }}
     >
       <input

@@ -1,5 +1,4 @@
 /** What waits in the outbox, for its user or for a person's yes; and saying yes or no to it. */
-import { useSignal } from '@preact/signals'
 import { api, type OutboxEntry } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { itemWords } from '../conversations/message-summary.ts'
@@ -10,7 +9,8 @@ import { isolated } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { tell, tellError } from '../ui/toasts.tsx'
+import { tell } from '../ui/toasts.tsx'
+import { useWork } from '../ui/work.ts'
 
 const shown = 20
 
@@ -28,7 +28,7 @@ export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]
 }
 
 function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
-  const busy = useSignal(false)
+  const { busy, work } = useWork()
   const { created_at, expires_at, outbox_id: id, session, to_user, waits_for } = entry
   const asks = waits_for === 'approval'
   const text = entry.parts.map(wordsOf).join(' · ').slice(0, 200)
@@ -38,18 +38,13 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
       class={`button ${how}`}
       disabled={busy.value}
       aria-label={t(about, { text: text.slice(0, 80) })}
-      onClick={async () => {
-        busy.value = true
-        try {
-          await act()
-          tell(t(done))
-        } catch (error) {
-          tellError(error)
-        } finally {
-          busy.value = false
-          onChange()
-        }
-      }}
+      onClick={() =>
+        work(() =>
+          act()
+            .then(() => tell(t(done)))
+            .finally(onChange),
+        )
+      }
     >
       {t(key)}
     </button>

@@ -1,12 +1,12 @@
 /** What a person may set here, and how the service stands. */
 import type { ComponentChildren } from 'preact'
-import { useId } from 'preact/hooks'
 import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
 import { elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
+import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Link } from '../ui/link.tsx'
 import { SignOut } from '../ui/sign-out.tsx'
@@ -51,29 +51,19 @@ export function Settings() {
   )
 }
 
-function LanguageChoice() {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{t('settings.language')}</label>
-      <select
-        class="input"
-        id={id}
-        value={language.value}
-        onChange={event => {
-          const { value } = event.currentTarget
-          chooseLanguage(value).catch(tellError)
-        }}
-      >
-        {languages.value.map(({ code, name }) => (
-          <option key={code} value={code} lang={code}>
-            {name}
-          </option>
-        ))}
-      </select>
-    </div>
-  )
-}
+const LanguageChoice = () => (
+  <Choice
+    label={t('settings.language')}
+    value={language.value}
+    onChange={code => chooseLanguage(code).catch(tellError)}
+  >
+    {languages.value.map(({ code, name }) => (
+      <option key={code} value={code} lang={code}>
+        {name}
+      </option>
+    ))}
+  </Choice>
+)
 
 const notifyTexts: Readonly<Record<Notifying, TextKey>> = {
   on: 'notify.about',

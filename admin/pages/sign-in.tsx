@@ -6,40 +6,42 @@ import { errorText } from '../errors.ts'
 import { chooseLanguage, language, languages, t } from '../i18n.ts'
 import { listenAgain, refresh } from '../live.ts'
 import { Icon } from '../ui/icon.tsx'
+import { useWork } from '../ui/work.ts'
 
 /** The printed link leads here when it signs nobody in any more. */
 const linkWasUsed = () => new URLSearchParams(location.search).get('link') === 'used'
 
 export function SignIn() {
   const problem = useSignal('')
-  const busy = useSignal(false)
+  const { busy, work } = useWork(error => {
+    problem.value = errorText(error).title
+    field.current?.select()
+  })
   const shown = useSignal(false)
   const field = useRef<HTMLInputElement>(null)
   useEffect(() => field.current?.focus(), [])
   useEffect(() => {
     document.title = `${t('signin.title')} · svc`
   }, [language.value])
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault()
+  const signIn = async () => {
     const token = field.current?.value.trim() ?? ''
-    if (busy.value || token === '') return field.current?.focus()
-    busy.value = true
+    if (token === '') return field.current?.focus()
     problem.value = ''
-    try {
-      await api.signIn(token)
-      if (linkWasUsed()) history.replaceState(null, '', location.pathname)
-      await refresh()
-      listenAgain()
-    } catch (error) {
-      problem.value = errorText(error).title
-      field.current?.select()
-    } finally {
-      busy.value = false
-    }
+    await api.signIn(token)
+    if (linkWasUsed()) history.replaceState(null, '', location.pathname)
+    await refresh()
+    listenAgain()
   }
   return (
     <main class="sign-in" id="main" tabIndex={-1}>
-      <form class="card" onSubmit={submit} noValidate>
+      <form
+        class="card"
+        noValidate
+        onSubmit={event => {
+          event.preventDefault()
+          void work(signIn)
+        }}
+      >
         <header>
           <img src="/icon.svg" alt="" width={44} height={44} />
           <h1>{t('signin.title')}</h1>

@@ -1,5 +1,4 @@
 /** One account: how it is, what it is, who writes to it, and what can be done with it. */
-import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { api, type SessionWithUsers } from '../api.ts'
@@ -7,10 +6,10 @@ import { Who } from '../conversations/avatar.tsx'
 import { pollProblem } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { nameOf, status } from '../live.ts'
-import { now, relative, whole } from '../times.ts'
+import { ago, now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { HealthBadge } from '../ui/marks.tsx'
+import { Fact, HealthBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { type Health, healthOf, looks } from './health.ts'
@@ -65,16 +64,20 @@ export function Account({ session, chosen, onRename, onLogout }: AccountProps) {
             {session.poll_error !== undefined && <p class="soft small">{pollProblem(session)}</p>}
           </Fact>
           <Fact label={t('sessions.since')}>
-            {created_at !== undefined ? <Ago at={created_at} /> : t('sessions.unknown')}
+            {created_at !== undefined ? (
+              <Time at={created_at}>{ago(created_at)}</Time>
+            ) : (
+              t('sessions.unknown')
+            )}
           </Fact>
-          <Fact label={t('sessions.scanned_by')} foreign>
+          <Fact label={t('sessions.scanned_by')}>
             {user_id !== undefined && nameOf(name, user_id) !== undefined ? (
               <Who session={name} id={user_id} />
             ) : (
               <Id id={user_id} />
             )}
           </Fact>
-          <Fact label={t('sessions.bot')} foreign>
+          <Fact label={t('sessions.bot')}>
             <Id id={bot_id} />
           </Fact>
         </dl>
@@ -104,49 +107,21 @@ function Trouble({ name, health }: { name: string; health: Health }) {
   )
 }
 
-function Fact({
-  label,
-  foreign,
-  children,
-}: {
-  label: string
-  foreign?: boolean
-  children: ComponentChildren
-}) {
-  return (
-    <div>
-      <dt class="soft small">{label}</dt>
-      <dd class={foreign ? 'foreign' : ''}>{children}</dd>
-    </div>
-  )
-}
-
 /** Broken at its sign, where the line is too short. */
 function Id({ id }: { id: string | undefined }) {
   if (id === undefined) return <>{t('sessions.unknown')}</>
-  const at = id.lastIndexOf('@')
-  if (at < 1) return <>{id}</>
+  const at = id.search(/@[^@]*$/)
   return (
-    <>
-      {id.slice(0, at)}
+    <span class="foreign">
+      {at > 0 ? id.slice(0, at) : id}
       <wbr />
-      {id.slice(at)}
-    </>
-  )
-}
-
-const minuteMs = 60_000
-
-function Ago({ at }: { at: number }) {
-  return (
-    <time dateTime={new Date(at).toISOString()} title={whole(at)}>
-      {Math.abs(now.value - at) < minuteMs ? t('sessions.just_now') : relative(at)}
-    </time>
+      {at > 0 && id.slice(at)}
+    </span>
   )
 }
 
 export function LastPoll({ session: { last_poll_at, connected } }: { session: SessionWithUsers }) {
-  if (last_poll_at !== undefined) return <Ago at={last_poll_at} />
+  if (last_poll_at !== undefined) return <Time at={last_poll_at}>{ago(last_poll_at)}</Time>
   // A process that does not poll knows nothing of it.
   return <>{t(connected && status.value?.role === 'watcher' ? 'sessions.elsewhere' : 'sessions.never')}</>
 }
@@ -174,14 +149,14 @@ export function AccountMenu({ session, onRename, onLogout }: Omit<AccountProps, 
     id: 'default',
     label: t('sessions.make_default'),
     icon: 'star',
-    run: () => void setDefault(name),
+    run: () => void change(api.setDefault(name), t('sessions.default_set', { name: isolated(name) })),
   }
   const logout: Action = {
     id: 'logout',
     label: t(isNew ? 'sessions.call_off' : 'sessions.logout'),
     icon: isNew ? 'close' : 'out',
     danger: true,
-    run: isNew ? () => void callOff(name) : onLogout,
+    run: isNew ? () => void change(api.logout(name), t('login.called_off')) : onLogout,
   }
   const actions = isNew
     ? [login, logout]
@@ -218,21 +193,12 @@ async function checkNow(name: string): Promise<void> {
   }
 }
 
-async function setDefault(name: string): Promise<void> {
+/** Changes an account, and says so. */
+async function change(work: Promise<unknown>, said: string): Promise<void> {
   try {
-    await api.setDefault(name)
+    await work
     await refreshSessions()
-    tell(t('sessions.default_set', { name: isolated(name) }))
-  } catch (error) {
-    tellError(error)
-  }
-}
-
-async function callOff(name: string): Promise<void> {
-  try {
-    await api.logout(name)
-    await refreshSessions()
-    tell(t('login.called_off'))
+    tell(said)
   } catch (error) {
     tellError(error)
   }

@@ -1,4 +1,5 @@
 /** Logging an account in: the code, what the phone says, and how it ended. Closing it calls the login off. */
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
@@ -6,6 +7,7 @@ import type { Login } from '../api.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { phonePath } from '../service-urls.ts'
+import { copy } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Code } from './code.tsx'
@@ -194,15 +196,7 @@ function Primary({ onClick, children }: { onClick(): void; children: ComponentCh
 
 /** A phone cannot scan its own screen. */
 function OnThisPhone({ link }: { link: string }) {
-  const field = useRef<HTMLInputElement>(null)
-  const copied = useRef<HTMLSpanElement>(null)
-  const copy = async () => {
-    field.current?.select()
-    // The clipboard is for secure pages alone; the old way works everywhere.
-    await navigator.clipboard?.writeText(link).catch(() => document.execCommand('copy'))
-    if (!navigator.clipboard) document.execCommand('copy')
-    if (copied.current) copied.current.textContent = t('action.copied')
-  }
+  const copied = useSignal(false)
   return (
     <details class="login-link">
       <summary>{t('login.no_camera')}</summary>
@@ -210,19 +204,24 @@ function OnThisPhone({ link }: { link: string }) {
       <div>
         <input
           class="input mono"
-          ref={field}
           readOnly
           value={link}
           aria-label={t('login.link')}
           onFocus={event => event.currentTarget.select()}
         />
-        <button class="button" type="button" onClick={copy}>
+        <button
+          class="button"
+          type="button"
+          onClick={async () => {
+            copied.value = await copy(link)
+          }}
+        >
           <Icon name="copy" />
           {t('action.copy')}
         </button>
       </div>
       <p class="small good" role="status">
-        <span ref={copied} />
+        {copied.value && t('action.copied')}
       </p>
     </details>
   )

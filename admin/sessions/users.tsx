@@ -3,9 +3,11 @@ import { useSignal } from '@preact/signals'
 import type { SessionUser, SessionWithUsers } from '../api.ts'
 import { Who } from '../conversations/avatar.tsx'
 import { NameEdit } from '../conversations/name-edit.tsx'
+import { hrefOf } from '../conversations/place.ts'
 import { t } from '../i18n.ts'
-import { left, now, relative, whole } from '../times.ts'
+import { left, now, relative } from '../times.ts'
 import { Link } from '../ui/link.tsx'
+import { Time } from '../ui/marks.tsx'
 
 /** More are shown when asked for. */
 const shownAtFirst = 20
@@ -45,15 +47,13 @@ function User({ session, user }: { session: string; user: SessionUser }) {
   return (
     <li>
       <NameEdit session={session} userId={user_id}>
-        <Link href={`/conversations/${encodeURIComponent(session)}/${encodeURIComponent(user_id)}`}>
+        <Link href={hrefOf({ session, userId: user_id })}>
           <Who session={session} id={user_id} />
         </Link>
       </NameEdit>
       <p class="soft small">
         {last_received !== undefined && (
-          <time dateTime={new Date(last_received).toISOString()} title={whole(last_received)}>
-            {t('sessions.wrote', { when: relative(last_received) })}
-          </time>
+          <Time at={last_received}>{t('sessions.wrote', { when: relative(last_received) })}</Time>
         )}
         <span class={mayAnswer ? 'may' : ''}>
           {leftMs <= 0

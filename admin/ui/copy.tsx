@@ -5,7 +5,7 @@ import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 
 /** Copies also where the page is not served securely, which browsers want for their clipboard interface. */
-async function copy(text: string): Promise<boolean> {
+export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
     return true

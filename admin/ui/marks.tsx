@@ -1,5 +1,6 @@
 /** Small marks that stand in several places: how much is unread, when something was, how an account is. */
-import { t } from '../i18n.ts'
+import type { ComponentChildren } from 'preact'
+import { type TextKey, t } from '../i18n.ts'
 import { type Health, looks } from '../sessions/health.ts'
 import { short, whole } from '../times.ts'
 
@@ -17,22 +18,42 @@ export function Unread({ count }: { count: number }) {
   )
 }
 
-/** A time as lists show it, the whole of it on pointing. */
-export function ShortTime({ at }: { at: number }) {
-  return (
-    <time class="small soft" dateTime={new Date(at).toISOString()} title={whole(at)}>
-      {short(at)}
-    </time>
-  )
+interface TimeProps {
+  /** Unix ms. */
+  at: number
+  class?: string
+  children: ComponentChildren
 }
 
-/** How an account is, in a word. */
-export function HealthBadge({ health }: { health: Health }) {
-  const { tone, text } = looks[health]
-  return (
-    <span class={`badge ${tone}`}>
-      <span class="dot" />
-      {t(text)}
-    </span>
-  )
-}
+/** A time in words, the whole of it on pointing. */
+export const Time = ({ at, children, ...rest }: TimeProps) => (
+  <time dateTime={new Date(at).toISOString()} title={whole(at)} {...rest}>
+    {children}
+  </time>
+)
+
+/** A time as lists show it. */
+export const ShortTime = ({ at }: { at: number }) => (
+  <Time at={at} class="small soft">
+    {short(at)}
+  </Time>
+)
+
+/** How something is, in a word. */
+export const StatusBadge = ({ tone, text }: { tone: string; text: TextKey }) => (
+  <span class={`badge ${tone}`}>
+    <span class="dot" />
+    {t(text)}
+  </span>
+)
+
+/** How an account is. */
+export const HealthBadge = ({ health }: { health: Health }) => <StatusBadge {...looks[health]} />
+
+/** A line of a list of facts. */
+export const Fact = ({ label, children }: { label: string; children: ComponentChildren }) => (
+  <div>
+    <dt class="soft small">{label}</dt>
+    <dd>{children}</dd>
+  </div>
+)

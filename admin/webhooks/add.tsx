@@ -6,8 +6,9 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { sessions, status } from '../live.ts'
 import { quoted } from '../overview/words.ts'
+import { Ask } from '../ui/ask.tsx'
+import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
-import { Dialog } from '../ui/dialog.tsx'
 import { type AddedWebhook, type NewWebhookInput, webhooks } from './endpoints.ts'
 import { typeTexts } from './words.ts'
 
@@ -27,19 +28,11 @@ const exampleUrl = 'https://example.com/hook'
 const exampleHeader = 'Authorization: Bearer …'
 
 export function AddWebhook({ onClose, onAdded }: AddProps) {
-  const form = useId()
-  const busy = useSignal(false)
   const problem = useSignal<Problem | undefined>(undefined)
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault()
-    if (busy.value) return
-    const typed = typedIn(event.currentTarget as HTMLFormElement)
-    if (!typed) {
-      problem.value = { title: t('webhooks.headers_bad') }
-      return
-    }
-    busy.value = true
-    problem.value = undefined
+  const add = async (form: FormData) => {
+    const typed = typedIn(form)
+    problem.value = typed ? undefined : { title: t('webhooks.headers_bad') }
+    if (!typed) return
     try {
       onAdded(await webhooks.add(typed))
     } catch (error) {
@@ -47,29 +40,12 @@ export function AddWebhook({ onClose, onAdded }: AddProps) {
         error instanceof ApiError && error.code === 'forbidden'
           ? { title: t('webhooks.private_refused'), command: commandFor(typed) }
           : errorText(error)
-    } finally {
-      busy.value = false
     }
   }
   return (
-    <Dialog
-      title={t('webhooks.add')}
-      onClose={onClose}
-      footer={
-        <>
-          <button class="button" type="button" onClick={onClose}>
-            {t('action.cancel')}
-          </button>
-          <button class="button primary" type="submit" form={form} aria-disabled={busy.value}>
-            {t('webhooks.add')}
-          </button>
-        </>
-      }
-    >
-      <form class="webhook-form" id={form} onSubmit={submit} noValidate>
-        <Fields problem={problem.value} id={form} />
-      </form>
-    </Dialog>
+    <Ask title={t('webhooks.add')} action={t('webhooks.add')} onClose={onClose} run={add}>
+      <Fields problem={problem.value} id={useId()} />
+    </Ask>
   )
 }
 
@@ -89,7 +65,7 @@ function Fields({ problem, id }: { problem: Problem | undefined; id: string }) {
         </div>
         <p class="soft small">{t('webhooks.types_about')}</p>
       </fieldset>
-      <SessionField id={`${id}-session`} />
+      <SessionField />
       <div class="field">
         <label for={`${id}-headers`}>{t('webhooks.headers_optional')}</label>
         <textarea
@@ -148,27 +124,21 @@ const UrlField = ({ problem, id }: { problem: Problem | undefined; id: string })
 )
 
 /** Nothing to choose where there is one account. */
-function SessionField({ id }: { id: string }) {
+function SessionField() {
   const all = sessions.value ?? []
   if (all.length < 2) return null
   return (
-    <div class="field">
-      <label for={id}>{t('search.account')}</label>
-      <select class="input" id={id} name="session">
-        <option value="">{t('search.account_any')}</option>
-        {all.map(({ name }) => (
-          <option key={name} value={name}>
-            {name}
-          </option>
-        ))}
-      </select>
-    </div>
+    <Choice label={t('search.account')} name="session">
+      <option value="">{t('search.account_any')}</option>
+      {all.map(({ name }) => (
+        <option key={name}>{name}</option>
+      ))}
+    </Choice>
   )
 }
 
 /** Undefined where a line of the headers is none. */
-function typedIn(form: HTMLFormElement): NewWebhookInput | undefined {
-  const data = new FormData(form)
+function typedIn(data: FormData): NewWebhookInput | undefined {
   const session = String(data.get('session') ?? '')
   const lines = String(data.get('headers')).split('\n')
   const headers = lines.map(line => line.trim()).filter(line => line !== '')

@@ -1,14 +1,13 @@
 /** What is asked before a webhook is changed, and the secret that is shown once. */
-import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { isolated } from '../sessions/names.ts'
 import { dateOf, now } from '../times.ts'
+import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { tell, tellError } from '../ui/toasts.tsx'
+import { tell } from '../ui/toasts.tsx'
 import { type AddedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
 
 /** What the page asks, and of which endpoint. */
@@ -19,62 +18,15 @@ export type Asked =
   /** `event`: where to begin; asked for without. */
   | { what: 'replay'; endpoint: WebhookEndpoint; event?: string }
 
-interface ConfirmProps {
-  title: string
-  action: string
-  danger?: boolean
-  onClose(): void
-  /** Closes what is asked when it has worked. */
-  run(): Promise<void>
-  children: ComponentChildren
-}
-
-function Confirm({ title, action, danger, onClose, run, children }: ConfirmProps) {
-  const busy = useSignal(false)
-  const go = async () => {
-    if (busy.value) return
-    busy.value = true
-    try {
-      await run()
-    } catch (error) {
-      tellError(error)
-      onClose()
-    }
-  }
-  return (
-    <Dialog
-      title={title}
-      onClose={onClose}
-      alert
-      footer={
-        <>
-          <button class="button" type="button" data-autofocus onClick={onClose}>
-            {t('action.cancel')}
-          </button>
-          <button
-            class={`button ${danger ? 'danger' : 'primary'}`}
-            type="button"
-            aria-disabled={busy.value}
-            onClick={go}
-          >
-            {action}
-          </button>
-        </>
-      }
-    >
-      {children}
-    </Dialog>
-  )
-}
-
-interface AskProps {
+interface QuestionProps {
   endpoint: WebhookEndpoint
   onClose(): void
 }
 
-export function RemoveWebhook({ endpoint: { id, url }, onClose }: AskProps) {
+export function RemoveWebhook({ endpoint: { id, url }, onClose }: QuestionProps) {
   return (
-    <Confirm
+    <Ask
+      alert
       title={t('webhooks.remove_title')}
       action={t('webhooks.remove')}
       danger
@@ -94,7 +46,7 @@ export function RemoveWebhook({ endpoint: { id, url }, onClose }: AskProps) {
           {t('webhooks.remove_about')}
         </li>
       </ul>
-    </Confirm>
+    </Ask>
   )
 }
 
@@ -102,9 +54,10 @@ export function RotateWebhook({
   endpoint: { id, url },
   onClose,
   onRotated,
-}: AskProps & { onRotated(added: AddedWebhook): void }) {
+}: QuestionProps & { onRotated(added: AddedWebhook): void }) {
   return (
-    <Confirm
+    <Ask
+      alert
       title={t('webhooks.rotate_title')}
       action={t('webhooks.rotate')}
       onClose={onClose}
@@ -114,20 +67,21 @@ export function RotateWebhook({
         {url}
       </p>
       <p>{t('webhooks.rotate_about')}</p>
-    </Confirm>
+    </Ask>
   )
 }
 
 const hourMs = 3_600_000
 
-export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: AskProps & { event?: string }) {
+export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: QuestionProps & { event?: string }) {
   const field = useRef<HTMLInputElement>(null)
   const input = useId()
   const start = new Date(now.value - hourMs)
   const time = `${start.getHours()}`.padStart(2, '0')
   const minute = `${start.getMinutes()}`.padStart(2, '0')
   return (
-    <Confirm
+    <Ask
+      alert
       title={t('webhooks.replay_title')}
       action={t('webhooks.replay')}
       onClose={onClose}
@@ -157,7 +111,7 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: AskProp
         <p>{t('webhooks.replay_event', { event: isolated(event) })}</p>
       )}
       <p class="soft small">{t('webhooks.replay_about')}</p>
-    </Confirm>
+    </Ask>
   )
 }
 

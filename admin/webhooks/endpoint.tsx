@@ -1,12 +1,13 @@
 /** One webhook: how it does, what it gets, and what can be done with it. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
 import { listed, type TextKey, t } from '../i18n.ts'
 import { isolated } from '../sessions/names.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
+import { useWork } from '../ui/work.ts'
 import type { Asked } from './ask.tsx'
 import { type WebhookEndpoint, webhooks } from './endpoints.ts'
 import { Deliveries } from './log.tsx'
@@ -20,7 +21,6 @@ interface EndpointProps {
 
 export function Endpoint({ endpoint, onAsk, onReload }: EndpointProps) {
   const { url, status, allow_private, replies } = endpoint
-  const { tone, text } = statusLooks[status]
   const open = useSignal(false)
   return (
     <li class="card account">
@@ -30,10 +30,7 @@ export function Endpoint({ endpoint, onAsk, onReload }: EndpointProps) {
             {url}
           </h2>
           <p>
-            <span class={`badge ${tone}`}>
-              <span class="dot" />
-              {t(text)}
-            </span>
+            <StatusBadge {...statusLooks[status]} />
             {allow_private && <span class="badge">{t('webhooks.private')}</span>}
             {replies && <span class="badge">{t('webhooks.replies')}</span>}
           </p>
@@ -158,7 +155,11 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
         </Fact>
       )}
       <Fact label={t('webhooks.last_success')}>
-        {last_success_at === undefined ? t('sessions.never') : <Ago at={last_success_at} />}
+        {last_success_at === undefined ? (
+          t('sessions.never')
+        ) : (
+          <Time at={last_success_at}>{ago(last_success_at)}</Time>
+        )}
       </Fact>
       <Fact label={t('webhooks.tries')}>
         {t('webhooks.counts', { done: tries.done, failed: tries.failed, gave_up: tries.gave_up })}
@@ -172,39 +173,18 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
   )
 }
 
-const Fact = ({ label, children }: { label: string; children: ComponentChildren }) => (
-  <div>
-    <dt class="soft small">{label}</dt>
-    <dd>{children}</dd>
-  </div>
-)
-
-const Ago = ({ at }: { at: number }) => (
-  <time dateTime={new Date(at).toISOString()} title={whole(at)}>
-    {ago(at)}
-  </time>
-)
-
 /** A delivery by hand, and what came of it: it is no event, so the log does not have it. */
 function Test({ endpoint: { id, url } }: { endpoint: WebhookEndpoint }) {
-  const busy = useSignal(false)
+  const { busy, work } = useWork()
   const result = useSignal<Awaited<ReturnType<typeof webhooks.test>> | undefined>(undefined)
   const send = async () => {
-    if (busy.value) return
-    busy.value = true
     result.value = undefined
-    try {
-      result.value = await webhooks.test(id)
-    } catch (error) {
-      tellError(error)
-    } finally {
-      busy.value = false
-    }
+    result.value = await webhooks.test(id)
   }
   const { success, status = 0, took_ms = 0, detail = '' } = result.value ?? {}
   return (
     <div class="webhook-test">
-      <button type="button" class="button" aria-disabled={busy.value} onClick={send}>
+      <button type="button" class="button" aria-disabled={busy.value} onClick={() => work(send)}>
         <Icon name="send" />
         {t('webhooks.test')}
         <span class="visually-hidden"> {isolated(url)}</span>

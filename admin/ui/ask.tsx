@@ -1,0 +1,59 @@
+/** A dialog that asks: for a yes, or for what is typed into its fields. */
+import { useId } from 'preact/hooks'
+import { t } from '../i18n.ts'
+import { Dialog, type DialogProps } from './dialog.tsx'
+import { tellError } from './toasts.tsx'
+import { useWork } from './work.ts'
+
+interface AskProps extends Omit<DialogProps, 'footer'> {
+  /** What the button says that does it. */
+  action: string
+  danger?: boolean
+  /** Does it, with what the fields hold, and closes the dialog. */
+  run(typed: FormData): Promise<unknown>
+  /** Is given what `run` threw. Otherwise that is told, and a question is over. */
+  onError?(error: unknown): void
+}
+
+export function Ask({ action, danger, run, onError, children, ...dialog }: AskProps) {
+  const { alert, onClose } = dialog
+  const form = useId()
+  const over = (error: unknown) => {
+    tellError(error)
+    if (alert) onClose()
+  }
+  const { busy, work } = useWork(onError ?? over)
+  return (
+    <Dialog
+      {...dialog}
+      footer={
+        <>
+          <button class="button" type="button" onClick={onClose} {...(alert && { 'data-autofocus': true })}>
+            {t('action.cancel')}
+          </button>
+          <button
+            class={`button ${danger ? 'danger' : 'primary'}`}
+            type="submit"
+            form={form}
+            aria-disabled={busy.value}
+          >
+            {action}
+          </button>
+        </>
+      }
+    >
+      <form
+        class="asked-for"
+        id={form}
+        noValidate
+        onSubmit={event => {
+          event.preventDefault()
+          const typed = new FormData(event.currentTarget)
+          void work(() => run(typed))
+        }}
+      >
+        {children}
+      </form>
+    </Dialog>
+  )
+}
