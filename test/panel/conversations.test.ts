@@ -131,10 +131,12 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    // What is no picture stands there as a file does, and its mark is as dark as that of any message.
-    await page
-      .locator('input[type=file]')
-      .setInputFiles([{ name: 'broken.png', mimeType: 'image/png', buffer: Buffer.from('no picture') }])
+    // A damaged picture stands there as a file does, and its mark is as dark as that of any message.
+    await page.locator('input[type=file]').setInputFiles({
+      ...{ name: 'broken.png', mimeType: 'image/png' },
+      buffer: Buffer.concat([png.subarray(0, 16), Buffer.alloc(100)]),
+    })
+    await page.getByText('broken.png').waitFor()
     await field(page).press('Enter')
     const broken = bubble(page, 'The browser cannot show this')
     const colour = (of: Locator) => of.locator('.delivery').evaluate(it => getComputedStyle(it).color)
