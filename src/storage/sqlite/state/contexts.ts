@@ -99,11 +99,11 @@ export class ContextFiles implements Contexts {
 
   /**
    * By the files of the sessions that were listed last, each read for this once, and by the store for what another process
-   * writes into them later. Without a store that others share, any of the sessions.
+   * writes into them later. A single session may know anybody, and so may any without a store that others share.
    */
   async knowing(user: string): Promise<ReadonlySet<string>> {
     const listed = await this.#sessions.list()
-    if (!this.#archive || !this.#archives) return new Set(listed.map(({ name }) => name))
+    if (listed.length < 2 || !this.#archive || !this.#archives) return new Set(listed.map(({ name }) => name))
     return new Set([...(this.#holders.get(user) ?? []), ...(await this.#archive.knowing(user))])
   }
 
