@@ -119,6 +119,8 @@ async function restore(dir: string, rows: number): Promise<void> {
     db.run`DELETE FROM gram WHERE rowid > ${rows}`
     db.run`DELETE FROM message WHERE id > ${rows}`
     db.run`UPDATE sqlite_sequence SET seq = ${rows} WHERE name = 'message'`
+    // What lies behind it is read row by row, and indexed by the next write.
+    db.run`UPDATE gram_position SET position = ${rows}`
     for (const table of ['consumer', 'consumer_ahead', 'lease']) db.exec(`DELETE FROM ${table}`)
   })
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
