@@ -68,7 +68,8 @@ const mediaField = (
 })
 
 /** The forms in which quotes were seen; the switch `quote` chooses one. */
-export type QuoteForm = 'id' | 'partial' | 'full' | 'type0' | 'type8'
+export const quoteForms = ['id', 'partial', 'full', 'type0', 'type8'] as const
+type QuoteForm = (typeof quoteForms)[number]
 
 /**
  * The `ref_msg` for a quote of that message.

@@ -7,13 +7,11 @@ import { createReadStream, writeSync } from 'node:fs'
 import { open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline, Readable } from 'node:stream'
+import type { MediaKind } from '../model/message.ts'
 import { ensurePrivateDir, removeQuietly } from '../platform/files.ts'
 import type { Core } from './core.ts'
 import { newMediaId, newMediaParam } from './ids.ts'
 import { type Fields, fieldsOf, textOf } from './wire-text.ts'
-
-/** The kinds of media WeChat has. */
-export type MediaKind = 'image' | 'video' | 'file' | 'voice'
 
 /** A piece of media, or the place kept for one. */
 export interface Piece {
@@ -36,7 +34,7 @@ export interface Piece {
 /** Why an upload was refused; told in `x-error-message`. */
 export class UploadRefused extends Error {}
 
-type Bytes = AsyncIterable<Uint8Array>
+type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 const readBytes = 256 * 1024
 

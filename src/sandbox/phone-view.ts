@@ -1,7 +1,8 @@
 /** What the phone shows: the world as its users see it. */
+import type { MediaKind } from '../model/message.ts'
 import type { Core } from './core.ts'
 import type { Login } from './logins.ts'
-import type { MediaKind, Piece } from './media.ts'
+import type { Piece } from './media.ts'
 import { type Fields, fieldsOf, fromWire, isFields, textOf } from './wire-text.ts'
 import type { World } from './world.ts'
 

@@ -7,7 +7,7 @@ import pageCss from './page/phone.css' with { type: 'text' }
 import pageHtml from './page/phone.html' with { type: 'text' }
 import pageJs from './page/phone.js' with { type: 'text' }
 import texts from './page/texts.json' with { type: 'json' }
-import { readPhoneArgs } from './phone-args.ts'
+import { readAsked } from './phone-args.ts'
 import { phoneRoutes } from './phone-routes.ts'
 import type { World } from './world.ts'
 
@@ -52,9 +52,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
         const code = routes.length > 0 || still ? 'method_not_allowed' : 'not_found'
         throw new SvcError(code, 'no such call', { hint: 'GET /phone/api lists every call.' })
       }
-      const args = await readPhoneArgs(request, url, path === '/phone/media')
-      if (!route.takesAny) args.refuseOthers(Object.keys(route.args))
-      const answer = await route.run(args, world)
+      const answer = await route.run(await readAsked(request, url, path === '/phone/media'), world)
       return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
     } catch (error) {
       return failed(world, error)
@@ -146,7 +144,9 @@ const json = (value: unknown, status = 200) =>
 
 function failed({ core }: World, error: unknown): Response {
   if (isSvcError(error)) {
-    return json({ code: error.code, detail: error.message, hint: error.hint }, error.status)
+    const { code, message: detail, status } = error
+    const hint = error.advice.hint ?? (status === 422 ? 'GET /phone/api shows every argument.' : error.hint)
+    return json({ code, detail, hint }, status)
   }
   core.log.error('phone call failed', { error })
   return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)

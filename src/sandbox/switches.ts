@@ -3,7 +3,11 @@
  * data. The first value of a row is the faithful default, save `replay`: the sandbox as we start it replays a batch
  * until the cursor moves, the kinder of the two behaviours reported.
  */
-import { badArgument } from '../model/error.ts'
+import { Type } from '@sinclair/typebox'
+import { closed, oneOf, optional } from '../model/shapes.ts'
+import { parse } from '../tools/parse.ts'
+import { spelled } from './phone-args.ts'
+import type { Fields } from './wire-text.ts'
 
 interface Row<T extends string | number> {
   readonly default: T
@@ -110,39 +114,24 @@ export const switchTable = {
   typing_ms: count('How long “is typing” stays, in milliseconds.', 6000),
 } as const
 
-/** The name of a switch. */
-export type SwitchName = keyof typeof switchTable
 /** The switches' values. */
-export type Switches = { [K in SwitchName]: (typeof switchTable)[K]['default'] }
+export type Switches = { [K in keyof typeof switchTable]: (typeof switchTable)[K]['default'] }
 
 /** Every switch at its default. */
 export const defaultSwitches = (): Switches =>
   Object.fromEntries(Object.entries(switchTable).map(([name, row]) => [name, row.default])) as Switches
 
-const rows: Readonly<Record<string, Row<string | number>>> = switchTable
+const schemaOf = ({ default: usual, values }: Row<string | number>) =>
+  values
+    ? oneOf(values.map(String))
+    : typeof usual === 'number'
+      ? Type.Integer({ minimum: 0 })
+      : Type.String()
+
+const schemas = Object.fromEntries(
+  Object.entries<Row<string | number>>(switchTable).map(([name, row]) => [name, optional(schemaOf(row))]),
+)
 
 /** The given switches, checked. @throws SvcError `invalid_arguments` naming the switch and what it takes */
-export function readSwitches(input: Record<string, unknown>): Partial<Switches> {
-  const out: Partial<Record<string, string | number>> = {}
-  for (const [name, value] of Object.entries(input)) {
-    const row = rows[name]
-    if (!row) {
-      throw badArgument(name, 'no such switch', {
-        hint: `The switches are ${Object.keys(switchTable).join(', ')}.`,
-      })
-    }
-    const given = typeof row.default === 'number' && typeof value === 'string' ? Number(value) : value
-    if (!fits(row, given)) {
-      throw badArgument(name, 'not a value of this switch', {
-        hint: row.values ? `Use one of ${row.values.join(', ')}.` : `Give a ${typeof row.default}.`,
-      })
-    }
-    out[name] = given
-  }
-  return out
-}
-
-const fits = ({ default: usual, values }: Row<string | number>, given: unknown): given is string | number =>
-  typeof given === 'number'
-    ? typeof usual === 'number' && Number.isInteger(given) && given >= 0
-    : typeof given === 'string' && typeof usual === 'string' && (values?.includes(given) ?? true)
+export const readSwitches = (input: Fields): Partial<Switches> =>
+  parse(closed(schemas), spelled(schemas, input))

@@ -43,18 +43,18 @@ test('errors say what is wrong and what to do', async () => {
   })
   expect(await post('say', '{}')).toMatchObject({
     status: 422,
-    body: { code: 'invalid_arguments', detail: 'text: missing' },
+    body: { code: 'invalid_arguments', detail: expect.stringMatching(/^text: /) },
   })
   expect(await post('scan', '{}')).toMatchObject({ status: 404, body: { code: 'not_found' } })
   expect(await post('nothing', '{}')).toMatchObject({ status: 404 })
   expect(await post('messages', '{}')).toMatchObject({ status: 405, body: { code: 'method_not_allowed' } })
   expect(await post('switches', '{"quota":"many"}')).toMatchObject({
     status: 422,
-    body: { detail: 'quota: not a value of this switch' },
+    body: { detail: expect.stringMatching(/^quota: /) },
   })
   expect(await post('switches', '{"nope":1}')).toMatchObject({
     status: 422,
-    body: { detail: 'nope: no such switch' },
+    body: { detail: expect.stringMatching(/^nope: .*replay/) },
   })
   expect((await ask(`${sandbox.url}/phone/media/nothing`)).status).toBe(404)
 })
@@ -66,9 +66,8 @@ test('an argument that a call does not take is refused, with those that it takes
     ask(`${sandbox.url}/phone/${path}`, { method: 'POST', body: JSON.stringify(args) })
   expect(await post('say', { text: 'x', user: user_id })).toMatchObject({
     status: 422,
-    body: { code: 'invalid_arguments', detail: expect.stringMatching(/^user: /) },
+    body: { code: 'invalid_arguments', detail: expect.stringMatching(/^user: .*text, from, to/) },
   })
-  expect((await post('say', { text: 'x', user: user_id })).body.hint).toContain('text, from, to')
   expect(
     (await ask(`${sandbox.url}/phone/media?from=${user_id}&file=x`, { method: 'POST', body: 'x' })).status,
   ).toBe(422)
